@@ -1,0 +1,152 @@
+"""The command line: `python -m bench NAME [--json] [--quick] [--data DIR]`.
+
+Exit codes: 0 every judged row reaches its floor, 1 one does not, 2 the user's input or a missing package.
+"""
+
+import argparse
+import ast
+import importlib
+import os
+import pkgutil
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+import bench
+from bench.measure import Budget, Options, Result, Row
+from bench.table import json_line, table
+
+QUICK_LIMIT = 50.0  # seconds for the whole process
+QUICK_BUDGET = 40.0  # of which the benchmarks plan with this much; the rest is for imports and one call too many
+FULL_BUDGET = 600.0  # seconds for each benchmark
+FILE_WIDTH = 140  # columns where no terminal sets a width
+
+# Where each package that is not in the core comes from: import name to extra.
+EXTRAS = {
+    "phe": "bench",
+    "opacus": "bench",
+    "opendp": "bench",
+    "private_set_intersection": "bench",
+    "torch": "torch",
+    "ray": "ray",
+    "flwr": "flower",
+    "pyarrow": "parquet",
+}
+
+
+class UsageError(Exception):
+    """The user asked for something that cannot be run. The message is one sentence."""
+
+
+class MissingPackage(Exception):
+    """A benchmark needs a package of an extra that is not installed. The message is one sentence."""
+
+
+def benchmark_names() -> list[str]:
+    """The modules of `bench` with a top-level function `run`. They are read, not imported."""
+    names = []
+    for folder in bench.__path__:
+        for module in pkgutil.iter_modules([folder]):
+            path = Path(folder, f"{module.name}.py")
+            if path.exists():
+                tree = ast.parse(path.read_text(encoding="utf-8"))
+                if any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body):
+                    names.append(module.name)
+    return sorted(names)
+
+
+def run_benchmark(name: str, options: Options) -> Result:
+    """Import and run one benchmark."""
+    try:
+        run: Callable[[Options], list[Row]] = importlib.import_module(f"bench.{name}").run
+        rows = tuple(run(options))
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise  # a mistake in the benchmark, not in the user's environment
+        extra = EXTRAS[package]
+        raise MissingPackage(
+            f"Benchmark {name} needs the package {package}: install it with "
+            f"pip install -c constraints.txt '.[{extra}]'."
+        ) from error
+    if not rows:
+        raise RuntimeError(f"benchmark {name} measured nothing")  # an empty result must not pass
+    return Result(name, rows)
+
+
+def arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Tacit against its peers.")
+    parser.add_argument("name", metavar="NAME", help="a benchmark, or all")
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line, not a table")
+    parser.add_argument("--quick", action="store_true", help=f"small inputs; the run ends within {QUICK_LIMIT:.0f} s")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="a folder with data for the benchmarks that use it")
+    return parser.parse_args(argv)
+
+
+def chosen(name: str) -> list[str]:
+    """The benchmarks that NAME stands for."""
+    known = benchmark_names()
+    if name == "all":
+        return known
+    if name not in known:
+        raise UsageError(f"There is no benchmark {name!r}: choose one of {', '.join(['all', *known])}.")
+    return [name]
+
+
+def stop_at_limit() -> threading.Timer:
+    """End the process at the quick limit, even when a benchmark does not return."""
+
+    def stop() -> None:
+        print(f"The quick run did not finish in {QUICK_LIMIT:.0f} s and was stopped.", file=sys.stderr, flush=True)
+        os._exit(1)  # an exception would reach this thread only, not the one that measures
+
+    timer = threading.Timer(QUICK_LIMIT - 1, stop)  # a second is left for the interpreter's own start
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def measure(names: Sequence[str], *, quick: bool, data: Path | None) -> tuple[list[Result], list[str]]:
+    """Run the benchmarks. Returns their results and the names of those that lack a package."""
+    results, missing = [], []
+    whole = Budget(QUICK_BUDGET)
+    for index, name in enumerate(names):
+        budget = whole.share(len(names) - index) if quick else Budget(FULL_BUDGET)
+        try:
+            results.append(run_benchmark(name, Options(budget, quick, data)))
+        except MissingPackage as error:
+            print(error, file=sys.stderr)
+            missing.append(name)
+    return results, missing
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command line and return its exit code."""
+    options = arguments(argv)
+    try:
+        names = chosen(options.name)
+        if options.data is not None and not options.data.is_dir():
+            raise UsageError(f"The folder {str(options.data)!r} given by --data does not exist.")
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return 2
+    limit = stop_at_limit() if options.quick else None
+    try:
+        results, missing = measure(names, quick=options.quick, data=options.data)
+    finally:
+        if limit is not None:
+            limit.cancel()
+    if options.json:
+        print(json_line(results, quick=options.quick, missing=missing))
+    elif results:
+        Console(width=None if sys.stdout.isatty() else FILE_WIDTH).print(table(results))
+    if not all(result.passed for result in results):
+        return 1
+    return 2 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,120 @@
+"""The one codec between floats and integers: a grid of step 2^-fraction_bits, or a ring modulo 2^32 or 2^64 on it.
+
+    Grid(fraction_bits)                       floats <-> int64 multiples of the step
+    Ring(modulus_bits, grid, largest_sum)     grid integers <-> residues; sums up to largest_sum come back whole
+
+Values that do not fit are an error: nothing is ever clipped or wrapped silently.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Residues = NDArray[np.uint32] | NDArray[np.uint64]
+
+_EXACT = 2**53  # up to here a float64 holds every integer
+
+
+def as_finite(values: Any, name: str = "values") -> Floats:
+    """`values` as a float64 array; empty, NaN or infinite input is the caller's mistake."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.size == 0:
+        raise ValueError(f"{name} is empty: give at least one number")
+    if not np.isfinite(array).all():
+        bad = int(np.size(array) - np.isfinite(array).sum())
+        raise ValueError(f"{name} holds {bad} NaN or infinite of {array.size} numbers: all must be finite")
+    return array
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Multiples of 2^-fraction_bits; a negative count of bits is a step above 1."""
+
+    fraction_bits: int
+
+    def __post_init__(self) -> None:
+        if not -900 <= self.fraction_bits <= 900:
+            raise ValueError(f"fraction_bits must be in [-900, 900], got {self.fraction_bits}")
+
+    @property
+    def step(self) -> float:
+        return math.ldexp(1.0, -self.fraction_bits)
+
+    def encode(self, values: Any, rng: Generator | None = None) -> Ints:
+        """The nearest multiples (ties to even), or with `rng` one of the two neighbours, right in expectation.
+
+        Scaling by a power of two is exact. Stochastic rounding compares with a 53-bit uniform number: its expectation
+        is off by at most 2^-53 steps.
+        """
+        scaled = np.ldexp(as_finite(values), self.fraction_bits)
+        largest = float(np.abs(scaled).max())
+        if largest > _EXACT:
+            raise ValueError(
+                f"values reach {largest * self.step:.6g}, a grid of step {self.step:.3g} holds up to "
+                f"{_EXACT * self.step:.6g}: scale the values down or take fewer fraction bits"
+            )
+        if rng is None:
+            return np.rint(scaled).astype(np.int64)
+        below = np.floor(scaled)
+        return below.astype(np.int64) + (rng.random(scaled.shape) < scaled - below)
+
+    def decode(self, integers: Ints) -> Floats:
+        return np.ldexp(integers.astype(np.float64), -self.fraction_bits)
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """Signed grid integers as residues modulo 2^modulus_bits, such that sums up to `largest_sum` cannot wrap."""
+
+    modulus_bits: int
+    grid: Grid
+    largest_sum: float
+
+    def __post_init__(self) -> None:
+        if self.modulus_bits not in (32, 64):
+            raise ValueError(f"modulus_bits must be 32 or 64, got {self.modulus_bits}")
+        if not 0 < self.largest_sum < math.inf:
+            raise ValueError(f"largest_sum must be above 0 and finite, got {self.largest_sum}")
+        if self._bound >= 2 ** (self.modulus_bits - 1):
+            raise ValueError(
+                f"sums up to {self.largest_sum:.6g} in steps of {self.grid.step:.3g} need more than "
+                f"{self.modulus_bits} bits: take a larger ring or fewer fraction bits"
+            )
+
+    @property
+    def _bound(self) -> int:
+        return math.ceil(math.ldexp(self.largest_sum, self.grid.fraction_bits))
+
+    @property
+    def dtype(self) -> type[np.uint32] | type[np.uint64]:
+        return np.uint32 if self.modulus_bits == 32 else np.uint64
+
+    def encode(self, values: Any, rng: Generator | None = None) -> Residues:
+        """Residues of one summand; it must not exceed `largest_sum` by itself."""
+        integers = self.grid.encode(values, rng)
+        largest = int(np.abs(integers).max())
+        if largest > self._bound:
+            raise ValueError(
+                f"values reach {largest * self.grid.step:.6g}, this ring is sized for sums up to {self.largest_sum:.6g}"
+            )
+        return integers.astype(np.uint32) if self.modulus_bits == 32 else integers.astype(np.uint64)
+
+    def decode(self, residues: Residues) -> Floats:
+        """The signed sum. A residue outside the promised range means that somebody encoded too much."""
+        if residues.dtype != self.dtype:
+            raise ValueError(f"residues must be {np.dtype(self.dtype)}, got {residues.dtype}")
+        signed = residues.view(np.int32 if self.modulus_bits == 32 else np.int64).astype(np.int64)
+        largest = max(int(signed.max(initial=0)), -int(signed.min(initial=0)))
+        if largest > self._bound:
+            raise ValueError(
+                f"the sum reaches {largest * self.grid.step:.6g}, at most {self.largest_sum:.6g} was promised"
+            )
+        return self.grid.decode(signed)

@@ -1,0 +1,169 @@
+"""`python -m bench` with small benchmarks that the tests write themselves."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import bench
+from bench import __main__ as cli
+
+HEADER = "from bench.measure import Options, Row, Side, interleave, rate_row, time_row\n"
+FAST = HEADER + "def run(options): return [Row('fast', 1.0, 3.0, 's', 'lower', floor=2.0, target=2.5)]\n"
+SLOW = HEADER + "def run(options): return [Row('slow', 1.0, 1.5, 's', 'lower', floor=2.0, target=2.5)]\n"
+
+Write = Callable[[str, str], None]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes benchmark modules. Only those are known during the test."""
+    monkeypatch.setattr(bench, "__path__", [str(tmp_path)])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def write(name: str, source: str) -> None:
+        (tmp_path / f"{name}.py").write_text(source)
+        # Set first so that monkeypatch forgets the module after the test.
+        monkeypatch.setitem(sys.modules, f"bench.{name}", None)
+        del sys.modules[f"bench.{name}"]
+
+    return write
+
+
+def last_line(output: str) -> dict[str, object]:
+    return json.loads(output.splitlines()[-1])
+
+
+def test_table_shows_ratio_bounds_and_verdict(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("fast", FAST)
+    assert cli.main(["fast"]) == 0
+    output = capsys.readouterr().out
+    for text in ("fast: fast", "1 s", "3 s", "3x", "2x", "2.5x", "on target"):
+        assert text in output
+
+
+def test_below_the_floor_exits_with_1(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("slow", SLOW)
+    assert cli.main(["slow"]) == 1
+    assert "below floor" in capsys.readouterr().out
+
+
+def test_json_is_the_last_line_even_when_a_benchmark_prints(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("chatty", FAST.replace("return", "print('hello'); return"))
+    assert cli.main(["chatty", "--json"]) == 0
+    result = last_line(capsys.readouterr().out)
+    assert result["passed"] is True
+    assert result["rows"][0]["ratio"] == 3.0
+
+
+def test_all_runs_each_and_fails_with_any(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("fast", FAST)
+    write("slow", SLOW)
+    write("tools", "def helper(): pass\n")
+    assert cli.main(["all", "--json"]) == 1
+    rows = last_line(capsys.readouterr().out)["rows"]
+    assert [(row["benchmark"], row["verdict"]) for row in rows] == [("fast", "on target"), ("slow", "below floor")]
+
+
+def test_unknown_name_gets_one_sentence(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("fast", FAST)
+    write("tools", "def helper(): pass\n")
+    assert cli.main(["nois"]) == 2
+    assert capsys.readouterr().err == "There is no benchmark 'nois': choose one of all, fast.\n"
+
+
+@pytest.mark.parametrize("where", ["", "def run(options):\n    "])
+def test_missing_peer_names_the_extra(
+    where: str, write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(cli.EXTRAS, "absent_peer", "bench")
+    write("lonely", f"{where}import absent_peer.part\n" + ("" if where else "def run(options): return []\n"))
+    assert cli.main(["lonely"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "absent_peer" in error
+    assert "'.[bench]'" in error
+
+
+def test_all_runs_the_others_when_a_peer_is_missing(
+    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(cli.EXTRAS, "absent_peer", "bench")
+    write("absent", "import absent_peer\ndef run(options): return []\n")
+    write("fast", FAST)
+    assert cli.main(["all", "--json"]) == 2
+    result = last_line(capsys.readouterr().out)
+    assert (result["missing"], result["passed"], len(result["rows"])) == (["absent"], False, 1)
+
+
+def test_a_mistake_in_a_benchmark_is_not_called_a_missing_peer(write: Write) -> None:
+    write("wrong", "import no_such_module_of_ours\ndef run(options): return []\n")
+    with pytest.raises(ModuleNotFoundError):
+        cli.main(["wrong"])
+
+
+def test_measuring_nothing_does_not_pass(write: Write) -> None:
+    write("empty", "def run(options): return []\n")
+    with pytest.raises(RuntimeError, match="measured nothing"):
+        cli.main(["empty"])
+
+
+def test_options_reach_the_benchmark(write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(
+        "echo",
+        HEADER + "def run(options):\n"
+        "    print(options.quick, options.data)\n"
+        "    return [Row('left', options.budget.remaining(), None, 's', 'higher')]\n",
+    )
+    assert cli.main(["echo", "--quick", "--json", "--data", str(tmp_path)]) == 0
+    output = capsys.readouterr().out
+    assert output.splitlines()[0] == f"True {tmp_path}"
+    assert 0 < last_line(output)["rows"][0]["ours"] <= cli.QUICK_BUDGET
+
+
+def test_data_folder_must_exist(write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write("fast", FAST)
+    assert cli.main(["fast", "--data", str(tmp_path / "absent")]) == 2
+    assert capsys.readouterr().err.endswith("does not exist.\n")
+
+
+def test_quick_shares_one_budget_among_all(
+    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "QUICK_BUDGET", 0.4)
+    source = HEADER + (
+        "import time\n"
+        "def run(options):\n"
+        "    side = Side(lambda: time.sleep(0.02))\n"
+        "    return [time_row('nap', interleave(side, side, options.budget, rounds=1000))]\n"
+    )
+    for name in ("first", "second", "third"):
+        write(name, source)
+    started = cli.Budget(10)
+    assert cli.main(["all", "--quick"]) == 0
+    assert 10 - started.remaining() < 2
+    capsys.readouterr()
+
+
+def test_quick_stops_a_benchmark_that_does_not_return(tmp_path: Path) -> None:
+    (tmp_path / "endless.py").write_text("import time\ndef run(options): time.sleep(60)\n")
+    code = (
+        "import sys, bench; from bench import __main__ as cli\n"
+        f"bench.__path__ = [{str(tmp_path)!r}]; cli.QUICK_LIMIT = 2.0\n"
+        "sys.exit(cli.main(['endless', '--quick']))"
+    )
+    root = Path(bench.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1
+    assert done.stderr == "The quick run did not finish in 2 s and was stopped.\n"
+
+
+def test_the_real_command_knows_its_own_benchmarks_only() -> None:
+    root = Path(bench.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-m", "bench", "measure"], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("There is no benchmark 'measure': choose one of all")
