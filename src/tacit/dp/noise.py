@@ -283,17 +283,17 @@ def _skellam_table(variance: Fraction) -> AliasTable:
             if k <= last:
                 downward.append(here)
             above, here = here, above + k * inverse * here
-    return symmetric_table(downward[::-1], 1 + _skellam_log2_tail(last + 1, mean), _SKELLAM_BITS)
+    return symmetric_table(downward[::-1], 1 + skellam_log2_tail(last + 1, mean), _SKELLAM_BITS)
 
 
 def _skellam_reach(variance: float, tail_bits: int) -> int:
     """A k, not much larger than the smallest, with P(X > k) < 2^-tail_bits."""
     k = 1
-    while _skellam_log2_tail(k + 1, variance) > -tail_bits:
+    while skellam_log2_tail(k + 1, variance) > -tail_bits:
         k += max(1, k // 64)
     return k
 
 
-def _skellam_log2_tail(k: int, variance: float) -> float:
+def skellam_log2_tail(k: int, variance: float) -> float:
     """Chernoff's bound on log2 P(X >= k)."""
     return -(k * math.asinh(k / variance) - (math.hypot(k, variance) - variance)) / math.log(2)

@@ -92,7 +92,26 @@ class ConcentratedEvent:
         check_choice("relation", self.relation, Relation)
 
 
-Event = PureEvent | GaussianEvent | ConcentratedEvent
+@dataclass(frozen=True, slots=True)
+class SkellamEvent:
+    """Skellam noise of `variance` on an integer vector of the given sensitivities."""
+
+    variance: float
+    l2_sensitivity: float
+    l1_sensitivity: float
+    unit: Unit
+    relation: Relation
+    log2_slack: float | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("variance", self.variance)
+        check_positive("l2_sensitivity", self.l2_sensitivity)
+        check_positive("l1_sensitivity", self.l1_sensitivity)
+        check_choice("unit", self.unit, Unit)
+        check_choice("relation", self.relation, Relation)
+
+
+Event = PureEvent | GaussianEvent | ConcentratedEvent | SkellamEvent
 
 
 @dataclass(frozen=True, slots=True)

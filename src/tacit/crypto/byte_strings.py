@@ -1,0 +1,33 @@
+"""Byte strings: joined so that no two lists of parts give the same bytes, and drawn at random.
+
+frame(*parts)             the parts, each behind its length
+random_bytes(rng, count)  uniform bytes from `rng`, or from the operating system
+
+Everything that is hashed, signed or authenticated goes through `frame`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from numpy.random import Generator
+
+from tacit.randomness import random_words
+
+_LENGTH_BYTES = 8
+
+
+def frame(*parts: bytes) -> bytes:
+    """The parts in order, each behind its length as 8 big-endian bytes.
+
+    Guarantee: different lists of parts give different bytes, so that none can pass for another in a hash, a signature
+        or associated data.
+    """
+    return b"".join([len(part).to_bytes(_LENGTH_BYTES, "big") + part for part in parts])
+
+
+def random_bytes(rng: Generator | None, count: int) -> bytes:
+    """`count` uniform bytes; without an `rng` from the operating system."""
+    if rng is None:
+        return os.urandom(count)
+    return random_words(rng, -(-count // 8)).tobytes()[:count]

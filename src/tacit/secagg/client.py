@@ -1,0 +1,324 @@
+"""One client of one aggregation. Feed it messages; send what it returns.
+
+It checks everything it is told, reveals one kind of share per peer, ever, and takes part only in sums of as many
+clients as it was configured to accept. Any violation raises PeerError, ends the session and drops its keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+
+from numpy.random import Generator
+
+from tacit.crypto import commitment, sealed, shamir, signing
+from tacit.crypto.agreement import KeyPair, agree, agree_each_way
+from tacit.crypto.byte_strings import random_bytes
+from tacit.crypto.prg import add_masks
+from tacit.errors import PeerError
+from tacit.secagg import session as tie
+from tacit.secagg.messages import (
+    Abort,
+    Advertise,
+    Agreed,
+    Agreements,
+    Inbox,
+    Masked,
+    Reveal,
+    Roster,
+    Shares,
+    Survivors,
+    ToClient,
+    ToServer,
+    cut,
+    pack_ids,
+    unpack_ids,
+)
+from tacit.secagg.session import Context, name
+from tacit.secagg.unmask import Words
+
+SEALED_BYTES = 2 * shamir.ROW_BYTES + sealed.OVERHEAD_BYTES  # the masking key's share and the self-mask's, sealed
+_PATIENCE = 4  # stages that a client waits for the next message
+
+
+class State(Enum):
+    NEW = auto()
+    ADVERTISED = auto()
+    SHARED = auto()
+    UPLOADED = auto()
+    AGREED = auto()
+    DONE = auto()
+    ABORTED = auto()
+
+
+class Client:
+    """One client of one aggregation.
+
+    Args:
+        context: settings, the digest of the model this client holds, and the round.
+        identity: this client's number.
+        vector: its ring words (see `encode`).
+        key, identities: its signing key and everybody's public one; required in active mode.
+        rng: the source of its keys; the operating system's by default.
+        threads: for expanding masks.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        identity: int,
+        vector: Words,
+        *,
+        key: signing.SigningKey | None = None,
+        identities: Mapping[int, bytes] | None = None,
+        rng: Generator | None = None,
+        threads: int = 1,
+    ) -> None:
+        settings = context.settings
+        if vector.shape != (settings.columns,) or vector.dtype.itemsize != settings.word_bytes:
+            raise ValueError(
+                f"vector must be {settings.columns} words of {settings.modulus_bits} bits, "
+                f"got {vector.shape} of {vector.dtype}"
+            )
+        if settings.mode == "active" and (key is None or identities is None):
+            raise ValueError("active mode needs a signing key and the identities of all clients")
+        if key is not None and identities is not None and identities.get(identity) != key.public:
+            raise ValueError(f"the signing key is not that of client {identity}")
+        self.state = State.NEW
+        self.identity = identity
+        self.unusable: tuple[int, ...] = ()  # peers whose sealed shares did not open
+        self._context = context
+        self._settings = settings
+        self._vector = vector
+        self._key = key
+        self._identities = identities if key is not None else None
+        self._rng = rng
+        self._threads = threads
+        self._sealing, self._masking = KeyPair.generate(rng), KeyPair.generate(rng)
+        self._seed = bytearray(random_bytes(rng, 32))  # of the self-mask
+        self._own_rows: bytes | None = None  # this client's shares of its own secrets, on the complete graph
+        self._peers: dict[int, Advertise] = {}
+        self._opening: dict[int, bytes] = {}  # the keys under which peers seal for this client
+        self._held: dict[int, bytes] = {}  # their shares
+        self._replies: dict[ToClient, list[ToServer]] = {}
+        self._deadline = float("inf")
+
+    def start(self, now: float) -> list[ToServer]:
+        """Advertise the keys of this session."""
+        if self.state is not State.NEW:
+            raise ValueError(f"a client starts once, this one is {self.state.name}")
+        unsigned = Advertise(self.identity, self._sealing.public, self._masking.public, b"")
+        signature = self._sign(tie.ADVERTISE, self._context.advertisement(unsigned))
+        self._own = Advertise(unsigned.sender, unsigned.sealing_key, unsigned.masking_key, signature)
+        return self._move(State.ADVERTISED, now, [self._own])
+
+    def receive(self, message: ToClient, now: float) -> list[ToServer]:
+        """What to send in answer. The same message again gets the same answer; anything unexpected ends the session."""
+        if message in self._replies:
+            return self._replies[message]
+        try:
+            match self.state, message:
+                case State.DONE | State.ABORTED, _:
+                    return []
+                case _, Abort():
+                    self._end(State.ABORTED)
+                    return []
+                case State.ADVERTISED, Roster():
+                    reply = self._share(message, now)
+                case State.SHARED, Inbox():
+                    reply = self._upload(message, now)
+                case State.UPLOADED, Survivors():
+                    reply = self._survive(message, now)
+                case State.AGREED, Agreements():
+                    reply = self._check_agreements(message, now)
+                case _:
+                    raise PeerError(f"{type(message).__name__} is not expected in {self.state.name}")
+        except PeerError:
+            self._end(State.ABORTED)
+            raise
+        self._replies[message] = reply
+        return reply
+
+    def tick(self, now: float) -> list[ToServer]:
+        """Give up when the server has been silent for too long."""
+        if now <= self._deadline or self.state in (State.DONE, State.ABORTED):
+            return []
+        waited = self.state.name
+        self._end(State.ABORTED)
+        return [Abort(f"client {self.identity} heard nothing after {waited}")]
+
+    def abort(self, reason: str) -> list[ToServer]:
+        """End the session from this side."""
+        if self.state in (State.DONE, State.ABORTED):
+            return []
+        self._end(State.ABORTED)
+        return [Abort(reason[:300])]
+
+    # --- the stages
+
+    def _share(self, roster: Roster, now: float) -> list[ToServer]:
+        adverts = self._checked_roster(roster)
+        self._topology = self._settings.topology(roster.total)
+        others = [a for a in adverts if a.sender != self.identity]
+        if self._topology.complete:
+            if roster.total != len(adverts) or roster.digest != tie.roster_digest(adverts):
+                raise PeerError("the roster is not the one that its digest and count name")
+            self._holders = tuple(a.sender for a in adverts)
+        else:
+            if len(others) != self._topology.neighbours:
+                raise PeerError(f"{len(others)} neighbours of {roster.total}, {self._topology.neighbours} are due")
+            self._holders = tuple(a.sender for a in others)
+        if roster.total < self._topology.minimum:
+            raise PeerError(f"a cohort of {roster.total}, this client accepts {self._topology.minimum} or more")
+        self._session = self._context.session(roster.digest)
+        self._peers = {a.sender: a for a in others}
+        secrets = [bytes(self._masking.private), bytes(self._seed)]
+        rows = shamir.split(secrets, len(self._holders), self._topology.threshold, self._rng)
+        boxes = []
+        for place, holder in enumerate(self._holders):
+            plain = shamir.to_bytes(rows[:, place])
+            if holder == self.identity:
+                self._own_rows = plain
+                continue
+            boxes.append(self._seal(holder, plain))
+        rows.fill(0)
+        promise = commitment.commit(bytes(self._seed), self._session + name(self.identity))
+        return self._move(State.SHARED, now, [Shares(self._session, self.identity, promise, b"".join(boxes))])
+
+    def _seal(self, holder: int, plain: bytes) -> bytes:
+        context = tie.SEALING + self._session
+        send, receive = agree_each_way(self._sealing, self._peers[holder].sealing_key, context=context)
+        self._opening[holder] = receive
+        associated = (self._session, name(self.identity), name(holder), tie.SHARES)
+        return sealed.seal(send, plain, associated, self._rng)
+
+    def _upload(self, inbox: Inbox, now: float) -> list[ToServer]:
+        self._check_session(inbox.session)
+        senders = unpack_ids(inbox.senders)
+        if not set(senders) <= self._peers.keys():
+            raise PeerError(f"shares of {sorted(set(senders) - self._peers.keys())}, who are no peers here")
+        held = len(senders) + (self._own_rows is not None)
+        if held < self._topology.threshold:
+            raise PeerError(f"shares of {held} clients, {self._topology.threshold} are needed")
+        if inbox.total < self._topology.minimum or (self._topology.complete and inbox.total != held):
+            raise PeerError(f"a cohort of {inbox.total}, this client accepts {self._topology.minimum} or more")
+        self._held = {} if self._own_rows is None else {self.identity: self._own_rows}
+        unusable = []
+        for sender, box in zip(senders, cut(inbox.sealed, len(senders), SEALED_BYTES, "sealed shares"), strict=True):
+            associated = (self._session, name(sender), name(self.identity), tie.SHARES)
+            try:
+                self._held[sender] = sealed.unseal(self._opening[sender], box, associated)
+            except PeerError:  # nothing of it is ever revealed; the sum stays right, as masks do not depend on it
+                unusable.append(sender)
+        self.unusable = tuple(unusable)
+        self._sharers = set(senders) | ({self.identity} if self._own_rows is not None else set())
+        masked = self._masked(senders)
+        return self._move(State.UPLOADED, now, [Masked(self._session, self.identity, masked)])
+
+    def _masked(self, peers: tuple[int, ...]) -> bytes:
+        words = self._vector.copy()
+        keys = [(tie.self_mask_key(bytes(self._seed), self._session), 1)]
+        for peer in peers:
+            keys.append(
+                (mask_key(self._masking, self._peers[peer].masking_key, self._session), sign(self.identity, peer))
+            )
+        add_masks(words, keys, threads=self._threads)
+        return words.astype(f"<u{self._settings.word_bytes}", copy=False).tobytes()
+
+    def _survive(self, survivors: Survivors, now: float) -> list[ToServer]:
+        self._check_session(survivors.session)
+        alive, dropped = unpack_ids(survivors.alive), unpack_ids(survivors.dropped)
+        both = set(alive) & set(dropped)
+        if both:
+            raise PeerError(f"{sorted(both)} are listed both as survivors and as dropped")
+        if set(alive) | set(dropped) != self._sharers:
+            raise PeerError("the survivors and the dropped are not the clients that shared secrets with this one")
+        if self._topology.complete and (self.identity not in alive or survivors.total != len(alive)):
+            raise PeerError("this client uploaded and is not counted among the survivors")
+        if survivors.total < self._topology.minimum:
+            raise PeerError(f"{survivors.total} survivors, this client accepts {self._topology.minimum} or more")
+        self._alive, self._survivors = frozenset(alive), survivors
+        if self._settings.mode == "semi_honest":
+            return self._reveal(now)
+        signature = self._sign(tie.SURVIVORS, tie.survivors_digest(self._session, survivors.alive, survivors.dropped))
+        return self._move(State.AGREED, now, [Agreed(self._session, self.identity, signature)])
+
+    def _check_agreements(self, message: Agreements, now: float) -> list[ToServer]:
+        self._check_session(message.session)
+        signers = unpack_ids(message.ids)
+        if not set(signers) <= self._alive:
+            raise PeerError(f"{sorted(set(signers) - self._alive)} signed, who are no survivors")
+        if len(signers) < self._topology.threshold:
+            raise PeerError(f"{len(signers)} clients agree on the survivors, {self._topology.threshold} are needed")
+        content = tie.survivors_digest(self._session, self._survivors.alive, self._survivors.dropped)
+        for signer, signature in zip(signers, cut(message.signatures, len(signers), 64, "signatures"), strict=True):
+            self._verify(signer, signature, tie.SURVIVORS, content)
+        return self._reveal(now)
+
+    def _reveal(self, now: float) -> list[ToServer]:
+        """For each peer the share of its self-mask if it survived, of its masking key if not; then forget both."""
+        ids = sorted(self._held)
+        half = shamir.ROW_BYTES
+        shares = b"".join(self._held[i][half:] if i in self._alive else self._held[i][:half] for i in ids)
+        reply: list[ToServer] = [Reveal(self._session, self.identity, pack_ids(ids), shares)]
+        self._end(State.DONE)
+        return reply
+
+    # --- checks
+
+    def _checked_roster(self, roster: Roster) -> list[Advertise]:
+        ids = unpack_ids(roster.ids)
+        sealing = cut(roster.sealing_keys, len(ids), 32, "sealing keys")
+        masking = cut(roster.masking_keys, len(ids), 32, "masking keys")
+        signatures = cut(roster.signatures, len(ids), 64 if self._identities is not None else 0, "signatures")
+        adverts = [Advertise(*entry) for entry in zip(ids, sealing, masking, signatures, strict=True)]
+        if len({*sealing, *masking}) != 2 * len(ids):
+            raise PeerError("two advertised keys are the same")
+        own = [a for a in adverts if a.sender == self.identity]
+        if own != [self._own]:
+            raise PeerError("the roster does not hold this client's own keys as it advertised them")
+        if self._identities is not None:
+            for advert in adverts:
+                if advert != self._own:
+                    self._verify(advert.sender, advert.signature, tie.ADVERTISE, self._context.advertisement(advert))
+        return adverts
+
+    def _verify(self, signer: int, signature: bytes, purpose: bytes, content: bytes) -> None:
+        public = (self._identities or {}).get(signer)
+        if public is None:
+            raise PeerError(f"client {signer} is not among the known identities")
+        signing.verify(public, signature, purpose, content)
+
+    def _sign(self, purpose: bytes, content: bytes) -> bytes:
+        return b"" if self._key is None else self._key.sign(purpose, content)
+
+    def _check_session(self, session: bytes) -> None:
+        if session != self._session:
+            raise PeerError("a message of another session: another round, cohort, model or configuration")
+
+    def _move(self, state: State, now: float, reply: list[ToServer]) -> list[ToServer]:
+        self.state = state
+        self._deadline = now + _PATIENCE * self._settings.cipher_time_window / 1000
+        return reply
+
+    def _end(self, state: State) -> None:
+        """Overwrite what can be, drop the rest. Python keeps no promise about copies: see the README."""
+        self.state = state
+        self._sealing.erase()
+        self._masking.erase()
+        self._seed[:] = bytes(32)
+        self._vector = self._vector[:0]
+        self._own_rows = None
+        self._opening, self._held, self._peers = {}, {}, {}
+        if state is State.ABORTED:
+            self._replies = {}
+
+
+def mask_key(own: KeyPair, public: bytes, session: bytes) -> bytes:
+    """The key of the mask between two clients."""
+    return agree(own, public, context=tie.MASKING + session, length=16)
+
+
+def sign(own: int, peer: int) -> int:
+    """One of the two adds their mask, the other subtracts it."""
+    return 1 if own < peer else -1

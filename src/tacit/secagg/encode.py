@@ -1,0 +1,102 @@
+"""From a client's floats to ring words and from their sum to a mean: plain, or weighted inside the mask.
+
+The ring is chosen when the encoding is made, so that the largest possible sum cannot wrap; where even 64 bits are too
+few, it is refused there. With weights a vector is [round(w x scale), w]: the server learns the weighted mean and the
+total weight, and no single weight.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from tacit.dp.release import check_positive
+from tacit.errors import PeerError
+from tacit.fixedpoint import Floats, Grid, Ring, as_finite
+from tacit.secagg.unmask import Words
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    mean: Floats
+    weight: float  # the total weight; the number of vectors where there are no weights
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """Vectors of `values` numbers up to `bound` in magnitude, of up to `clients` clients.
+
+    `largest_weight`: whole weights from 1 to this; None for a plain mean.
+    """
+
+    values: int
+    bound: float
+    clients: int
+    fraction_bits: int = 20
+    largest_weight: int | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("bound", self.bound)
+        if self.values < 1 or self.clients < 1:
+            raise ValueError(f"values and clients must be at least 1, got {self.values} and {self.clients}")
+        if self.largest_weight is not None and self.largest_weight < 1:
+            raise ValueError(f"largest_weight must be at least 1, got {self.largest_weight}")
+        _ = self.ring  # refused here if it does not fit
+
+    @property
+    def ring(self) -> Ring:
+        """The smaller ring in which no sum wraps."""
+        grid = Grid(self.fraction_bits)
+        weight = self.largest_weight or 1
+        largest = self.clients * (self.bound * weight + grid.step)
+        for bits in (32, 64):
+            if max(math.ldexp(largest, self.fraction_bits), self.clients * weight) < 2 ** (bits - 1) - 1:
+                return Ring(bits, grid, largest)
+        raise ValueError(
+            f"{self.clients} clients with values up to {self.bound:g}, weights up to {weight} and {self.fraction_bits} "
+            f"fraction bits could sum to {largest:.3g}, more than 64 bits hold: take fewer fraction bits or a lower "
+            "bound"
+        )
+
+    @property
+    def columns(self) -> int:
+        """Ring words in a vector."""
+        return self.values + (self.largest_weight is not None)
+
+    def encode(self, values: Any, weight: int = 1, rng: Generator | None = None) -> Words:
+        """Ring words of one client; rounded stochastically with `rng`. What is out of range is an error."""
+        array = as_finite(values)
+        if array.shape != (self.values,):
+            raise ValueError(f"values must be a vector of {self.values}, got shape {array.shape}")
+        largest = float(np.abs(array).max())
+        if largest > self.bound:
+            raise ValueError(f"values reach {largest:.6g}, the encoding is made for {self.bound:g}: clip them first")
+        ring = self.ring
+        if self.largest_weight is None:
+            if weight != 1:
+                raise ValueError(f"this encoding has no weights, got {weight}")
+            return ring.encode(array, rng)
+        if not 1 <= weight <= self.largest_weight:
+            raise ValueError(f"weight must be in 1 .. {self.largest_weight}, got {weight}")
+        words = ring.encode(np.append(array * weight, 0.0), rng)
+        words[-1] = weight
+        return words
+
+    def decode(self, words: Words, vectors: int) -> Decoded:
+        """The mean of `vectors` summed vectors. A sum outside what they can reach is some client's fault."""
+        ring = self.ring
+        if words.shape != (self.columns,):
+            raise ValueError(f"words must be {self.columns}, got shape {words.shape}")
+        try:
+            if self.largest_weight is None:
+                return Decoded(ring.decode(words) / vectors, float(vectors))
+            weight = int(words[-1])
+            if not vectors <= weight <= vectors * self.largest_weight:
+                raise PeerError(f"{vectors} weights sum to {weight}, at most {vectors * self.largest_weight} can be")
+            return Decoded(ring.decode(words[:-1]) / weight, float(weight))
+        except ValueError as error:
+            raise PeerError(f"a client sent more than it may: {error}") from None

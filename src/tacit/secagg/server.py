@@ -1,0 +1,433 @@
+"""The server of one aggregation: collects, relays, adds up, and opens nothing but the sum.
+
+Feed it messages with `receive`, the clock with `tick`, and send what they return. When it is READY, `finish` gives the
+sum. A client's bad message raises PeerError and changes nothing: whoever drives the server drops that client. Uploads
+are added as they arrive, so that memory is that of one vector, not of n.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.crypto import commitment, shamir, signing
+from tacit.crypto.agreement import KeyPair
+from tacit.errors import PeerError
+from tacit.secagg import session as tie
+from tacit.secagg.client import SEALED_BYTES, mask_key, sign
+from tacit.secagg.graph import Circle
+from tacit.secagg.messages import (
+    Abort,
+    Advertise,
+    Agreed,
+    Agreements,
+    Inbox,
+    Masked,
+    Reveal,
+    Roster,
+    Shares,
+    Survivors,
+    ToClient,
+    ToServer,
+    cut,
+    pack_ids,
+    unpack_ids,
+)
+from tacit.secagg.session import Context, name
+from tacit.secagg.settings import Topology
+from tacit.secagg.unmask import Plan, Words, plan_of, unmask
+from tacit.wire import encode
+
+
+class State(IntEnum):
+    ADVERTISING = 1
+    SHARING = 2
+    UPLOADING = 3
+    AGREEING = 4
+    REVEALING = 5
+    READY = 6
+    DONE = 7
+    ABORTED = 8
+
+
+_STAGE_OF: dict[type[ToServer], State] = {
+    Advertise: State.ADVERTISING,
+    Shares: State.SHARING,
+    Masked: State.UPLOADING,
+    Agreed: State.AGREEING,
+    Reveal: State.REVEALING,
+}
+
+Outgoing = list[tuple[int, ToClient]]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """The exact sum, modulo the ring, of the survivors' vectors."""
+
+    words: Words
+    survivors: tuple[int, ...]
+
+
+class Server:
+    """The server of one aggregation.
+
+    Args:
+        context: settings, the digest of the model, and the round.
+        ids: the invited clients, `settings.clients` of them.
+        identities: the clients' public signing keys; required in active mode.
+    """
+
+    def __init__(
+        self, context: Context, ids: Collection[int], *, identities: Mapping[int, bytes] | None = None
+    ) -> None:
+        settings = context.settings
+        if len(set(ids)) != settings.clients:
+            raise ValueError(f"settings are for {settings.clients} clients, got {len(set(ids))} different ids")
+        if settings.mode == "active" and identities is None:
+            raise ValueError("active mode needs the identities of all clients")
+        self.state = State.ADVERTISING
+        self.reason = ""  # why it was aborted
+        self.late = 0  # messages that came after their stage
+        self._context = context
+        self._settings = settings
+        self._identities = identities
+        self._waiting = set(ids)  # who may still answer in this stage
+        self._answers: dict[int, bytes] = {}  # digests of this stage's answers, to know a duplicate
+        self._window = settings.cipher_time_window / 1000
+        self._deadline = float("inf")
+        self._adverts: dict[int, Advertise] = {}
+        self._keys: set[bytes] = set()
+        self._commitments: dict[int, bytes] = {}
+        self._boxes: dict[int, dict[int, bytes]] = defaultdict(dict)  # receiver -> sender -> sealed shares
+        self._sum: Words | None = None
+        self._uploaded: set[int] = set()
+        self._agreed: dict[int, bytes] = {}
+        self._revealed: dict[int, tuple[dict[int, int], NDArray[np.uint32]]] = {}  # revealer -> owner's place, rows
+        self._lacking: dict[int, int] = {}  # owner -> shares that are still needed
+        self._tried = False  # to open the sum before everybody has revealed
+        self._plan: Plan | None = None
+
+    def start(self, now: float) -> None:
+        """Open the first stage."""
+        self._deadline = now + self._window
+
+    def receive(self, sender: int, message: ToServer, now: float) -> Outgoing:
+        """Take a message from `sender`, whom the transport has identified."""
+        if isinstance(message, Abort):
+            return self._left(sender, now)
+        if message.sender != sender:
+            raise PeerError(f"client {sender} sent a message of client {message.sender}")
+        stage = _STAGE_OF[type(message)]
+        digest = hashlib.sha256(encode(message)).digest()
+        if stage < self.state or self.state >= State.READY:
+            self.late += 1
+            return []
+        if stage > self.state:
+            raise PeerError(f"{type(message).__name__} is not expected in {self.state.name}")
+        if sender in self._answers:
+            if self._answers[sender] != digest:
+                raise PeerError(f"client {sender} sent two different {type(message).__name__}")
+            return []
+        if sender not in self._waiting:
+            raise PeerError(f"client {sender} takes no part in {self.state.name}")
+        match message:
+            case Advertise():
+                self._advertise(message)
+            case Shares():
+                self._share(message)
+            case Masked():
+                self._upload(message)
+            case Agreed():
+                self._agree(message)
+            case Reveal():
+                self._reveal(message)
+        self._answers[sender] = digest
+        self._waiting.discard(sender)
+        return self._advance(now)
+
+    def tick(self, now: float) -> Outgoing:
+        """Close a stage whose time is up."""
+        if now < self._deadline or self.state >= State.READY:
+            return []
+        return self._close(now)
+
+    def abort(self, reason: str) -> Outgoing:
+        """End the round; nothing of it can be opened afterwards."""
+        if self.state >= State.DONE:
+            return []
+        members = sorted(self._waiting | self._answers.keys())
+        self._end(State.ABORTED)
+        self.reason = reason
+        return [(identity, Abort(reason[:300])) for identity in members]
+
+    def finish(self, *, threads: int = 1, shards: int = 1) -> Aggregate:
+        """Unmask the sum, in `shards` column ranges."""
+        if self.state is not State.READY or self._plan is None or self._sum is None:
+            raise ValueError(f"the sum can be opened when the server is READY, it is {self.state.name}")
+        words, plan, survivors = self._sum, self._plan, tuple(sorted(self._uploaded))
+        edges = np.linspace(0, len(words), shards + 1, dtype=int).tolist()
+        for first, last in pairwise(edges):
+            unmask(words[first:last], plan, first_column=first, threads=threads)
+        self._end(State.DONE)
+        return Aggregate(words, survivors)
+
+    # --- the stages: one message
+
+    def _advertise(self, message: Advertise) -> None:
+        if self._identities is not None:
+            self._verify(message.sender, message.signature, tie.ADVERTISE, self._context.advertisement(message))
+        elif message.signature:
+            raise PeerError("a signed advertisement, and no identities to check it with")
+        keys = {message.sealing_key, message.masking_key}
+        if len(keys) != 2 or keys & self._keys:
+            raise PeerError(f"client {message.sender} advertised a key that is in use already")
+        self._keys |= keys
+        self._adverts[message.sender] = message
+
+    def _share(self, message: Shares) -> None:
+        self._check_session(message.session)
+        receivers = [holder for holder in self._holders(message.sender) if holder != message.sender]
+        boxes = cut(message.sealed, len(receivers), SEALED_BYTES, "sealed shares")
+        self._commitments[message.sender] = message.commitment
+        for receiver, box in zip(receivers, boxes, strict=True):
+            self._boxes[receiver][message.sender] = box
+
+    def _upload(self, message: Masked) -> None:
+        self._check_session(message.session)
+        size = self._settings.columns * self._settings.word_bytes
+        if len(message.words) != size:
+            raise PeerError(f"a masked vector of {len(message.words)} bytes, {size} are due")
+        words = np.frombuffer(message.words, dtype=f"<u{self._settings.word_bytes}")
+        if self._sum is None:
+            self._sum = words.copy()
+        else:
+            self._sum += words
+        self._uploaded.add(message.sender)
+
+    def _agree(self, message: Agreed) -> None:
+        self._check_session(message.session)
+        content = tie.survivors_digest(self._session, *self._lists(message.sender))
+        self._verify(message.sender, message.signature, tie.SURVIVORS, content)
+        self._agreed[message.sender] = message.signature
+
+    def _reveal(self, message: Reveal) -> None:
+        self._check_session(message.session)
+        owners = unpack_ids(message.ids)
+        holding = self._sharers & set(self._holders(message.sender))
+        if not set(owners) <= holding:
+            raise PeerError(f"client {message.sender} holds no shares of {sorted(set(owners) - holding)}")
+        rows = shamir.from_bytes(message.shares, len(owners))
+        self._revealed[message.sender] = ({owner: place for place, owner in enumerate(owners)}, rows)
+        for owner in owners:
+            if owner in self._lacking:
+                self._lacking[owner] -= 1
+                if self._lacking[owner] == 0:
+                    del self._lacking[owner]
+
+    # --- the stages: all messages
+
+    def _advance(self, now: float) -> Outgoing:
+        """Close the stage when nobody is waited for; try to open the sum as soon as there are shares enough."""
+        if not self._waiting:
+            return self._close(now)
+        if self.state is State.REVEALING and not self._lacking and not self._tried:
+            self._tried = True
+            if self._reconstruct():
+                self.state = State.READY
+        return []
+
+    def _close(self, now: float) -> Outgoing:
+        match self.state:
+            case State.ADVERTISING:
+                return self._send_roster(now)
+            case State.SHARING:
+                return self._send_inboxes(now)
+            case State.UPLOADING:
+                return self._send_survivors(now)
+            case State.AGREEING:
+                return self._send_agreements(now)
+            case State.REVEALING:
+                if self._lacking:
+                    return self.abort(f"fewer than {self._topology.threshold} shares of a secret were revealed")
+                if not self._reconstruct():
+                    return self.abort("a secret does not fit what its owner published: too many shares are wrong")
+                self.state = State.READY
+        return []
+
+    def _send_roster(self, now: float) -> Outgoing:
+        present = len(self._adverts)
+        if present < self._settings.sharing:
+            return self.abort(f"{present} clients advertised, {self._settings.sharing} are needed")
+        self._topology: Topology = self._settings.topology(present)
+        if present < self._topology.minimum:
+            return self.abort(f"{present} clients advertised, {self._topology.minimum} are needed")
+        digest = tie.roster_digest(list(self._adverts.values()))
+        self._session = self._context.session(digest)
+        self._everybody = tuple(sorted(self._adverts))
+        if self._topology.neighbours is not None:
+            circle = Circle(self._everybody, self._topology.neighbours, self._session)
+            self._neighbours = {identity: circle.neighbours(identity) for identity in self._everybody}
+        messages: Outgoing = []
+        whole: Roster | None = None
+        for identity in self._everybody:
+            if whole is None or not self._topology.complete:
+                listed = sorted({identity, *self._holders(identity)})
+                whole = self._roster(digest, [self._adverts[other] for other in listed])
+            messages.append((identity, whole))
+        return self._next(State.SHARING, self._everybody, now, messages)
+
+    def _roster(self, digest: bytes, adverts: list[Advertise]) -> Roster:
+        return Roster(
+            digest,
+            len(self._adverts),
+            pack_ids(a.sender for a in adverts),
+            b"".join(a.sealing_key for a in adverts),
+            b"".join(a.masking_key for a in adverts),
+            b"".join(a.signature for a in adverts),
+        )
+
+    def _send_inboxes(self, now: float) -> Outgoing:
+        self._sharers = set(self._commitments)
+        present = len(self._sharers)
+        needed = max(self._settings.sharing, self._topology.minimum)
+        if present < needed:
+            return self.abort(f"{present} clients shared their secrets, {needed} are needed")
+        messages: Outgoing = []
+        for identity in sorted(self._sharers):
+            boxes = self._boxes.pop(identity, {})
+            senders = sorted(boxes)
+            sealed = b"".join(boxes[sender] for sender in senders)
+            messages.append((identity, Inbox(self._session, present, pack_ids(senders), sealed)))
+        self._boxes.clear()
+        return self._next(State.UPLOADING, self._sharers, now, messages)
+
+    def _send_survivors(self, now: float) -> Outgoing:
+        present = len(self._uploaded)
+        if present < self._topology.minimum:
+            return self.abort(f"{present} clients uploaded, {self._topology.minimum} are needed")
+        messages: Outgoing = []
+        for identity in sorted(self._uploaded):
+            messages.append((identity, Survivors(self._session, present, *self._lists(identity))))
+        # Of the dropped only those have left a mask behind whose holders uploaded.
+        dropped = self._sharers - self._uploaded
+        self._missing = {u for u in dropped if not self._uploaded.isdisjoint(self._holders(u))}
+        self._lacking = dict.fromkeys(self._uploaded | self._missing, self._topology.threshold)
+        state = State.AGREEING if self._settings.mode == "active" else State.REVEALING
+        return self._next(state, self._uploaded, now, messages)
+
+    def _send_agreements(self, now: float) -> Outgoing:
+        if len(self._agreed) < self._topology.threshold:
+            return self.abort(f"{len(self._agreed)} clients confirmed, {self._topology.threshold} are needed")
+        signatures = b"".join(self._agreed[signer] for signer in sorted(self._agreed))
+        message = Agreements(self._session, pack_ids(self._agreed), signatures)
+        return self._next(State.REVEALING, self._agreed, now, [(identity, message) for identity in self._agreed])
+
+    def _next(self, state: State, members: Collection[int], now: float, messages: Outgoing) -> Outgoing:
+        self.state = state
+        self._waiting = set(members)
+        self._answers = {}
+        self._deadline = now + self._window
+        return messages
+
+    def _left(self, sender: int, now: float) -> Outgoing:
+        """A client said that it leaves: it is not waited for."""
+        if self.state >= State.READY or sender not in self._waiting:
+            return []
+        self._waiting.discard(sender)
+        return self._advance(now)
+
+    # --- opening the sum
+
+    def _reconstruct(self) -> bool:
+        """Put the secrets together, check each against what its owner published, and plan the unmasking."""
+        pairs: dict[int, KeyPair] = {}
+
+        def is_seed(owner: int, secret: bytes) -> bool:
+            return commitment.commit(secret, self._session + name(owner)) == self._commitments[owner]
+
+        def is_key(owner: int, secret: bytes) -> bool:
+            pairs[owner] = KeyPair(secret)
+            return pairs[owner].public == self._adverts[owner].masking_key
+
+        masks: list[tuple[bytes, int]] = []
+        try:
+            for seed in self._recover(self._uploaded, is_seed).values():
+                masks.append((tie.self_mask_key(seed, self._session), -1))
+            for owner in self._recover(self._missing, is_key):
+                for peer in self._holders(owner):
+                    if peer in self._uploaded:
+                        key = mask_key(pairs[owner], self._adverts[peer].masking_key, self._session)
+                        masks.append((key, -sign(peer, owner)))
+                pairs.pop(owner).erase()
+        except PeerError:
+            return False
+        self._plan = plan_of(masks)
+        return True
+
+    def _recover(self, owners: Collection[int], is_right: Callable[[int, bytes], bool]) -> dict[int, bytes]:
+        """The verified secrets of `owners`. Those with the same revealers are combined in one go."""
+        threshold = self._topology.threshold
+        alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for owner in sorted(owners):
+            alike[self._revealers(owner)[:threshold]].append(owner)
+        found: dict[int, bytes] = {}
+        for revealers, group in alike.items():
+            rows = np.array([[self._row(owner, revealer) for revealer in revealers] for owner in group])
+            try:
+                points = [self._point(group[0], revealer) for revealer in revealers]
+                found |= zip(group, shamir.combine_many(points, rows), strict=True)
+            except PeerError:  # a share is so wrong that no secret comes out; the loop below finds which
+                found |= dict.fromkeys(group, b"")
+            for owner in group:
+                if not (found[owner] and is_right(owner, found[owner])):
+                    by_point = {self._point(owner, r): self._row(owner, r) for r in self._revealers(owner)}
+                    found[owner] = shamir.recover(by_point, threshold, partial(is_right, owner))
+        return found
+
+    def _revealers(self, owner: int) -> tuple[int, ...]:
+        """Who revealed a share of `owner`, ascending."""
+        return tuple(h for h in self._holders(owner) if h in self._revealed and owner in self._revealed[h][0])
+
+    def _row(self, owner: int, revealer: int) -> NDArray[np.uint32]:
+        places, rows = self._revealed[revealer]
+        row: NDArray[np.uint32] = rows[places[owner]]
+        return row
+
+    def _point(self, owner: int, holder: int) -> int:
+        """The point at which `holder` has its share of `owner`: on the complete graph the same for every owner."""
+        return bisect_left(self._holders(owner), holder) + 1
+
+    def _holders(self, owner: int) -> tuple[int, ...]:
+        """Who holds the shares of `owner`, ascending: everybody, or its neighbours. Holding is mutual."""
+        return self._everybody if self._topology.complete else self._neighbours[owner]
+
+    def _lists(self, identity: int) -> tuple[bytes, bytes]:
+        """Survivors and dropped among those whose shares `identity` holds."""
+        held = self._sharers.intersection(self._holders(identity))
+        return pack_ids(held & self._uploaded), pack_ids(held - self._uploaded)
+
+    def _verify(self, signer: int, signature: bytes, purpose: bytes, content: bytes) -> None:
+        public = (self._identities or {}).get(signer)
+        if public is None:
+            raise PeerError(f"client {signer} is not among the known identities")
+        signing.verify(public, signature, purpose, content)
+
+    def _check_session(self, session: bytes) -> None:
+        if session != self._session:
+            raise PeerError("a message of another session: another round, cohort, model or configuration")
+
+    def _end(self, state: State) -> None:
+        self.state = state
+        self._waiting, self._plan, self._sum = set(), None, None
+        self._boxes.clear()
+        self._revealed.clear()

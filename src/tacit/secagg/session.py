@@ -1,0 +1,68 @@
+"""What ties an aggregation together: one digest that enters every key, signature and message.
+
+session = H(shared settings, roster, model, round). A message of another round, of another cohort, or of a client that
+holds another model carries another session, opens nothing and cancels nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from tacit.crypto.byte_strings import frame
+from tacit.secagg.messages import Advertise
+from tacit.secagg.settings import Settings
+
+ADVERTISE = b"secagg advertise"
+SURVIVORS = b"secagg survivors"
+SEALING = b"secagg sealing"
+MASKING = b"secagg masking"
+SELF_MASK = b"secagg self mask"
+SHARES = b"secagg shares"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a party knows before it hears of the others: settings, the model's digest, the round."""
+
+    settings: Settings
+    model: bytes
+    round: int
+
+    def __post_init__(self) -> None:
+        if len(self.model) != 32:
+            raise ValueError(f"model must be a digest of 32 bytes, got {len(self.model)}")
+        if self.round < 0:
+            raise ValueError(f"round must be at least 0, got {self.round}")
+
+    def digest(self) -> bytes:
+        number = self.round.to_bytes(8, "big")
+        return hashlib.sha256(frame(b"secagg context", self.settings.digest_input(), self.model, number)).digest()
+
+    def session(self, roster: bytes) -> bytes:
+        return hashlib.sha256(frame(b"secagg session", self.digest(), roster)).digest()
+
+    def advertisement(self, message: Advertise) -> bytes:
+        """What a client signs when it advertises its keys."""
+        return frame(self.digest(), name(message.sender), message.sealing_key, message.masking_key)
+
+
+def name(identity: int) -> bytes:
+    return identity.to_bytes(4, "big")
+
+
+def roster_digest(advertisements: list[Advertise]) -> bytes:
+    """Of the advertisements in the order of their ids."""
+    ordered = sorted(advertisements, key=lambda a: a.sender)
+    parts = [part for a in ordered for part in (name(a.sender), a.sealing_key, a.masking_key)]
+    return hashlib.sha256(frame(b"secagg roster", *parts)).digest()
+
+
+def survivors_digest(session: bytes, alive: bytes, dropped: bytes) -> bytes:
+    """What a client signs when it is told who survived."""
+    return frame(session, alive, dropped)
+
+
+def self_mask_key(seed: bytes, session: bytes) -> bytes:
+    """The mask key of the self-mask seed b."""
+    return hashlib.sha256(frame(SELF_MASK, session, seed)).digest()[:16]

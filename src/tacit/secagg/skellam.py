@@ -1,0 +1,216 @@
+"""Distributed differential privacy: each client adds a share of the noise before its vector is masked.
+
+clip → random signs and Hadamard rotation → scale → stochastic rounding, conditioned on the norm → Skellam → ring.
+
+The server sees only the sum, which carries the noise of all. Shares are sized for `fewest` survivors, `colluders` of
+whom may tell theirs, so that the guarantee holds for every larger set; a smaller one must not be opened. Skellam noise
+adds up exactly: the sum of shares is what one party would have drawn.
+
+Source: Agarwal, Kairouz, Liu 2021 (the Skellam mechanism); Kairouz, Liu, Steinke 2021, section 3 (rotation, rounding).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from tacit.crypto.prg import add_mask
+from tacit.dp import noise
+from tacit.dp.accounting import Ledger
+from tacit.dp.clipping import clip_l2
+from tacit.dp.gaussian import least
+from tacit.dp.release import SkellamEvent, check_delta, check_positive
+from tacit.fixedpoint import Floats, as_finite
+from tacit.randomness import secure_rng
+from tacit.secagg.unmask import Words
+
+_FINENESS = 16.0  # the clipping norm is this many times sqrt(d) rounding steps: rounding adds 0.2% to it
+_LOG2_WRAP = -60.0  # the noise leaves the ring with less than this probability, or the ring is refused
+_MISS = 0.5  # log(1/beta) of the conditioned rounding: it succeeds in at least 1 - e^-0.5 = 39% of the tries
+_TRIES = 1000  # all of which fail with probability below 2^-700
+
+
+@dataclass(frozen=True, slots=True)
+class SkellamEncoding:
+    """Vectors of `values` numbers clipped to L2 norm `clip`, of up to `clients` clients.
+
+    Args:
+        fewest: survivors for whom the noise is sized; with fewer the sum must not be opened.
+        colluders: of them, how many may tell the server their noise.
+        noise_multiplier: central noise over the sensitivity of the rounded vector.
+    """
+
+    values: int
+    clip: float
+    clients: int
+    fewest: int
+    noise_multiplier: float
+    colluders: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive("clip", self.clip)
+        check_positive("noise_multiplier", self.noise_multiplier)
+        if self.values < 1:
+            raise ValueError(f"values must be at least 1, got {self.values}")
+        if not 0 <= self.colluders < self.fewest <= self.clients:
+            raise ValueError(
+                f"need 0 <= colluders < fewest <= clients, got {self.colluders}, {self.fewest} and {self.clients}"
+            )
+        _ = self.modulus_bits  # refused here if it does not fit
+
+    @classmethod
+    def for_budget(
+        cls,
+        *,
+        values: int,
+        clip: float,
+        clients: int,
+        fewest: int,
+        colluders: int = 0,
+        epsilon: float,
+        delta: float,
+        rounds: int = 1,
+    ) -> SkellamEncoding:
+        """The encoding with the least noise for which `rounds` sums cost at most (epsilon, delta) centrally."""
+        check_positive("epsilon", epsilon)
+        check_delta(delta)
+        if rounds < 1:
+            raise ValueError(f"rounds must be at least 1, got {rounds}")
+
+        def meets(multiplier: float) -> bool:
+            ledger = Ledger("client", "zero-out")
+            ledger.spend(cls(values, clip, clients, fewest, multiplier, colluders).event(), rounds)
+            return ledger.epsilon(delta, "rdp") <= epsilon
+
+        return cls(values, clip, clients, fewest, least(meets, 1e-6), colluders)
+
+    @property
+    def columns(self) -> int:
+        """Ring words in a vector: the next power of two, which the rotation needs."""
+        return 1 << (self.values - 1).bit_length()
+
+    @property
+    def scale(self) -> float:
+        """Integer steps in one unit."""
+        return _FINENESS * math.sqrt(self.columns) / self.clip
+
+    @property
+    def l2_sensitivity(self) -> float:
+        """A bound on the norm of a rounded vector, which every client keeps by rounding again.
+
+        Source: Kairouz, Liu, Steinke 2021, Proposition 22.
+        """
+        d, norm = self.columns, self.scale * self.clip
+        worst = (norm + math.sqrt(d)) ** 2
+        likely = norm**2 + d / 4 + math.sqrt(2 * _MISS) * (norm + math.sqrt(d) / 2)
+        return math.sqrt(min(worst, likely))
+
+    @property
+    def central_variance(self) -> float:
+        """Of the noise in the sum of `fewest` vectors, without that of the colluders; in squared integer steps."""
+        return (self.noise_multiplier * self.l2_sensitivity) ** 2
+
+    @property
+    def share_variance(self) -> float:
+        return self.central_variance / (self.fewest - self.colluders)
+
+    @property
+    def modulus_bits(self) -> int:
+        """The smaller ring that holds every sum."""
+        for bits in (32, 64):
+            if self._log2_wrap(bits) < _LOG2_WRAP:
+                return bits
+        raise ValueError(
+            f"{self.clients} clients with {self.columns} columns at noise multiplier {self.noise_multiplier:g} leave a "
+            "ring of 64 bits: lower the noise or the number of clients"
+        )
+
+    @property
+    def log2_wrap_probability(self) -> float:
+        """log2 of a bound on the probability that some coordinate of a sum leaves the ring."""
+        return self._log2_wrap(self.modulus_bits)
+
+    def _log2_wrap(self, bits: int) -> float:
+        room = 2 ** (bits - 1) - 1 - math.ceil(self.clients * self.l2_sensitivity)
+        if room < 1:
+            return 0.0
+        return 1 + math.log2(self.columns) + noise.skellam_log2_tail(room, self.clients * self.share_variance)
+
+    def event(self) -> SkellamEvent:
+        """What opening one sum of `fewest` or more vectors costs.
+
+        Guarantee: for zeroing out one client, against whoever sees the sum and knows the vectors and the noise of
+        `colluders` others. The slack is that of the samplers and the probability of a wrap.
+        """
+        draws = math.log2(self.columns * self.clients) + noise.skellam_log2_distance(self.share_variance)
+        slack = float(np.logaddexp2(draws, self.log2_wrap_probability))
+        norm = self.l2_sensitivity
+        l1 = min(norm**2, math.sqrt(self.columns) * norm)
+        return SkellamEvent(self.central_variance, norm, l1, "client", "zero-out", slack)
+
+    def encode(self, values: Any, rotation: bytes, rng: Generator | None = None) -> Words:
+        """Ring words of one client. `rotation` is public and the same for all clients of a round: 16 bytes or more."""
+        array = as_finite(values).copy()
+        if array.shape != (self.values,):
+            raise ValueError(f"values must be a vector of {self.values}, got shape {array.shape}")
+        rng = rng or secure_rng()
+        clip_l2(array, self.clip)
+        padded = np.zeros(self.columns)
+        padded[: self.values] = array
+        padded *= _signs(self.columns, rotation)
+        rounded = self._round(hadamard(padded) * self.scale, rng)
+        rounded += noise.skellam(self.share_variance, self.columns, rng)
+        return rounded.astype(np.uint32) if self.modulus_bits == 32 else rounded.astype(np.uint64)
+
+    def _round(self, scaled: Floats, rng: Generator) -> NDArray[np.int64]:
+        below = np.floor(scaled)
+        fraction = scaled - below
+        base = below.astype(np.int64)
+        for _ in range(_TRIES):
+            rounded = base + (rng.random(len(base)) < fraction)
+            if int(rounded @ rounded) <= self.l2_sensitivity**2:
+                return rounded
+        raise ArithmeticError("stochastic rounding did not find a vector within its norm")
+
+    def decode(self, words: Words, survivors: int, rotation: bytes) -> Floats:
+        """The noisy mean. Refused for fewer survivors than the noise is sized for."""
+        if survivors < self.fewest:
+            raise ValueError(f"{survivors} survivors, the noise is sized for {self.fewest} or more")
+        if words.shape != (self.columns,) or words.dtype.itemsize * 8 != self.modulus_bits:
+            raise ValueError(
+                f"words must be {self.columns} of {self.modulus_bits} bits, got {words.shape} of {words.dtype}"
+            )
+        signed = words.view(np.int32 if self.modulus_bits == 32 else np.int64).astype(np.float64)
+        turned = hadamard(signed) * _signs(self.columns, rotation)
+        return turned[: self.values] / (self.scale * survivors)
+
+
+def hadamard(vector: Floats) -> Floats:
+    """The orthonormal Walsh-Hadamard transform of a vector whose length is a power of two. Its own inverse."""
+    result = vector.copy()
+    size = len(result)
+    width = 1
+    while width < size:
+        pairs = result.reshape(-1, 2, width)
+        left = pairs[:, 0].copy()
+        pairs[:, 0] += pairs[:, 1]
+        np.subtract(left, pairs[:, 1], out=pairs[:, 1])
+        width *= 2
+    result /= math.sqrt(size)
+    return result
+
+
+@lru_cache(maxsize=4)
+def _signs(columns: int, rotation: bytes) -> NDArray[np.float64]:
+    if len(rotation) < 16:
+        raise ValueError(f"rotation must have 16 bytes or more, got {len(rotation)}")
+    words = np.zeros(-(-columns // 32), dtype=np.uint32)
+    add_mask(words, rotation[:16])
+    bits = np.unpackbits(words.astype("<u4").view(np.uint8))[:columns]
+    return 1.0 - 2.0 * bits.astype(np.float64)
