@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+
+from tacit.secagg.settings import Settings
+
+
+def test_the_threshold_is_the_least_that_is_safe():
+    assert Settings(10, 1).topology(10).threshold == 6
+    assert Settings(10, 1, collusion=True, share_secrets_ratio=0.9).topology(10).threshold == 7
+    assert Settings(9, 1, collusion=True, share_secrets_ratio=0.9).topology(9).threshold == 7
+
+
+@pytest.mark.parametrize(("threshold", "collusion"), [(50, False), (1, False), (66, True), (60, True)])
+def test_a_threshold_that_half_or_two_thirds_reach_is_refused(threshold, collusion):
+    with pytest.raises(ValueError, match=f"is {threshold}, 100 clients need more than"):
+        Settings(100, 1, reconstruct_secrets_threshold=threshold, collusion=collusion)
+
+
+def test_thresholds_just_above_are_taken():
+    assert Settings(100, 1, reconstruct_secrets_threshold=51).topology(100).threshold == 51
+    assert Settings(100, 1, reconstruct_secrets_threshold=67, collusion=True).topology(100).threshold == 67
+
+
+def test_unreachable_combinations_are_refused_with_the_numbers():
+    with pytest.raises(ValueError, match="need 51 shares to open, and a round goes on with 51 of 100"):
+        Settings(100, 1, share_secrets_ratio=0.51)
+    with pytest.raises(ValueError, match="need 90 shares to open, and a round goes on with 90 of 100"):
+        Settings(100, 1, share_secrets_ratio=0.9, reconstruct_secrets_threshold=90)
+    with pytest.raises(ValueError, match="minimum is 95, but a round goes on with 80 of 100"):
+        Settings(100, 1, minimum=95)
+
+
+def test_sparse_graphs_derive_their_threshold():
+    sparse = Settings(1000, 1, mode="semi_honest", corrupt=0.1, drop=0.3)
+    topology = sparse.topology(1000)
+    assert (topology.neighbours, topology.threshold, topology.minimum) == (88, 36, 700)
+    with pytest.raises(ValueError, match="derived on a sparse graph, not set: leave out 600"):
+        Settings(1000, 1, mode="semi_honest", graph="sparse", reconstruct_secrets_threshold=600)
+    with pytest.raises(ValueError, match="active mode needs the complete graph"):
+        Settings(1000, 1, graph="sparse")
+    with pytest.raises(ValueError, match="too few for a sparse graph"):
+        Settings(5, 1, mode="semi_honest", graph="sparse", corrupt=0.4, drop=0.4)
+
+
+def test_auto_takes_the_complete_graph_for_small_cohorts_active_mode_and_set_thresholds():
+    assert Settings(99, 1, mode="semi_honest").topology(99).complete
+    assert not Settings(100, 1, mode="semi_honest").topology(100).complete
+    assert Settings(100, 1).topology(100).complete
+    assert Settings(100, 1, mode="semi_honest", reconstruct_secrets_threshold=60).topology(100).complete
+
+
+def test_aliases():
+    assert Settings.of(clients=10, columns=1, share_client_ratio=0.9).share_secrets_ratio == 0.9
+    with pytest.raises(ValueError, match="given twice"):
+        Settings.of(clients=10, columns=1, share_client_ratio=0.9, share_secrets_ratio=0.9)
+    with pytest.raises(ValueError, match="'share_ratio' is no setting"):
+        Settings.of(clients=10, columns=1, share_ratio=0.9)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"clients": 2}, "clients must be at least 3"),
+        ({"columns": 0}, "columns must be at least 1, got 0"),
+        ({"modulus_bits": 16}, "modulus_bits must be 32 or 64, got 16"),
+        ({"mode": "honest"}, "mode must be active or semi_honest, got 'honest'"),
+        ({"graph": "ring"}, "graph must be"),
+        ({"share_secrets_ratio": 0.0}, r"share_secrets_ratio must be in \(0, 1\], got 0.0"),
+        ({"share_secrets_ratio": 1.1}, r"share_secrets_ratio must be in \(0, 1\], got 1.1"),
+        ({"cipher_time_window": 0}, "cipher_time_window must be above 0 milliseconds, got 0"),
+        ({"corrupt": 1.0}, r"corrupt must be in \[0, 1\)"),
+        ({"drop": -0.1}, r"drop must be in \[0, 1\)"),
+        ({"reconstruct_secrets_threshold": 0}, "at least 1, got 0"),
+        ({"minimum": 1}, "minimum must be at least 2, got 1"),
+    ],
+)
+def test_bad_settings_are_refused(keys, message):
+    with pytest.raises(ValueError, match=message):
+        Settings(**({"clients": 10, "columns": 5} | keys))
+
+
+def test_parties_with_different_settings_have_different_digests():
+    one = Settings(10, 5)
+    assert one.digest_input() == Settings(10, 5).digest_input()
+    assert one.digest_input() != Settings(10, 5, collusion=True, share_secrets_ratio=0.8).digest_input()
+    assert one.digest_input() != Settings(10, 6).digest_input()
