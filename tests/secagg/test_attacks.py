@@ -29,7 +29,7 @@ from tacit.secagg.messages import (
     pack_ids,
     unpack_ids,
 )
-from tacit.secagg.server import State
+from tacit.secagg.server import Server, State
 from tacit.secagg.session import Context, name
 from tacit.secagg.settings import Settings
 from tests.secagg.federation import Federation, federation, vectors_for
@@ -209,13 +209,25 @@ def test_the_minimum_is_the_clients_own():
 
 def test_sparse_counts_are_checked():
     for kind, forge, message in (
-        (Roster, lambda m: change(m, total=300), "neighbours of 300"),
+        (Roster, lambda m: change(m, total=2**32 - 1), "a cohort of 4294967295, only 30 were invited"),
         (Inbox, lambda m: change(m, total=23), "a cohort of 23, this client accepts 24 or more"),
         (Survivors, lambda m: change(m, total=23), "23 survivors, this client accepts 24 or more"),
     ):
         fed = federation(SPARSE)
         lie(fed, first(fed)[0], kind, forge)
         refused(fed, first(fed)[0], message)
+
+
+def test_a_missing_neighbour_is_noticed():
+    fed = federation(SPARSE)
+    victim = first(fed)[0]
+
+    def forge(m):
+        end = -32 if unpack_ids(m.ids)[-1] != victim else -64
+        return change(m, ids=m.ids[: end // 8], sealing_keys=m.sealing_keys[:end], masking_keys=m.masking_keys[:end])
+
+    lie(fed, victim, Roster, forge)
+    refused(fed, victim, "neighbours of 30")
 
 
 # --- two truths
@@ -382,7 +394,7 @@ def test_one_key_for_two_clients():
 
 
 def test_a_roster_that_is_not_the_one_it_names():
-    for forge in (lambda m: change(m, digest=bytes(32)), lambda m: change(m, total=m.total + 1)):
+    for forge in (lambda m: change(m, digest=bytes(32)), lambda m: change(m, total=m.total - 1)):
         fed = federation(HONEST)
         lie(fed, first(fed)[0], Roster, forge)
         refused(fed, first(fed)[0], "not the one that its digest and count name")
@@ -623,3 +635,13 @@ def test_nothing_secret_is_shown():
     assert bytes(client._sealing.private).hex() not in shown
     fed.run()
     assert repr(fed.server._plan) == f"Plan({len(fed.server._plan)} masks)"
+
+
+def test_an_invited_client_without_a_known_identity_is_refused():
+    fed = federation(ACTIVE)
+    stranger = first(fed)[0]
+    known = {i: key.public for i, key in fed.keys.items() if i != stranger}
+    server = Server(fed.context, fed.clients, identities=known)
+    (advert,) = fed.clients[stranger].start(0.0)
+    with pytest.raises(PeerError, match=f"client {stranger} is not among the known identities"):
+        server.receive(stranger, advert, 0.0)

@@ -157,6 +157,8 @@ class Client:
     # --- the stages
 
     def _share(self, roster: Roster, now: float) -> list[ToServer]:
+        if roster.total > self._settings.clients:
+            raise PeerError(f"a cohort of {roster.total}, only {self._settings.clients} were invited")
         adverts = self._checked_roster(roster)
         self._topology = self._settings.topology(roster.total)
         others = [a for a in adverts if a.sender != self.identity]
