@@ -10,6 +10,7 @@ CORE := $(VENV)/core
 DEV := $(VENV)/dev
 BENCH := $(VENV)/bench
 INPUTS := pyproject.toml constraints.txt
+comma := ,
 
 .NOTPARALLEL: # two pips in one environment would break it
 .PHONY: help demo test test-all check bench clean
@@ -57,7 +58,7 @@ $(DEV): $(MADE) $(INPUTS)
 	@touch $(CORE) $@
 
 $(BENCH): $(MADE) $(INPUTS)
-	$(call install,[bench])
+	$(call install,[bench$(comma)flower])
 	@touch $(CORE) $@
 
 # Take the first interpreter that is new enough and can make environments. Names are tried by running them: a name on
