@@ -26,7 +26,7 @@ from tacit.randomness import secure_rng, seeded_rng
 from tacit.secagg.client import Client, mask_key
 from tacit.secagg.encode import Encoding
 from tacit.secagg.graph import degree
-from tacit.secagg.messages import Masked, ToClient, ToServer
+from tacit.secagg.messages import Advertise, Masked, ToClient, ToServer
 from tacit.secagg.server import Aggregate, Server, State
 from tacit.secagg.session import Context
 from tacit.secagg.settings import Settings
@@ -186,7 +186,7 @@ def _against_flower(peer: Callable[..., NDArray[np.float64]], options: Options) 
 
 def _growth(n: int, columns: int, sample: int = 12) -> Row:
     """The server's CPU for unmasking with 30% dropped, from `sample` survivors and `sample` dropped."""
-    found = degree(n, 0.1, 0.3)
+    found = degree(n, round(0.1 * n), round(0.3 * n))
     if found is None:
         raise RuntimeError(f"no graph for {n} clients")
     survivors = round(0.7 * n)
@@ -197,10 +197,11 @@ def _growth(n: int, columns: int, sample: int = 12) -> Row:
     shares = shamir.split(secrets, found.neighbours, found.threshold, rng)
     points = sorted(np.random.default_rng(1).choice(found.neighbours, alive, replace=False).tolist())
     words = np.zeros(columns, dtype=np.uint32)
+    adverts = [Advertise(i, bytes(32), pair.public, b"") for i, pair in enumerate(pairs[sample:], start=1)]
 
     def recover(place: int) -> bytes:
         rows = {point + 1: shares[place, point] for point in points}
-        return shamir.recover(rows, found.threshold, lambda secret: secret == secrets[place])
+        return shamir.recover(rows, found.threshold, lambda secret: secret == secrets[place])[0]
 
     start = time.process_time()
     unmask(words, plan_of([(recover(place)[:16], -1) for place in range(sample)]))
@@ -208,7 +209,7 @@ def _growth(n: int, columns: int, sample: int = 12) -> Row:
     start = time.process_time()
     for place in range(sample):
         pair = KeyPair(recover(place))
-        keys = [(mask_key(pair, other.public, MODEL), 1) for other in pairs[sample:]]
+        keys = [(mask_key(pair, 0, advert, MODEL), 1) for advert in adverts]
         unmask(words, plan_of(keys))
     dropped = (time.process_time() - start) / sample
     seconds = survivors * survivor + (n - survivors) * dropped

@@ -1,4 +1,4 @@
-"""Five parties learn the sum of their vectors, and nothing else; two vanish on the way.
+"""A server learns the mean of what five parties hold, and nothing else; two of them vanish on the way.
 
 Run it: python examples/secure_sum.py
 """
@@ -15,13 +15,12 @@ from tacit.secagg.encode import Encoding
 from tacit.secagg.messages import Masked
 from tacit.secagg.server import Server, State
 from tacit.secagg.session import Context
-from tacit.secagg.settings import Settings
 
 salaries = {1: [4200.0, 12.0], 2: [5100.0, 7.0], 3: [3900.0, 20.0], 4: [8800.0, 3.0], 5: [6100.0, 9.0]}
 vanishing = {2, 5}  # their phones run out of battery before they upload
 
 encoding = Encoding(values=2, bound=20_000.0, clients=5, fraction_bits=10)
-settings = Settings(5, encoding.columns, modulus_bits=encoding.ring.modulus_bits)  # active: the server may cheat
+settings = encoding.settings()  # active mode: the server may cheat
 context = Context(settings, model=hashlib.sha256(b"salaries 2026").digest(), round=0)
 
 keys = {i: SigningKey.generate() for i in salaries}  # in real life each party makes its own and shows the public one

@@ -178,8 +178,15 @@ def test_float_laplace_sizes_its_noise_for_the_rounded_vectors(epsilon, monkeypa
 def test_float_gaussian_has_the_multiplier_it_was_asked_for():
     released = mechanisms.gaussian(np.zeros(100_000), sensitivity=3.0, noise_multiplier=0.7, rng=seeded_rng(2))
     assert released.value.std() == pytest.approx(2.1, rel=0.02)
-    assert released.event.noise_multiplier == 0.7
-    assert released.event.log2_slack < -2000
+    assert released.event == mechanisms.gaussian_event(100_000, 0.7)
+
+
+@given(st.floats(9.5, 46))
+def test_the_certified_distance_holds_for_every_sigma(log2_sigma):
+    drawn = noise.discrete_gaussian_log2_distance(2**log2_sigma)
+    smoothing = 1 + noise.log2_smoothing_gap(noise.SMOOTH_VARIANCE)
+    assert np.logaddexp2(drawn, smoothing) < mechanisms._CERTIFIED_LOG2_DISTANCE
+    assert mechanisms.gaussian_event(1, 1.0).log2_slack == mechanisms._CERTIFIED_LOG2_DISTANCE
 
 
 @given(st.floats(0.05, 50), st.sampled_from([1, 10, 1000, 100_000]), st.floats(1e-3, 1e3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import msgspec
 import numpy as np
@@ -14,7 +15,7 @@ from tacit.crypto.agreement import KeyPair, agree_each_way
 from tacit.crypto.signing import SigningKey
 from tacit.errors import PeerError
 from tacit.secagg import session as tie
-from tacit.secagg.client import SEALED_BYTES, Client
+from tacit.secagg.client import SEALED_BYTES, Client, mask_key, sign
 from tacit.secagg.client import State as ClientState
 from tacit.secagg.messages import (
     Advertise,
@@ -29,7 +30,7 @@ from tacit.secagg.messages import (
     pack_ids,
     unpack_ids,
 )
-from tacit.secagg.server import Server, State
+from tacit.secagg.server import _REPAIRS, Server, State
 from tacit.secagg.session import Context, name
 from tacit.secagg.settings import Settings
 from tests.secagg.federation import Federation, federation, vectors_for
@@ -570,7 +571,8 @@ def test_a_reconstructed_masking_key_opens_nothing_that_was_sealed():
             box = m.sealed[receivers.index(dropped) * SEALED_BYTES :][:SEALED_BYTES]
             associated = (session, name(sender), name(dropped), tie.SHARES)
             for own, public in itertools.product([masking], (adverts[sender].sealing_key, adverts[sender].masking_key)):
-                for key in agree_each_way(own, public, context=tie.SEALING + session):
+                context = tie.pair_context(tie.SEALING, session, sender, dropped)
+                for key in agree_each_way(own, public, context=context):
                     with pytest.raises(PeerError):
                         sealed.unseal(key, box, associated)
                     tried += 1
@@ -588,7 +590,7 @@ def test_keys_are_overwritten_and_dropped():
     for client in fed.clients.values():
         assert client._held == client._opening == {}
         assert client._own_rows is None
-        assert len(client._vector) == 0
+        assert client._vector is None
     aborted = federation(HONEST)
     one = next(iter(aborted.clients.values()))
     one.start(0.0)
@@ -645,3 +647,84 @@ def test_an_invited_client_without_a_known_identity_is_refused():
     (advert,) = fed.clients[stranger].start(0.0)
     with pytest.raises(PeerError, match=f"client {stranger} is not among the known identities"):
         server.receive(stranger, advert, 0.0)
+
+
+# --- one malicious client
+
+
+def variant(public: bytes) -> bytes:
+    """Another encoding of the same X25519 key: bit 255 is ignored."""
+    return public[:-1] + bytes([public[-1] ^ 0x80])
+
+
+def test_a_copied_masking_key_does_not_make_masks_cancel():
+    """Client 9 shows client 1's masking key in other bytes: the masks of client 5 with both would add up to nothing."""
+    victim, copied = KeyPair.generate(), KeyPair.generate()
+    honest = Advertise(1, bytes(32), copied.public, b"")
+    cheat = Advertise(9, bytes(32), variant(copied.public), b"")
+    assert victim.exchange(honest.masking_key) == victim.exchange(cheat.masking_key)  # X25519 sees one key
+    assert sign(5, 1) + sign(5, 9) == 0
+    assert mask_key(victim, 5, honest, bytes(32)) != mask_key(victim, 5, cheat, bytes(32))
+    assert mask_key(victim, 5, honest, bytes(32)) == mask_key(
+        copied, 1, Advertise(5, bytes(32), victim.public, b""), bytes(32)
+    )
+
+
+def test_a_key_of_low_order_costs_its_sender_the_round():
+    fed = federation(HONEST)
+    cheat = first(fed)[0]
+    low = (1).to_bytes(32, "little")
+    fed.to_server = lambda s, m: change(m, masking_key=low) if s == cheat and isinstance(m, Advertise) else m
+    fed.run()
+    assert "low order" in fed.server_errors[cheat]
+    assert fed.server.finish().words.tolist() == fed.expected()
+    assert not fed.client_errors
+
+
+def test_sealed_nonsense_is_not_passed_on_in_others_names(monkeypatch):
+    fed = federation(HONEST)
+    cheat = first(fed)[0]
+    split = shamir.split
+    nonsense = lambda *arguments: np.full_like(split(*arguments), 2**32 - 1)  # noqa: E731
+    upload = fed.clients[cheat].receive
+
+    def receive(message, now):
+        with monkeypatch.context() as patch:
+            patch.setattr(shamir, "split", nonsense)
+            return upload(message, now)
+
+    monkeypatch.setattr(fed.clients[cheat], "receive", receive)
+    fed.vanish_before = {cheat: Masked}
+    fed.run()
+    assert not fed.server_errors
+    others = [c for i, c in fed.clients.items() if i != cheat]
+    assert all(c.unusable == (cheat,) for c in others)
+    assert fed.server.state is State.ABORTED  # its masks are in the sum, and nobody can take them out
+
+
+def test_liars_do_not_buy_the_servers_time():
+    config = Settings(60, 2, mode="semi_honest", graph="complete", share_secrets_ratio=1.0)
+    fed = federation(config)
+    liars = first(fed, 4)
+
+    def spoil(sender, m):
+        if isinstance(m, Reveal) and sender in liars:
+            rows = shamir.from_bytes(m.shares, len(m.ids) // 4)
+            return change(m, shares=shamir.to_bytes((rows + 1) % shamir.PRIME))
+        return m
+
+    fed.to_server = spoil
+    start = time.process_time()
+    assert fed.aggregate().words.tolist() == fed.expected()
+    assert fed.server._repairs >= _REPAIRS - 2  # one search, then the reliable are asked first
+    assert time.process_time() - start < 10
+
+
+def test_a_client_may_want_a_larger_crowd():
+    fed = federation(HONEST)
+    identity = first(fed)[0]
+    wary = Client(fed.context, identity, fed.vectors[identity], minimum=7)
+    fed.clients[identity] = wary
+    gone = first(fed, 7)[6]
+    fed.vanish_before = {gone: Masked}
+    refused(fed, identity, "6 survivors, this client accepts 7 or more")

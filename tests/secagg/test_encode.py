@@ -81,8 +81,9 @@ def test_what_is_out_of_range_is_an_error_never_clipped():
         ([1.1, 0.0], 1, "values reach 1.1, the encoding is made for 1: clip them first"),
         ([math.nan, 0.0], 1, "NaN"),
         ([0.0], 1, "vector of 2"),
-        ([0.0, 0.0], 0, r"weight must be in 1 \.\. 10, got 0"),
+        ([0.0, 0.0], 0, r"weight must be a whole number in 1 \.\. 10, got 0"),
         ([0.0, 0.0], 11, "got 11"),
+        ([0.0, 0.0], 1.9, "got 1.9"),
     ):
         with pytest.raises(ValueError, match=message):
             encoding.encode(values, weight)
@@ -97,12 +98,20 @@ def test_an_impossible_sum_is_a_clients_fault():
         encoding.decode(words + np.array([0, 0, 6], words.dtype), 1)
     with pytest.raises(PeerError, match="more than it may"):
         encoding.decode(words + np.array([2**30, 0, 0], words.dtype), 1)
+    with pytest.raises(PeerError, match="more than it may"):
+        encoding.decode(words + np.array([2**22, 0, 0], words.dtype), 1)  # within what three could reach, not one
     with pytest.raises(ValueError, match="words must be 3"):
         encoding.decode(words[:2], 1)
+    with pytest.raises(ValueError, match="words must be 3 of uint32"):
+        encoding.decode(words.astype(np.uint64), 1)
+    for vectors in (0, 4):
+        with pytest.raises(ValueError, match=rf"vectors must be in 1 \.\. 3, got {vectors}"):
+            encoding.decode(words, vectors)
 
 
 @pytest.mark.parametrize(
-    "keys", [{"bound": 0.0}, {"bound": math.inf}, {"values": 0}, {"clients": 0}, {"largest_weight": 0}]
+    "keys",
+    [{"bound": 0.0}, {"bound": math.inf}, {"values": 0}, {"clients": 0}, {"largest_weight": 0}, {"fraction_bits": 900}],
 )
 def test_bad_encodings_are_refused(keys):
     with pytest.raises(ValueError, match="must be"):

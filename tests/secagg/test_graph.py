@@ -16,7 +16,7 @@ from tacit.secagg.graph import Circle, Degree, degree
     ],
 )  # fmt: skip
 def test_reference_values(corrupt, drop, n, k, t):
-    assert degree(n, corrupt, drop) == Degree(k, t)
+    assert degree(n, round(corrupt * n), round(drop * n)) == Degree(k, t)
 
 
 def tail(population: int, marked: int, drawn: int, least: int) -> Fraction:
@@ -27,8 +27,8 @@ def tail(population: int, marked: int, drawn: int, least: int) -> Fraction:
 
 @pytest.mark.parametrize(("n", "corrupt", "drop"), [(100, 0.05, 0.05), (300, 0.1, 0.2), (500, 0.1, 0.3)])
 def test_the_three_failures_are_improbable_and_k_is_least(n, corrupt, drop):
-    found = degree(n, corrupt, drop)
     bad, gone = round(corrupt * n), round(drop * n)
+    found = degree(n, bad, gone)
 
     def holds(k: int, t: int) -> bool:
         enough = 1 - tail(n - 1, n - 1 - gone, k, t)
@@ -45,9 +45,9 @@ def test_the_three_failures_are_improbable_and_k_is_least(n, corrupt, drop):
 
 
 def test_small_cohorts():
-    assert degree(3, 0.05, 0.05) is None
-    assert degree(10, 0.05, 0.05) == Degree(4, 2)  # one corrupt and one leaving at least
-    assert degree(20, 0.5, 0.45) is None
+    assert degree(3, 1, 1) is None
+    assert degree(10, 1, 1) == Degree(4, 2)
+    assert degree(20, 10, 9) is None
 
 
 def test_the_circle_is_regular_mutual_connected_and_a_function_of_its_seed():

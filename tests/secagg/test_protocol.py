@@ -271,8 +271,18 @@ def test_wrong_construction_is_the_callers_mistake():
         Server(context, fed.clients)
     with pytest.raises(ValueError, match="32 bytes, got 3"):
         Context(config, b"abc", 0)
-    with pytest.raises(ValueError, match="round must be at least 0"):
-        Context(config, MODEL, -1)
+    for number in (-1, 2**70):
+        with pytest.raises(ValueError, match="round must be at least 0"):
+            Context(config, MODEL, number)
+    loose = Settings(5, 3, mode="semi_honest")
+    for vector in (np.zeros(3, np.float32), np.zeros(3, np.int32), np.zeros(3, ">u4")):
+        with pytest.raises(ValueError, match="3 words of 32 bits"):
+            Client(Context(loose, MODEL, 0), one, vector)
+    with pytest.raises(ValueError, match="both or neither"):
+        Client(Context(loose, MODEL, 0), one, np.zeros(3, np.uint32), identities=identities)
+    for number in (-1, 2**40):
+        with pytest.raises(ValueError, match="client's number must be"):
+            Client(Context(loose, MODEL, 0), number, np.zeros(3, np.uint32))
     fed.clients[one].start(0.0)
     with pytest.raises(ValueError, match="starts once"):
         fed.clients[one].start(0.0)

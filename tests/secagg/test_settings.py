@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tacit.secagg.settings import Settings
@@ -78,6 +79,37 @@ def test_aliases():
 def test_bad_settings_are_refused(keys, message):
     with pytest.raises(ValueError, match=message):
         Settings(**({"clients": 10, "columns": 5} | keys))
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"clients": "10"}, "clients must be a whole number, got '10'"),
+        ({"columns": None}, "columns must be a whole number, got None"),
+        ({"columns": True}, "columns must be a whole number, got True"),
+        ({"modulus_bits": 32.0}, "modulus_bits must be a whole number, got 32.0"),
+        ({"minimum": 2.5}, "minimum must be a whole number, got 2.5"),
+        ({"share_secrets_ratio": "0.8"}, "share_secrets_ratio must be a number, got '0.8'"),
+        ({"collusion": "false"}, "collusion must be true or false, got 'false'"),
+        ({"clients": 3, "collusion": True, "share_secrets_ratio": 1.0}, "3 clients are too few: 3 shares"),
+        ({"clients": 5001}, "5001 others, and 5000 are the most"),
+    ],
+)
+def test_wrong_types_and_impossible_sizes_are_refused_by_name(keys, message):
+    with pytest.raises(ValueError, match=message):
+        Settings(**({"clients": 10, "columns": 5} | keys))
+
+
+def test_the_corrupt_may_all_be_among_those_who_came():
+    sparse = Settings(1000, 1, mode="semi_honest", share_secrets_ratio=0.5)
+    assert sparse.topology(500).threshold > Settings(500, 1, mode="semi_honest").topology(500).threshold
+
+
+def test_equal_settings_have_equal_digests():
+    assert (
+        Settings(5, 2, share_secrets_ratio=1).digest_input() == Settings(5, 2, share_secrets_ratio=1.0).digest_input()
+    )
+    assert Settings(np.int64(5), 2).digest_input() == Settings(5, 2).digest_input()
 
 
 def test_parties_with_different_settings_have_different_digests():

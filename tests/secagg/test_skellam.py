@@ -14,7 +14,6 @@ from tacit.dp.accounting import Ledger
 from tacit.dp.release import SkellamEvent
 from tacit.randomness import seeded_rng
 from tacit.secagg.messages import Masked
-from tacit.secagg.settings import Settings
 from tacit.secagg.skellam import SkellamEncoding, hadamard
 from tests.dp.exact import skellam_masses
 from tests.secagg.federation import Federation
@@ -130,9 +129,7 @@ def test_too_few_survivors_are_not_decoded():
 
 def test_through_the_protocol_with_the_minimum_enforced():
     encoding = SkellamEncoding(values=20, clip=1.0, clients=6, fewest=5, noise_multiplier=0.01)
-    config = Settings(
-        6, encoding.columns, modulus_bits=encoding.modulus_bits, minimum=encoding.fewest, share_secrets_ratio=1.0
-    )
+    config = encoding.settings(share_secrets_ratio=1.0)
     rng = np.random.default_rng(1)
     data = {i: rng.normal(size=20) for i in range(6)}
     words = {i: encoding.encode(x, ROTATION) for i, x in data.items()}

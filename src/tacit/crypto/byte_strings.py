@@ -3,7 +3,7 @@
 frame(*parts)             the parts, each behind its length
 random_bytes(rng, count)  uniform bytes from `rng`, or from the operating system
 
-Everything that is hashed, signed or authenticated goes through `frame`.
+What is hashed, signed or authenticated goes through `frame`, or is made of parts of fixed length.
 """
 
 from __future__ import annotations

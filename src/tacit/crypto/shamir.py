@@ -3,7 +3,8 @@
     split(secrets, shares, threshold, rng)      rows[secret, share]: share number s belongs to the point s + 1
     combine(points, rows)                       the secret of one row per point
     combine_many(points, rows)                  the same for many secrets shared to the same points
-    recover(rows_by_point, threshold, verify)   the secret that `verify` accepts, though some rows may be wrong
+    recover(rows_by_point, threshold, verify)   the secret that `verify` accepts though some rows may be wrong, and the
+                                                points it came from
     to_bytes(rows), from_bytes(data, count)     rows on the wire
 
 A secret is nine limbs of 30 bits, each the constant term of a random polynomial modulo p = 2^31 - 1; a row is the nine
@@ -82,8 +83,8 @@ def combine_many(points: Sequence[int], rows: Rows) -> list[bytes]:
 
 def recover(
     rows_by_point: Mapping[int, Rows], threshold: int, verify: Callable[[bytes], bool], *, attempts: int = 512
-) -> bytes:
-    """The secret that `verify` accepts, from the rows of `threshold` points; other subsets are tried if it is refused.
+) -> tuple[bytes, tuple[int, ...]]:
+    """The secret that `verify` accepts and the `threshold` points it came from; other subsets are tried if one fails.
 
     Guarantee: what is returned was verified. It is found if at most e rows are wrong and the subsets that leave out any
         e (see `_subsets`) fit into `attempts`: any four wrong of 62 with threshold 36, any one with one row to spare.
@@ -109,7 +110,7 @@ def recover(
         except PeerError:
             continue
         if verify(secret):
-            return secret
+            return secret, tuple(points[i] for i in chosen)
     raise PeerError(f"no verified secret in {len(tried)} subsets of {len(sound)} shares: too many are wrong")
 
 

@@ -6,7 +6,7 @@ clients as it was configured to accept. Any violation raises PeerError, ends the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 
 from numpy.random import Generator
@@ -35,6 +35,7 @@ from tacit.secagg.messages import (
     unpack_ids,
 )
 from tacit.secagg.session import Context, name
+from tacit.secagg.settings import Settings
 from tacit.secagg.unmask import Words
 
 SEALED_BYTES = 2 * shamir.ROW_BYTES + sealed.OVERHEAD_BYTES  # the masking key's share and the self-mask's, sealed
@@ -57,8 +58,9 @@ class Client:
     Args:
         context: settings, the digest of the model this client holds, and the round.
         identity: this client's number.
-        vector: its ring words (see `encode`).
+        vector: its ring words (see `encode`), or a function that makes them when they are uploaded.
         key, identities: its signing key and everybody's public one; required in active mode.
+        minimum: this client's own, if it wants larger cohorts than the settings ask for.
         rng: the source of its keys; the operating system's by default.
         threads: for expanding masks.
     """
@@ -67,21 +69,23 @@ class Client:
         self,
         context: Context,
         identity: int,
-        vector: Words,
+        vector: Words | Callable[[], Words],
         *,
         key: signing.SigningKey | None = None,
         identities: Mapping[int, bytes] | None = None,
+        minimum: int = 0,
         rng: Generator | None = None,
         threads: int = 1,
     ) -> None:
         settings = context.settings
-        if vector.shape != (settings.columns,) or vector.dtype.itemsize != settings.word_bytes:
-            raise ValueError(
-                f"vector must be {settings.columns} words of {settings.modulus_bits} bits, "
-                f"got {vector.shape} of {vector.dtype}"
-            )
+        if not callable(vector):
+            _check_vector(vector, settings)
         if settings.mode == "active" and (key is None or identities is None):
             raise ValueError("active mode needs a signing key and the identities of all clients")
+        if (key is None) != (identities is None):
+            raise ValueError("a signing key and the identities of all clients go together: give both or neither")
+        if not 0 <= identity < 2**32:
+            raise ValueError(f"a client's number must be in [0, 2^32), got {identity!r}")
         if key is not None and identities is not None and identities.get(identity) != key.public:
             raise ValueError(f"the signing key is not that of client {identity}")
         self.state = State.NEW
@@ -89,9 +93,10 @@ class Client:
         self.unusable: tuple[int, ...] = ()  # peers whose sealed shares did not open
         self._context = context
         self._settings = settings
-        self._vector = vector
+        self._vector: Words | Callable[[], Words] | None = vector
         self._key = key
-        self._identities = identities if key is not None else None
+        self._identities = identities
+        self._minimum = minimum
         self._rng = rng
         self._threads = threads
         self._sealing, self._masking = KeyPair.generate(rng), KeyPair.generate(rng)
@@ -161,6 +166,7 @@ class Client:
             raise PeerError(f"a cohort of {roster.total}, only {self._settings.clients} were invited")
         adverts = self._checked_roster(roster)
         self._topology = self._settings.topology(roster.total)
+        self._minimum = max(self._minimum, self._topology.minimum)
         others = [a for a in adverts if a.sender != self.identity]
         if self._topology.complete:
             if roster.total != len(adverts) or roster.digest != tie.roster_digest(adverts):
@@ -170,8 +176,8 @@ class Client:
             if len(others) != self._topology.neighbours:
                 raise PeerError(f"{len(others)} neighbours of {roster.total}, {self._topology.neighbours} are due")
             self._holders = tuple(a.sender for a in others)
-        if roster.total < self._topology.minimum:
-            raise PeerError(f"a cohort of {roster.total}, this client accepts {self._topology.minimum} or more")
+        if roster.total < self._minimum:
+            raise PeerError(f"a cohort of {roster.total}, this client accepts {self._minimum} or more")
         self._session = self._context.session(roster.digest)
         self._peers = {a.sender: a for a in others}
         secrets = [bytes(self._masking.private), bytes(self._seed)]
@@ -188,7 +194,7 @@ class Client:
         return self._move(State.SHARED, now, [Shares(self._session, self.identity, promise, b"".join(boxes))])
 
     def _seal(self, holder: int, plain: bytes) -> bytes:
-        context = tie.SEALING + self._session
+        context = tie.pair_context(tie.SEALING, self._session, self.identity, holder)
         send, receive = agree_each_way(self._sealing, self._peers[holder].sealing_key, context=context)
         self._opening[holder] = receive
         associated = (self._session, name(self.identity), name(holder), tie.SHARES)
@@ -202,14 +208,16 @@ class Client:
         held = len(senders) + (self._own_rows is not None)
         if held < self._topology.threshold:
             raise PeerError(f"shares of {held} clients, {self._topology.threshold} are needed")
-        if inbox.total < self._topology.minimum or (self._topology.complete and inbox.total != held):
-            raise PeerError(f"a cohort of {inbox.total}, this client accepts {self._topology.minimum} or more")
+        if inbox.total < self._minimum or (self._topology.complete and inbox.total != held):
+            raise PeerError(f"a cohort of {inbox.total}, this client accepts {self._minimum} or more")
         self._held = {} if self._own_rows is None else {self.identity: self._own_rows}
         unusable = []
         for sender, box in zip(senders, cut(inbox.sealed, len(senders), SEALED_BYTES, "sealed shares"), strict=True):
             associated = (self._session, name(sender), name(self.identity), tie.SHARES)
             try:
-                self._held[sender] = sealed.unseal(self._opening[sender], box, associated)
+                plain = sealed.unseal(self._opening[sender], box, associated)
+                shamir.from_bytes(plain, 2)  # what is no share is not passed on in this client's name
+                self._held[sender] = plain
             except PeerError:  # nothing of it is ever revealed; the sum stays right, as masks do not depend on it
                 unusable.append(sender)
         self.unusable = tuple(unusable)
@@ -218,12 +226,17 @@ class Client:
         return self._move(State.UPLOADED, now, [Masked(self._session, self.identity, masked)])
 
     def _masked(self, peers: tuple[int, ...]) -> bytes:
-        words = self._vector.copy()
+        if callable(self._vector):
+            words = self._vector()
+            _check_vector(words, self._settings)
+        elif self._vector is not None:
+            words = self._vector.copy()
+        else:
+            raise ValueError("the vector is gone: a client uploads once")
         keys = [(tie.self_mask_key(bytes(self._seed), self._session), 1)]
         for peer in peers:
-            keys.append(
-                (mask_key(self._masking, self._peers[peer].masking_key, self._session), sign(self.identity, peer))
-            )
+            key = mask_key(self._masking, self.identity, self._peers[peer], self._session)
+            keys.append((key, sign(self.identity, peer)))
         add_masks(words, keys, threads=self._threads)
         return words.astype(f"<u{self._settings.word_bytes}", copy=False).tobytes()
 
@@ -237,8 +250,8 @@ class Client:
             raise PeerError("the survivors and the dropped are not the clients that shared secrets with this one")
         if self._topology.complete and (self.identity not in alive or survivors.total != len(alive)):
             raise PeerError("this client uploaded and is not counted among the survivors")
-        if survivors.total < self._topology.minimum:
-            raise PeerError(f"{survivors.total} survivors, this client accepts {self._topology.minimum} or more")
+        if survivors.total < self._minimum:
+            raise PeerError(f"{survivors.total} survivors, this client accepts {self._minimum} or more")
         self._alive, self._survivors = frozenset(alive), survivors
         if self._settings.mode == "semi_honest":
             return self._reveal(now)
@@ -309,16 +322,25 @@ class Client:
         self._sealing.erase()
         self._masking.erase()
         self._seed[:] = bytes(32)
-        self._vector = self._vector[:0]
+        self._vector = None
         self._own_rows = None
         self._opening, self._held, self._peers = {}, {}, {}
         if state is State.ABORTED:
             self._replies = {}
 
 
-def mask_key(own: KeyPair, public: bytes, session: bytes) -> bytes:
-    """The key of the mask between two clients."""
-    return agree(own, public, context=tie.MASKING + session, length=16)
+def _check_vector(vector: Words, settings: Settings) -> None:
+    if vector.shape != (settings.columns,) or vector.dtype != f"<u{settings.word_bytes}":
+        raise ValueError(
+            f"vector must be {settings.columns} words of {settings.modulus_bits} bits, "
+            f"got {vector.shape} of {vector.dtype}"
+        )
+
+
+def mask_key(own: KeyPair, identity: int, peer: Advertise, session: bytes) -> bytes:
+    """The key of the mask between `identity`, whose masking key is `own`, and `peer`."""
+    context = tie.pair_context(tie.MASKING, session, identity, peer.sender)
+    return agree(own, peer.masking_key, context=context, length=16)
 
 
 def sign(own: int, peer: int) -> int:

@@ -17,6 +17,7 @@ from numpy.random import Generator
 from tacit.dp.release import check_positive
 from tacit.errors import PeerError
 from tacit.fixedpoint import Floats, Grid, Ring, as_finite
+from tacit.secagg.settings import Settings
 from tacit.secagg.unmask import Words
 
 
@@ -41,6 +42,8 @@ class Encoding:
 
     def __post_init__(self) -> None:
         check_positive("bound", self.bound)
+        if not -64 <= self.fraction_bits <= 64:
+            raise ValueError(f"fraction_bits must be in [-64, 64], got {self.fraction_bits}")
         if self.values < 1 or self.clients < 1:
             raise ValueError(f"values and clients must be at least 1, got {self.values} and {self.clients}")
         if self.largest_weight is not None and self.largest_weight < 1:
@@ -54,7 +57,11 @@ class Encoding:
         weight = self.largest_weight or 1
         largest = self.clients * (self.bound * weight + grid.step)
         for bits in (32, 64):
-            if max(math.ldexp(largest, self.fraction_bits), self.clients * weight) < 2 ** (bits - 1) - 1:
+            one = math.ldexp(self.bound * weight, self.fraction_bits)  # of one client: a float64 must hold it
+            if (
+                one <= 2**53
+                and max(math.ldexp(largest, self.fraction_bits), self.clients * weight) < 2 ** (bits - 1) - 1
+            ):
                 return Ring(bits, grid, largest)
         raise ValueError(
             f"{self.clients} clients with values up to {self.bound:g}, weights up to {weight} and {self.fraction_bits} "
@@ -80,23 +87,33 @@ class Encoding:
             if weight != 1:
                 raise ValueError(f"this encoding has no weights, got {weight}")
             return ring.encode(array, rng)
-        if not 1 <= weight <= self.largest_weight:
-            raise ValueError(f"weight must be in 1 .. {self.largest_weight}, got {weight}")
+        if not 1 <= weight <= self.largest_weight or weight != int(weight):
+            raise ValueError(f"weight must be a whole number in 1 .. {self.largest_weight}, got {weight!r}")
         words = ring.encode(np.append(array * weight, 0.0), rng)
-        words[-1] = weight
+        words[-1] = int(weight)
         return words
 
     def decode(self, words: Words, vectors: int) -> Decoded:
         """The mean of `vectors` summed vectors. A sum outside what they can reach is some client's fault."""
         ring = self.ring
-        if words.shape != (self.columns,):
-            raise ValueError(f"words must be {self.columns}, got shape {words.shape}")
-        try:
-            if self.largest_weight is None:
-                return Decoded(ring.decode(words) / vectors, float(vectors))
-            weight = int(words[-1])
+        if words.shape != (self.columns,) or words.dtype != ring.dtype:
+            raise ValueError(
+                f"words must be {self.columns} of {np.dtype(ring.dtype)}, got {words.shape} of {words.dtype}"
+            )
+        if not 1 <= vectors <= self.clients:
+            raise ValueError(f"vectors must be in 1 .. {self.clients}, got {vectors}")
+        weight = vectors
+        if self.largest_weight is not None:
+            weight, words = int(words[-1]), words[:-1]
             if not vectors <= weight <= vectors * self.largest_weight:
                 raise PeerError(f"{vectors} weights sum to {weight}, at most {vectors * self.largest_weight} can be")
-            return Decoded(ring.decode(words[:-1]) / weight, float(weight))
+        reachable = self.bound * weight + ring.grid.step * vectors
+        sums = Ring(ring.modulus_bits, ring.grid, reachable)
+        try:
+            return Decoded(sums.decode(words) / weight, float(weight))
         except ValueError as error:
             raise PeerError(f"a client sent more than it may: {error}") from None
+
+    def settings(self, **keys: Any) -> Settings:
+        """Settings of an aggregation of such vectors."""
+        return Settings(self.clients, self.columns, self.ring.modulus_bits, **keys)

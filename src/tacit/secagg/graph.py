@@ -1,6 +1,6 @@
 """Who shares secrets and masks with whom: everybody with everybody, or each with k others on a random circle.
 
-degree(n, corrupt, drop)          the least even k, and the threshold t, that keep every failure improbable
+degree(n, bad, gone)              the least even k, and the threshold t, that keep every failure improbable
 Circle(ids, k, seed)              the k-regular graph: a circle in random order, each joined to k/2 on either side
 
 On the circle (Bell, Bonawitz, Gascón, Lepoint, Raykova 2020) three things may go wrong:
@@ -12,7 +12,6 @@ On the circle (Bell, Bonawitz, Gascón, Lepoint, Raykova 2020) three things may 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,9 +33,12 @@ class Degree:
 
 
 @lru_cache(maxsize=256)
-def degree(n: int, corrupt: float, drop: float) -> Degree | None:
-    """The least even k for which some t keeps all three failures improbable; None if no k below n - 1 does."""
-    bad, gone = _part(corrupt, n), _part(drop, n)
+def degree(n: int, bad: int, gone: int) -> Degree | None:
+    """The least even k for which some t keeps all three failures improbable; None if no k below n - 1 does.
+
+    Args:
+        n: clients on the circle, of whom `bad` are corrupt and `gone` others leave.
+    """
     largest = (n - 2) // 2  # of k / 2
     half = 1
     while half < largest and _threshold(n, bad, gone, 2 * half) is None:
@@ -53,11 +55,6 @@ def degree(n: int, corrupt: float, drop: float) -> Degree | None:
         if threshold is not None:
             return Degree(2 * candidate, threshold)
     return None
-
-
-def _part(ratio: float, n: int) -> int:
-    """At least one client is taken to be corrupt, and one to leave, however few there are."""
-    return max(1, math.ceil(ratio * n - 1e-9))
 
 
 def _threshold(n: int, bad: int, gone: int, k: int) -> int | None:

@@ -66,6 +66,7 @@ _STAGE_OF: dict[type[ToServer], State] = {
 }
 
 Outgoing = list[tuple[int, ToClient]]
+_REPAIRS = 16  # searches for wrong shares in one round: liars must not buy more of the server's time
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,7 @@ class Server:
         self._deadline = float("inf")
         self._adverts: dict[int, Advertise] = {}
         self._keys: set[bytes] = set()
+        self._probe = KeyPair.generate()  # to try advertised keys with
         self._commitments: dict[int, bytes] = {}
         self._boxes: dict[int, dict[int, bytes]] = defaultdict(dict)  # receiver -> sender -> sealed shares
         self._sum: Words | None = None
@@ -113,6 +115,8 @@ class Server:
         self._revealed: dict[int, tuple[dict[int, int], NDArray[np.uint32]]] = {}  # revealer -> owner's place, rows
         self._lacking: dict[int, int] = {}  # owner -> shares that are still needed
         self._tried = False  # to open the sum before everybody has revealed
+        self._reliable: set[int] = set()  # whose shares repaired a secret
+        self._repairs = _REPAIRS
         self._plan: Plan | None = None
 
     def start(self, now: float) -> None:
@@ -172,6 +176,8 @@ class Server:
         """Unmask the sum, in `shards` column ranges."""
         if self.state is not State.READY or self._plan is None or self._sum is None:
             raise ValueError(f"the sum can be opened when the server is READY, it is {self.state.name}")
+        if shards < 1:
+            raise ValueError(f"shards must be at least 1, got {shards}")
         words, plan, survivors = self._sum, self._plan, tuple(sorted(self._uploaded))
         edges = np.linspace(0, len(words), shards + 1, dtype=int).tolist()
         for first, last in pairwise(edges):
@@ -189,6 +195,8 @@ class Server:
         keys = {message.sealing_key, message.masking_key}
         if len(keys) != 2 or keys & self._keys:
             raise PeerError(f"client {message.sender} advertised a key that is in use already")
+        for key in keys:  # one of low order would stop every honest client
+            self._probe.exchange(key)
         self._keys |= keys
         self._adverts[message.sender] = message
 
@@ -364,7 +372,7 @@ class Server:
             for owner in self._recover(self._missing, is_key):
                 for peer in self._holders(owner):
                     if peer in self._uploaded:
-                        key = mask_key(pairs[owner], self._adverts[peer].masking_key, self._session)
+                        key = mask_key(pairs[owner], owner, self._adverts[peer], self._session)
                         masks.append((key, -sign(peer, owner)))
                 pairs.pop(owner).erase()
         except PeerError:
@@ -388,9 +396,25 @@ class Server:
                 found |= dict.fromkeys(group, b"")
             for owner in group:
                 if not (found[owner] and is_right(owner, found[owner])):
-                    by_point = {self._point(owner, r): self._row(owner, r) for r in self._revealers(owner)}
-                    found[owner] = shamir.recover(by_point, threshold, partial(is_right, owner))
+                    found[owner] = self._repair(owner, partial(is_right, owner))
         return found
+
+    def _repair(self, owner: int, is_right: Callable[[bytes], bool]) -> bytes:
+        """A secret of which some shares are wrong. Whose shares repaired one is asked first for the next."""
+        revealers = {self._point(owner, r): r for r in self._revealers(owner)}
+        rows = {point: self._row(owner, r) for point, r in revealers.items()}
+        reliable = {point: row for point, row in rows.items() if revealers[point] in self._reliable}
+        if len(reliable) >= self._topology.threshold:
+            try:
+                return shamir.recover(reliable, self._topology.threshold, is_right, attempts=1)[0]
+            except PeerError:
+                pass  # one of them lies about this owner only: search again
+        if self._repairs == 0:
+            raise PeerError("too many shares are wrong")
+        self._repairs -= 1
+        secret, points = shamir.recover(rows, self._topology.threshold, is_right)
+        self._reliable = {revealers[point] for point in points}
+        return secret
 
     def _revealers(self, owner: int) -> tuple[int, ...]:
         """Who revealed a share of `owner`, ascending."""

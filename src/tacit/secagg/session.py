@@ -30,10 +30,10 @@ class Context:
     round: int
 
     def __post_init__(self) -> None:
-        if len(self.model) != 32:
+        if len(self.model) != 32 or bytes(self.model) != self.model:
             raise ValueError(f"model must be a digest of 32 bytes, got {len(self.model)}")
-        if self.round < 0:
-            raise ValueError(f"round must be at least 0, got {self.round}")
+        if not 0 <= self.round < 2**63:
+            raise ValueError(f"round must be at least 0 and below 2^63, got {self.round}")
 
     def digest(self) -> bytes:
         number = self.round.to_bytes(8, "big")
@@ -49,6 +49,12 @@ class Context:
 
 def name(identity: int) -> bytes:
     return identity.to_bytes(4, "big")
+
+
+def pair_context(purpose: bytes, session: bytes, one: int, other: int) -> bytes:
+    """What the keys of two clients are derived for. It names the two: a third that shows a variant of somebody's public
+    key, which X25519 takes for the same, must not get the same keys, or masks could be made to cancel."""
+    return frame(purpose, session, name(min(one, other)), name(max(one, other)))
 
 
 def roster_digest(advertisements: list[Advertise]) -> bytes:

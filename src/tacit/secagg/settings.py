@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from tacit.secagg.graph import Degree, degree
 Mode = Literal["active", "semi_honest"]
 Graph = Literal["auto", "complete", "sparse"]
 _LARGE = 100  # from here on `auto` takes the sparse graph: below it, little is gained
+_LARGEST_COMPLETE = 5000  # a client then needs some 0.5 GB for its shares
 _ALIASES = {"share_client_ratio": "share_secrets_ratio"}
 
 
@@ -34,9 +36,11 @@ class Settings:
         reconstruct_secrets_threshold: shares that open a secret, on the complete graph: more than half of the clients,
             more than two thirds with `collusion`. The least such number if None. On a sparse graph it is derived.
         cipher_time_window: milliseconds that each stage may take.
-        collusion: whether the server may work together with clients.
-        corrupt, drop: sparse graph only: the parts of the clients that may be corrupt, and that may leave.
-        minimum: a client takes part only in sums of at least so many.
+        collusion: whether clients may work together with the server. In active mode 2t - n - 1 of them gain nothing:
+            with the least threshold that is none or one without `collusion`, and about a third with it.
+        corrupt, drop: sparse graph only: the part of the invited that may be corrupt, and of those that came that may
+            leave.
+        minimum: nobody takes part in smaller sums. With c corrupt clients a sum hides its parts among minimum - c.
     """
 
     clients: int
@@ -53,6 +57,7 @@ class Settings:
     minimum: int | None = None
 
     def __post_init__(self) -> None:
+        _normalise(self)
         _check_ranges(self)
         if self.mode == "active" and self.graph == "sparse":
             raise ValueError("active mode needs the complete graph: take graph: complete, or mode: semi_honest")
@@ -67,6 +72,11 @@ class Settings:
                 "for a sparse graph: take graph: complete"
             )
         topology = self.topology(self.clients)
+        if topology.complete and self.clients > _LARGEST_COMPLETE:
+            raise ValueError(
+                f"on the complete graph every client works for all {self.clients} others, and {_LARGEST_COMPLETE} are "
+                "the most: take mode: semi_honest with graph: sparse, or smaller rounds"
+            )
         if topology.complete:
             self._check_threshold(topology.threshold)
         if self.minimum is not None and self.minimum > self.sharing:
@@ -104,13 +114,17 @@ class Settings:
         if self.mode == "semi_honest" and worth_it and self.reconstruct_secrets_threshold is None:
             sparse = self._sparse(n)
             if sparse is not None:
-                stay = n - math.floor(self.drop * n + 1e-9)
-                return Topology(sparse.neighbours, sparse.threshold, max(stay, self.minimum or 0))
+                return Topology(sparse.neighbours, sparse.threshold, max(n - self._gone(n), self.minimum or 0))
         threshold = self.reconstruct_secrets_threshold or self._least_threshold
         return Topology(None, threshold, max(threshold, self.minimum or 0))
 
     def _sparse(self, n: int) -> Degree | None:
-        return degree(n, self.corrupt, self.drop)
+        # The corrupt may all be among the n that came. At least one client is taken to be corrupt, and one to leave.
+        bad = max(1, math.ceil(self.corrupt * self.clients - 1e-9))
+        return degree(n, bad, self._gone(n)) if bad < n else None
+
+    def _gone(self, n: int) -> int:
+        return max(1, math.ceil(self.drop * n - 1e-9))
 
     @property
     def _least_threshold(self) -> int:
@@ -122,6 +136,10 @@ class Settings:
             raise ValueError(
                 f"reconstruct_secrets_threshold is {threshold}, {self.clients} clients need more than {part}: "
                 f"{self._least_threshold} or more"
+            )
+        if self._least_threshold >= self.clients:
+            raise ValueError(
+                f"{self.clients} clients are too few: {self._least_threshold} shares would be needed, and one may drop"
             )
         if threshold >= self.sharing:
             raise ValueError(
@@ -145,6 +163,28 @@ class Topology:
     @property
     def complete(self) -> bool:
         return self.neighbours is None
+
+
+_INTEGERS = ("clients", "columns", "modulus_bits", "cipher_time_window")
+_INTEGERS_OR_NONE = ("reconstruct_secrets_threshold", "minimum")
+_FLOATS = ("share_secrets_ratio", "corrupt", "drop")
+
+
+def _normalise(settings: Settings) -> None:
+    """One type for each field, so that equal settings have equal digests."""
+    for name in (*_INTEGERS, *_INTEGERS_OR_NONE, *_FLOATS):
+        value = getattr(settings, name)
+        if value is None and name in _INTEGERS_OR_NONE:
+            continue
+        kind, what = (float, "a number") if name in _FLOATS else (operator.index, "a whole number")
+        if isinstance(value, bool | str):
+            raise ValueError(f"{name} must be {what}, got {value!r}")
+        try:
+            object.__setattr__(settings, name, kind(value))
+        except TypeError:
+            raise ValueError(f"{name} must be {what}, got {value!r}") from None
+    if not isinstance(settings.collusion, bool):
+        raise ValueError(f"collusion must be true or false, got {settings.collusion!r}")
 
 
 def _check_ranges(settings: Settings) -> None:

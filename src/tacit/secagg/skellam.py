@@ -28,6 +28,7 @@ from tacit.dp.gaussian import least
 from tacit.dp.release import SkellamEvent, check_delta, check_positive
 from tacit.fixedpoint import Floats, as_finite
 from tacit.randomness import secure_rng
+from tacit.secagg.settings import Settings
 from tacit.secagg.unmask import Words
 
 _FINENESS = 16.0  # the clipping norm is this many times sqrt(d) rounding steps: rounding adds 0.2% to it
@@ -41,7 +42,8 @@ class SkellamEncoding:
     """Vectors of `values` numbers clipped to L2 norm `clip`, of up to `clients` clients.
 
     Args:
-        fewest: survivors for whom the noise is sized; with fewer the sum must not be opened.
+        fewest: survivors for whom the noise is sized. With fewer the sum must not be opened: it must be the `minimum`
+            of the aggregation, as `settings` makes it.
         colluders: of them, how many may tell the server their noise.
         noise_multiplier: central noise over the sensitivity of the rounded vector.
     """
@@ -56,13 +58,13 @@ class SkellamEncoding:
     def __post_init__(self) -> None:
         check_positive("clip", self.clip)
         check_positive("noise_multiplier", self.noise_multiplier)
-        if self.values < 1:
-            raise ValueError(f"values must be at least 1, got {self.values}")
+        if self.values < 1 or self.values != int(self.values):
+            raise ValueError(f"values must be a whole number of at least 1, got {self.values!r}")
         if not 0 <= self.colluders < self.fewest <= self.clients:
             raise ValueError(
                 f"need 0 <= colluders < fewest <= clients, got {self.colluders}, {self.fewest} and {self.clients}"
             )
-        _ = self.modulus_bits  # refused here if it does not fit
+        _ = self.event()  # refused here if the noise or the sums do not fit
 
     @classmethod
     def for_budget(
@@ -153,6 +155,10 @@ class SkellamEncoding:
         norm = self.l2_sensitivity
         l1 = min(norm**2, math.sqrt(self.columns) * norm)
         return SkellamEvent(self.central_variance, norm, l1, "client", "zero-out", slack)
+
+    def settings(self, **keys: Any) -> Settings:
+        """Settings of an aggregation of such vectors, with `fewest` as the minimum: no smaller sum is opened."""
+        return Settings(self.clients, self.columns, self.modulus_bits, minimum=self.fewest, **keys)
 
     def encode(self, values: Any, rotation: bytes, rng: Generator | None = None) -> Words:
         """Ring words of one client. `rotation` is public and the same for all clients of a round: 16 bytes or more."""
