@@ -195,6 +195,8 @@ def test_our_samplers_certify_large_epsilons():
     ledger = Ledger("client", "replace-one")
     ledger.spend(event, 30)
     assert ledger.epsilon(1e-3) == pytest.approx(959, abs=2)
+    ledger.spend(event, 50)  # beyond what the noise's precision certifies at once: parts add up
+    assert 2300 < gaussian_epsilon(event.noise_multiplier / math.sqrt(80), 1e-3) < ledger.epsilon(1e-3) < 2800
 
 
 # --- budgets

@@ -242,7 +242,18 @@ def _epsilon(lines: Lines, delta: float, method: Method) -> float:
         epsilon = _epsilon_without_slack(lines, delta * (1 - share), method)
         if _slack(lines, epsilon) <= share * delta:
             return epsilon
-    return math.inf
+    # Beyond the precision of the noise: two halves, each certified by itself, add up.
+    halves = _halves(lines)
+    return sum(_epsilon(half, delta / 2, method) for half in halves) if halves else math.inf
+
+
+def _halves(lines: Lines) -> tuple[Lines, Lines] | None:
+    if sum(count for _, count in lines) < 2:
+        return None
+    if len(lines) > 1:
+        return lines[: len(lines) // 2], lines[len(lines) // 2 :]
+    event, count = lines[0]
+    return ((event, count // 2),), ((event, count - count // 2),)
 
 
 def _epsilon_without_slack(lines: Lines, delta: float, method: Method) -> float:

@@ -1,0 +1,31 @@
+"""The command `tacit`: one module a verb, named after it, with a `command`.
+
+The verbs import what they need when they run: `tacit --help` loads nothing but click.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from tacit import __version__
+
+VERBS = ("init", "run")
+
+
+class _Verbs(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command: click.Command = import_module(f"tacit.cli.{name}").command
+        return command
+
+
+@click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tacit")
+def main() -> None:
+    """Several parties learn one model without telling each other what they know."""

@@ -1,0 +1,73 @@
+"""`tacit run`: every party of a file, on this machine."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tacit.cli.exits import BUDGET, DONE, FAILED, PEER, STATUS, USER, end
+
+if TYPE_CHECKING:
+    from tacit.runs.config import Settings
+    from tacit.runs.directory import RunDirectory
+    from tacit.runs.execute import Outcome
+
+
+@click.command("run")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
+@click.option("--runs", default="runs", metavar="DIR", type=click.Path(path_type=Path), help="Where results go.")
+@click.option("--quiet", is_flag=True, help="Say only where the results are.")
+def command(file: Path, overrides: tuple[str, ...], runs: Path, quiet: bool) -> None:
+    """Run every party of FILE on this machine.
+
+    Exit codes: 0 done, 1 failed or stopped, 2 a mistake in the input, 3 a fault of another party, 4 budget reached.
+    """
+    from tacit.runs.config import ConfigError, load
+    from tacit.runs.directory import RunDirectory
+
+    try:
+        settings = load(file, overrides)
+        directory = RunDirectory.create(runs, settings, time.time())
+    except ConfigError as error:
+        end(str(error), USER)
+    except OSError as error:
+        end(f"{runs}: results cannot be stored there: {error.strerror}", USER)
+
+    outcome = _carried_out(settings, directory, quiet)
+    if quiet and outcome.status != "done":
+        click.echo(f"{outcome.status}: {outcome.text}".rstrip(": "), err=True)
+    click.echo(f"Results: {directory.path}")
+    if (code := STATUS.get(outcome.status, FAILED)) != DONE:
+        raise SystemExit(code)
+
+
+def _carried_out(settings: Settings, directory: RunDirectory, quiet: bool) -> Outcome:
+    """Run it. What the user can mend ends in a sentence, anything else in a traceback."""
+    from tacit.cli.progress import screen
+    from tacit.errors import BudgetError, PeerError
+    from tacit.events import Tee
+    from tacit.runs.execute import execute
+
+    # A task `module:function` may lie beside the file. Last, so that nothing there hides an installed module.
+    sys.path.append(str(Path.cwd()))
+    kept = f"What was finished is in {directory.path}"
+    try:
+        with directory, nullcontext() if quiet else screen() as shown:
+            sink = Tee(directory, shown) if shown else directory
+            return execute(settings, sink=sink, directory=directory)
+    except KeyboardInterrupt:
+        end(f"Stopped. {kept}", FAILED)
+    except PeerError as error:
+        end(f"Another party broke the protocol: {error}. {kept}", PEER)
+    except BudgetError as error:
+        end(f"{error}. {kept}", BUDGET)
+    except ValueError as error:
+        if directory.begun:
+            raise  # not the file's fault: it was good enough to start a round
+        end(str(error), USER)

@@ -1,0 +1,183 @@
+"""All parties in this process: thousands of simulated clients, with faults on demand.
+
+A client trains when its turn comes and its update is added up at once, so that memory is that of a few models, whatever
+the number of clients. Time windows pass when nobody answers any more; no wall clock decides anything. `seed` drives
+sampling, splits and faults; noise and keys come from the operating system unless `insecure_noise_seed` is set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.random import Generator
+
+from tacit.crypto.signing import SigningKey
+from tacit.engines.pool import Trainer
+from tacit.errors import BudgetError, PeerError
+from tacit.events import Sink
+from tacit.horizontal.client import Client
+from tacit.horizontal.coordinator import Coordinator, Outgoing, State
+from tacit.horizontal.messages import ToCoordinator, Update, Work
+from tacit.horizontal.settings import Settings
+from tacit.horizontal.task import Evaluates, Task
+from tacit.horizontal.vector import Layout
+from tacit.randomness import seeded_rng
+from tacit.secagg.messages import Inbox, Masked
+
+Fate = Literal["stays", "drops", "late"]
+Watch = Callable[[int, ToCoordinator], None]
+
+
+class MemoryEngine:
+    """A federation in one process.
+
+    Args:
+        watch: is shown every message that leaves a client, with the client's number.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        task: Task,
+        sink: Sink,
+        *,
+        watch: Watch | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._settings = settings
+        self._watch = watch
+        self._trainer = Trainer(settings, task)
+        model = task.model()
+        self._layout = Layout.of(model)
+        self._keys = self._signing_keys()
+        self._identities = {i: key.public for i, key in self._keys.items()} or None
+        evaluate = task.evaluate if isinstance(task, Evaluates) else None
+        self.coordinator = Coordinator(settings, model, sink, clock, evaluate=evaluate, identities=self._identities)
+        self._clients: dict[int, Client] = {}
+        self._now = 0.0
+
+    def run(self, after_round: Callable[[Coordinator], None] = lambda coordinator: None) -> None:
+        """All rounds; `after_round` is called between them, for whoever stores the state."""
+        try:
+            while True:
+                outgoing = self.coordinator.begin(self._now)
+                if self.coordinator.state is State.FINISHED:
+                    return
+                self._round(outgoing)
+                after_round(self.coordinator)
+        finally:
+            self._trainer.close()
+
+    def _round(self, outgoing: Outgoing) -> None:
+        number = self.coordinator.round
+        fates = dict(zip((c for c, _ in outgoing), self._fates(number, len(outgoing)), strict=True))
+        late: list[tuple[int, ToCoordinator]] = []
+        while self.coordinator.state is State.COLLECTING:
+            if not outgoing:
+                # Nobody answers any more: whatever stage is open runs out of time. A window is long in simulated time.
+                self._now += 1e6
+                outgoing = self.coordinator.tick(self._now)
+                for sender, belated in late:
+                    outgoing += self.coordinator.receive(sender, belated, self._now)
+                late = []
+                continue
+            self._trainer.expect([c for c, m in outgoing if isinstance(m, Work | Inbox) and fates[c] != "drops"])
+            answers: Outgoing = []
+            for client, message in outgoing:
+                for answer in self._answer(client, message, fates[client]):
+                    if fates[client] == "late" and isinstance(answer, Update | Masked):
+                        late.append((client, answer))
+                    else:
+                        answers += self.coordinator.receive(client, answer, self._now)
+            outgoing = answers
+
+    def _answer(self, identity: int, message: object, fate: Fate) -> list[ToCoordinator]:
+        """What a client sends, faults included."""
+        masked = self._settings.encrypt.encrypt_type == "PW_ENCRYPT"
+        if fate == "drops" and isinstance(message, Inbox if masked else Work):
+            return []  # before it uploads; under masks, after it shared its secrets
+        client = self._clients.setdefault(identity, self._client(identity))
+        try:
+            answers = client.receive(message, self._now)  # type: ignore[arg-type]
+        except (ValueError, PeerError) as error:  # its own training or its own checks failed: it loses its place
+            self.coordinator.refuse(identity, str(error))
+            self.coordinator.left(identity)
+            return []
+        except BudgetError:
+            self.coordinator.left(identity)
+            return []
+        sent = [bad for answer in answers for bad in self._spoil(identity, answer)]
+        if self._watch is not None:
+            for answer in sent:
+                self._watch(identity, answer)
+        return sent
+
+    def _client(self, identity: int) -> Client:
+        def random(round_number: int) -> Generator | None:
+            seed = self._settings.simulation.insecure_noise_seed
+            if seed is None:
+                return None
+            digest = hashlib.sha256(repr(("noise", seed, round_number, identity)).encode()).digest()
+            return seeded_rng(int.from_bytes(digest, "big"))
+
+        return Client(
+            self._settings,
+            identity,
+            self._trainer.fit,
+            self._layout,
+            key=self._keys.get(identity),
+            identities=self._identities,
+            random=random,
+        )
+
+    def _signing_keys(self) -> dict[int, SigningKey]:
+        encrypt = self._settings.encrypt
+        if encrypt.encrypt_type != "PW_ENCRYPT" or encrypt.pw_encrypt.mode != "active":
+            return {}
+        return {identity: SigningKey.generate() for identity in range(self._settings.clients)}
+
+    # --- faults
+
+    def _fates(self, number: int, count: int) -> list[Fate]:
+        simulation = self._settings.simulation
+        draws = np.random.default_rng([self._settings.seed, 2, number]).random(count)
+        kinds: list[Fate] = []
+        for draw in draws:
+            if draw < simulation.dropout:
+                kinds.append("drops")
+            else:
+                kinds.append("late" if draw < simulation.dropout + simulation.lateness else "stays")
+        return kinds
+
+    def _spoil(self, identity: int, answer: ToCoordinator) -> list[ToCoordinator]:
+        """The answer of a client that `simulation.bad` makes misbehave."""
+        kind = self._badness(identity)
+        if kind is None or not isinstance(answer, Update):
+            return [answer]
+        vector = answer.vector
+        match kind:
+            case "shape":
+                return [replace(answer, vector=vector[:-1])]
+            case "nan":
+                return [
+                    replace(answer, vector=np.where(np.arange(len(vector)) == 0, np.nan, vector).astype(vector.dtype))
+                ]
+            case "dtype":
+                return [replace(answer, vector=vector.astype(np.float16))]
+            case "norm":
+                return [replace(answer, vector=vector + np.asarray(1e12, dtype=vector.dtype))]
+            case "twice":
+                return [answer, answer]
+
+    def _badness(self, identity: int) -> Literal["shape", "nan", "dtype", "twice", "norm"] | None:
+        start = 0
+        for kind, count in self._settings.simulation.bad.items():
+            if start <= identity < start + count:
+                return kind
+            start += count
+        return None

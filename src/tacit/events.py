@@ -1,0 +1,137 @@
+"""What happens in a run, typed. Whatever a user is shown was an event first.
+
+A run hands each event to a `Sink`: the terminal, `events.jsonl`, metrics. Events hold what may be shown to whoever runs
+the coordinator, and nothing else: no update, no key, no client's own loss under a protection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    name: str
+    kind: str
+    clients: int
+    rounds: int
+    protection: str
+    parameters: int  # numbers in the model
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something the user should know."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundStarted:
+    round: int
+    sampled: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRefused:
+    """A client lost its place in a round. The reason names what was wrong with its message, not what was in it."""
+
+    round: int
+    client: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFinished:
+    round: int
+    survivors: int
+    refused: int
+    seconds: float
+    bytes_up: int  # of one client's messages, on the wire
+    metrics: dict[str, float] = field(default_factory=dict)  # on the coordinator's own data
+    training_loss: float | None = None  # mean over clients; only where updates are in the clear
+    epsilon: float | None = None  # of the client with the most uploads, so far
+    delta: float | None = None
+    update_norm: float | None = None  # of the released mean update
+
+
+@dataclass(frozen=True, slots=True)
+class RoundAborted:
+    """A round that changed nothing."""
+
+    round: int
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReached:
+    round: int  # the one that was not begun
+    epsilon: float  # it would have reached
+    budget: float
+    delta: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    status: Literal["done", "budget reached", "stopped", "failed"]
+    rounds: int
+    seconds: float
+    text: str = ""
+
+
+Event = RunStarted | Noted | RoundStarted | ClientRefused | RoundFinished | RoundAborted | BudgetReached | RunFinished
+KINDS: dict[str, type[Event]] = {
+    kind.__name__: kind
+    for kind in (
+        RunStarted,
+        Noted,
+        RoundStarted,
+        ClientRefused,
+        RoundFinished,
+        RoundAborted,
+        BudgetReached,
+        RunFinished,
+    )
+}
+
+
+class Sink(Protocol):
+    """Where events go."""
+
+    def emit(self, event: Event) -> None: ...
+
+
+class Tee:
+    """Several sinks as one."""
+
+    def __init__(self, *sinks: Sink) -> None:
+        self._sinks = sinks
+
+    def emit(self, event: Event) -> None:
+        for sink in self._sinks:
+            sink.emit(event)
+
+
+class Kept:
+    """A sink that keeps its events, for `run.history` and tests."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    return {"event": type(event).__name__, **asdict(event)}
+
+
+def from_json(data: dict[str, Any]) -> Event:
+    """The event that `to_json` wrote; other keys, such as the time of writing, are left out."""
+    kind = KINDS.get(str(data.get("event")))
+    if kind is None:
+        raise ValueError(f"{data.get('event')!r} is no event: known are {', '.join(KINDS)}")
+    names = kind.__dataclass_fields__
+    return kind(**{key: value for key, value in data.items() if key in names})

@@ -1,0 +1,13 @@
+"""Horizontal federation: many clients with the same features train one model.
+
+    settings      what a file says
+    task          what a user writes: fit, and optionally evaluate
+    protection    how an update leaves a client and is added up: in the clear, with local DP, under masks
+    messages      what the coordinator and a client send each other
+    boundary      everything that leaves a client, and how it is protected
+    client        one client, a state machine without I/O
+    coordinator   the coordinator, the same; `optimizer` turns a mean update into the next model
+
+Two messages make a round: `Work` (the model) to each sampled client, `Update` back. Under masks the update is the
+vector of a secure aggregation, whose messages travel in between. An engine carries them.
+"""

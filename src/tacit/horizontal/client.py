@@ -1,0 +1,124 @@
+"""One client of a horizontal federation, without I/O: feed it messages, send what it returns.
+
+It trains when it is sent a model, protects what it learnt, keeps its own ledger and refuses uploads beyond its budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.random import Generator
+
+from tacit.crypto.signing import SigningKey
+from tacit.dp.accounting import Budget, Ledger
+from tacit.errors import PeerError
+from tacit.horizontal.messages import ToClient, ToCoordinator, Update, Work
+from tacit.horizontal.protection import LocalDP, secure_encoding, secure_settings
+from tacit.horizontal.settings import Settings
+from tacit.horizontal.task import Arrays, Fitted, FitWork
+from tacit.horizontal.vector import Flat, Layout
+from tacit.secagg.client import Client as SecureClient
+from tacit.secagg.session import Context
+from tacit.secagg.unmask import Words
+
+Fit = Callable[[int, Arrays, FitWork], Fitted]
+
+
+def fit_work(settings: Settings, number: int, identity: int) -> FitWork:
+    """What `fit` of one client in one round is told: the same wherever it runs."""
+    return FitWork(number, settings.train, np.random.default_rng([settings.seed, 3, number, identity]))
+
+
+class Client:
+    """One client.
+
+    Args:
+        fit: the task's training.
+        layout: of the model, known from the task.
+        key, identities: for secure aggregation in active mode.
+        random: gives the generator of noise and keys for a round; from the operating system by default.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        identity: int,
+        fit: Fit,
+        layout: Layout,
+        *,
+        key: SigningKey | None = None,
+        identities: Mapping[int, bytes] | None = None,
+        random: Callable[[int], Generator | None] = lambda round: None,
+    ) -> None:
+        self.identity = identity
+        self._settings = settings
+        self._fit = fit
+        self._layout = layout
+        self._key = key
+        self._identities = identities
+        self._random = random
+        self._secure: SecureClient | None = None
+        self.ledger: Ledger | None = None
+        if settings.encrypt.encrypt_type == "DP_ENCRYPT":
+            self._local = LocalDP.of(settings)
+            limit = settings.budget
+            budget = Budget(limit.epsilon, limit.delta or settings.delta) if limit else None
+            self.ledger = Ledger("client", "replace-one", budget)
+
+    def receive(self, message: ToClient, now: float) -> list[ToCoordinator]:
+        """What to send in answer. Raises BudgetError, and sends nothing, where an upload would exceed the budget."""
+        if isinstance(message, Work):
+            return self._work(message, now)
+        if self._secure is None:
+            raise PeerError(f"{type(message).__name__} without a round of secure aggregation")
+        return list(self._secure.receive(message, now))
+
+    def _work(self, work: Work, now: float) -> list[ToCoordinator]:
+        if work.model.shape != (self._layout.size,) or str(work.model.dtype) != self._layout.dtype:
+            raise PeerError(f"a model of {work.model.shape} numbers, this task has {self._layout.size}")
+        match self._settings.encrypt.encrypt_type:
+            case "NOT_ENCRYPT":
+                update, fitted = self._train(work)
+                return [Update(work.round, self.identity, update, fitted.samples, fitted.loss)]
+            case "DP_ENCRYPT":
+                return [self._noisy(work)]
+            case "PW_ENCRYPT":
+                return list(self._begin_secure(work, now))
+
+    def _train(self, work: Work) -> tuple[Flat, Fitted]:
+        model = self._layout.unflatten(work.model)
+        fitted = self._fit(self.identity, model, fit_work(self._settings, work.round, self.identity))
+        if fitted.samples < 1:
+            raise ValueError(f"fit of client {self.identity} says it trained on {fitted.samples} samples")
+        return self._layout.flatten(fitted.model) - work.model, fitted
+
+    def _noisy(self, work: Work) -> Update:
+        # The clipping norm is the coordinator's to lower, never to raise: the event does not depend on it.
+        clip = min(work.clip or np.inf, self._settings.encrypt.dp_encrypt.dp_norm_clip)
+        ledger = self.ledger or Ledger("client", "replace-one")
+        event = self._local.event(self._layout.size)
+        ledger.spend(event)  # before anything is drawn
+        update, _ = self._train(work)
+        released = self._local.protect(update, clip, self._random(work.round))
+        return Update(work.round, self.identity, released.value)
+
+    def _begin_secure(self, work: Work, now: float) -> list[ToCoordinator]:
+        context = Context(
+            secure_settings(self._settings, self._layout.size), self._layout.digest(work.model), work.round
+        )
+        encoding = secure_encoding(self._settings, self._layout.size)
+
+        def vector() -> Words:
+            update, fitted = self._train(work)
+            return encoding.encode(update, fitted.samples)
+
+        self._secure = SecureClient(
+            context,
+            self.identity,
+            vector,
+            key=self._key,
+            identities=self._identities,
+            rng=self._random(work.round),
+        )
+        return list(self._secure.start(now))

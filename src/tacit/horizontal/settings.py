@@ -1,0 +1,220 @@
+"""What the file of a horizontal federation says.
+
+The privacy sections take the keys of MindSpore Federated as they are, nested (`encrypt.dp_encrypt.dp_eps`) or flat
+(`encrypt.dp_eps`); those of a round may stand at the top level. `notes` lists values that are legal but
+outside that project's advice.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+EncryptType = Literal["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT"]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+Milliseconds = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A part of the file: unknown keys are an error, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    flat: ClassVar[dict[str, type[Section]]] = {}  # parts whose keys may also stand here, one level up
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nest(cls, data: Any) -> Any:
+        """Put flat keys into their sections."""
+        if not isinstance(data, dict):
+            return data
+        nested = dict(data)
+        for section, model in cls.flat.items():
+            names = {key for name, info in model.model_fields.items() for key in (name, info.alias or name)}
+            moved = {key: nested.pop(key) for key in names & nested.keys()}
+            inner = nested.get(section)
+            if moved and (inner is None or isinstance(inner, dict)):
+                nested[section] = {**(inner or {}), **moved}
+        return nested
+
+
+class Round(Section):
+    start_fl_job_threshold: Count | None = None  # clients sampled for a round; all by default
+    start_fl_job_time_window: Milliseconds = 300_000
+    update_model_ratio: Annotated[float, Field(gt=0, le=1)] = 0.5  # of the sampled that must update
+    update_model_time_window: Milliseconds = 300_000
+
+
+class LocalDP(Section):
+    dp_eps: Positive = 50.0  # of each upload
+    dp_delta: Annotated[float, Field(gt=0, lt=1)] | None = None  # 1 / clients by default
+    dp_norm_clip: Positive = 1.0
+    adaptive: bool = False  # clip to a multiple of the last released update's norm, never growing
+    adaptive_factor: Positive = 2.0
+
+
+class PairwiseMasks(Section):
+    share_secrets_ratio: Annotated[float, Field(gt=0, le=1)] = Field(default=0.8, alias="share_client_ratio")
+    reconstruct_secrets_threshold: Count | None = None
+    cipher_time_window: Milliseconds = 10_000
+    collusion: bool = False
+    mode: Literal["active", "semi_honest"] = "semi_honest"
+    graph: Literal["auto", "complete", "sparse"] = "auto"
+    corrupt: Probability = 0.05
+    drop: Probability = 0.3
+    bound: Positive = 16.0  # no number of an update is larger
+    fraction_bits: Annotated[int, Field(ge=1, le=40)] = 24
+    largest_weight: Count = 100_000
+
+
+class LaplaceEval(Section):
+    laplace_eval_eps: Positive  # of each vector of inference results
+
+
+class Encrypt(Section):
+    encrypt_type: EncryptType = Field(default="NOT_ENCRYPT", alias="encrypt_train_type")
+    dp_encrypt: LocalDP = LocalDP()
+    pw_encrypt: PairwiseMasks = PairwiseMasks()
+    privacy_eval_type: Literal["NOT_ENCRYPT", "LAPLACE"] = "NOT_ENCRYPT"
+    laplace_eval: LaplaceEval | None = None
+
+    flat = {"dp_encrypt": LocalDP, "pw_encrypt": PairwiseMasks, "laplace_eval": LaplaceEval}
+
+    @model_validator(mode="after")
+    def _fits(self) -> Encrypt:
+        if self.privacy_eval_type == "LAPLACE" and self.laplace_eval is None:
+            raise ValueError("privacy_eval_type is LAPLACE, which needs an epsilon: add laplace_eval_eps")
+        return self
+
+
+class Unsupervised(Section):
+    """How a model without labels is judged: by the clusters of the clients' inference results."""
+
+    cluster_client_num: Count  # clients whose results are awaited
+    eval_type: Literal["SILHOUETTE_SCORE", "CALINSKI_HARABASZ_SCORE", "DAVIES_BOULDIN_SCORE"] = "SILHOUETTE_SCORE"
+
+
+class Budget(Section):
+    epsilon: Positive
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None  # dp_delta by default
+
+
+class Training(Section):
+    """What `fit` is told."""
+
+    epochs: Count = 1
+    batch: Count = 32
+    learning_rate: Positive = 0.1
+    proximal_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0  # FedProx; 0 is FedAvg
+
+
+class ServerOptimizer(Section):
+    """How the mean update becomes the next model."""
+
+    kind: Literal["average", "momentum", "adam"] = "average"
+    learning_rate: Positive = 1.0
+    momentum: Probability = 0.9
+    second_momentum: Probability = 0.99
+    stability: Positive = 1e-3
+
+
+class Simulation(Section):
+    """Faults and seeds for `tacit run`; a real federation has its own."""
+
+    dropout: Probability = 0.0  # of the sampled, in each round
+    lateness: Probability = 0.0  # answers after the window
+    bad: dict[Literal["shape", "nan", "dtype", "twice", "norm"], Count] = {}  # how many clients misbehave, and how
+    workers: Annotated[int, Field(ge=0, le=64)] = 0  # processes for training; 0: in this one
+    insecure_noise_seed: Annotated[int, Field(ge=0)] | None = None  # fixes noise and keys: epsilon is infinite
+
+
+class Network(Section):
+    """Where the coordinator listens, once parties live on different machines; `tacit run` needs no address."""
+
+    coordinator: Annotated[str, Field(pattern=r"^[^\s:/]+:\d{1,5}$")]
+
+
+class Settings(Section):
+    """A horizontal federation."""
+
+    kind: Literal["horizontal"] = "horizontal"
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,60}$")] = "federation"
+    task: str
+    task_options: dict[str, Any] = {}
+    rounds: Count
+    clients: Annotated[int, Field(ge=1, le=10_000_000)]
+    round: Round = Round()
+    encrypt: Encrypt = Encrypt()
+    unsupervised: Unsupervised | None = None
+    budget: Budget | None = None
+    train: Training = Training()
+    server: ServerOptimizer = ServerOptimizer()
+    network: Network | None = None
+    simulation: Simulation = Simulation()
+    server_num: Annotated[int, Field(ge=1, le=64)] = 1  # column shards of secure aggregation
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    flat = {"round": Round}
+
+    @field_validator("task")
+    @classmethod
+    def _named(cls, value: str) -> str:
+        if not value or value.startswith(":") or value.endswith(":"):
+            raise ValueError("must be the name of a built-in task, or package.module:function")
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> Settings:
+        if self.sampled > self.clients:
+            raise ValueError(
+                f"start_fl_job_threshold is {self.sampled}, but there are {self.clients} clients: lower it"
+            )
+        if self.encrypt.encrypt_type == "PW_ENCRYPT" and self.sampled < 3:
+            raise ValueError(f"PW_ENCRYPT needs 3 clients in a round, got {self.sampled}")
+        spends = self.encrypt.encrypt_type == "DP_ENCRYPT" or self.encrypt.privacy_eval_type == "LAPLACE"
+        if self.budget is not None and not spends:
+            raise ValueError(
+                f"a budget needs a protection with an epsilon, and {self.encrypt.encrypt_type} has none: "
+                "leave out budget, or take encrypt_type: DP_ENCRYPT"
+            )
+        return self
+
+    @property
+    def sampled(self) -> int:
+        """Clients that are sent the model in each round."""
+        return self.round.start_fl_job_threshold or self.clients
+
+    @property
+    def needed(self) -> int:
+        """Updates without which a round changes nothing."""
+        return max(1, -(-int(self.round.update_model_ratio * self.sampled * 1000) // 1000))
+
+    @property
+    def delta(self) -> float:
+        """Of each upload under local DP: one over the number of clients unless the file says otherwise."""
+        return self.encrypt.dp_encrypt.dp_delta or min(0.5, 1 / self.clients)
+
+    def notes(self) -> list[str]:
+        """What is legal and worth a thought."""
+        found = []
+        local = self.encrypt.dp_encrypt
+        if self.encrypt.encrypt_type == "DP_ENCRYPT":
+            if local.dp_eps <= 50:
+                found.append(f"dp_eps {local.dp_eps:g}: MindSpore Federated advises more than 50, for accuracy's sake")
+            if local.dp_eps > 10:
+                found.append(
+                    f"dp_eps {local.dp_eps:g} for each upload is a weak promise; the run's total is in the ledger"
+                )
+            if not 0.5 <= local.dp_norm_clip <= 2:
+                found.append(f"dp_norm_clip {local.dp_norm_clip:g}: MindSpore Federated advises 0.5 to 2")
+            if local.dp_delta is not None and local.dp_delta > 1 / self.clients:
+                found.append(f"dp_delta {local.dp_delta:g} is above 1 / clients = {1 / self.clients:.3g}")
+        if self.encrypt.encrypt_type == "NOT_ENCRYPT":
+            found.append("NOT_ENCRYPT: the coordinator sees every client's update in the clear")
+        if self.unsupervised is not None or self.encrypt.privacy_eval_type != "NOT_ENCRYPT":
+            found.append("the evaluation of an unsupervised model is read but not yet run: no inference result is sent")
+        if self.simulation.insecure_noise_seed is not None:
+            found.append("insecure_noise_seed: noise and keys can be computed by anybody, epsilon is infinite")
+        return found

@@ -1,0 +1,53 @@
+"""What a user writes: how a client trains, and how the coordinator judges a model.
+
+A model is a dict of numpy arrays. A task is made by a function `make_task(clients, seed, **task_options)`, named in the
+file as `package.module:make_task`; built-in ones are named by one word. Torch is one way to fill `fit`, never required.
+
+    class MyTask:
+        def model(self) -> Arrays: ...                                  # the model before the first round
+        def fit(self, client, model, work) -> Fitted: ...               # train on the client's own data
+        def evaluate(self, model) -> dict[str, float]: ...              # optional; on the coordinator's own data
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from tacit.horizontal.settings import Training
+
+Arrays = dict[str, NDArray[Any]]  # all float32 or all float64
+
+
+@dataclass(frozen=True, slots=True)
+class FitWork:
+    """What `fit` is told besides the model."""
+
+    round: int
+    train: Training
+    rng: Generator  # for shuffling and initialisation; never for noise
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A trained model, on how many samples, and how well. The loss leaves a client only where nothing is protected."""
+
+    model: Arrays
+    samples: int
+    loss: float | None = None
+
+
+class Task(Protocol):
+    def model(self) -> Arrays: ...
+
+    def fit(self, client: int, model: Arrays, work: FitWork) -> Fitted: ...
+
+
+@runtime_checkable
+class Evaluates(Protocol):
+    """A task that can judge a model."""
+
+    def evaluate(self, model: Arrays) -> dict[str, float]: ...

@@ -1,0 +1,76 @@
+"""Read a federation's file: `load` returns its settings, or raises a `ConfigError` that says where to look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from tacit.horizontal.settings import Settings as Horizontal
+from tacit.runs.explain import explain, nearest
+from tacit.runs.placing import Placed
+from tacit.runs.source import ConfigError, Source, from_dict, from_file, from_override, to_yaml
+
+__all__ = ["KINDS", "ConfigError", "Settings", "load", "resolved", "starter", "write_starter"]
+
+Settings = Horizontal  # the union of all kinds
+KINDS: dict[str, type[Settings]] = {"horizontal": Horizontal}
+
+
+def load(source: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Settings:
+    """The settings in a file or a dict, after overrides such as `encrypt.dp_eps=8`."""
+    first = from_dict(source) if isinstance(source, Mapping) else from_file(Path(source))
+    sources = [first, *(from_override(text) for text in overrides)]
+    model = _kind(sources)
+    placed = Placed(model)
+    for each in sources:
+        placed.add(each)
+    try:
+        settings = model.model_validate(placed.data)
+    except ValidationError as error:
+        raise ConfigError("\n".join([*placed.conflicts, *explain(error, placed)])) from None
+    if placed.conflicts:
+        raise ConfigError("\n".join(placed.conflicts))
+    return settings
+
+
+def resolved(settings: Settings) -> str:
+    """The settings as YAML with every default filled in. Python objects among a task's options stand as their type."""
+    return to_yaml(settings.model_dump(mode="json", fallback=lambda value: f"<{type(value).__name__}>"))
+
+
+def starter(kind: str) -> str:
+    """A commented file to start from."""
+    _known(kind)
+    return files("tacit.runs").joinpath("starters", f"{kind}.yaml").read_text(encoding="utf-8")
+
+
+def write_starter(kind: str, path: Path, *, overwrite: bool = False) -> None:
+    """Write a file to start from."""
+    text = starter(kind)
+    try:
+        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ConfigError(f"{path} exists: choose another name, or overwrite it with --force") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _kind(sources: Sequence[Source]) -> type[Settings]:
+    """The model that the last source to name a kind stands for."""
+    for source in reversed(sources):
+        if "kind" in source.data:
+            return KINDS[_known(source.data["kind"], source.where(("kind",)))]
+    raise ConfigError(f"{sources[0].where()}kind is missing: give {' or '.join(KINDS)}")
+
+
+def _known(kind: Any, where: str = "") -> str:
+    if not isinstance(kind, str) or kind not in KINDS:
+        near = nearest(str(kind), KINDS)
+        advice = f"did you mean {near}?" if near else f"give {' or '.join(KINDS)}"
+        raise ConfigError(f"{where}kind is {kind!r}, which does not exist: {advice}")
+    return kind

@@ -1,0 +1,74 @@
+"""Each event as one plain line, for `run.log` and for a stdout that is no terminal.
+
+Rounds count from 0 in events and from 1 here: the last line of a run says 30/30.
+"""
+
+from __future__ import annotations
+
+from tacit.events import (
+    BudgetReached,
+    ClientRefused,
+    Event,
+    Noted,
+    RoundAborted,
+    RoundFinished,
+    RoundStarted,
+    RunFinished,
+    RunStarted,
+)
+
+
+def line(event: Event, rounds: int | None = None) -> str:
+    """The event in words. `rounds` is how many the run has, if known."""
+    # Reasons may quote another party: nothing in them may start a line of its own or steer a terminal.
+    return "".join(letter if letter.isprintable() else " " for letter in _words(event, rounds)).strip()
+
+
+def _words(event: Event, rounds: int | None) -> str:
+    match event:
+        case RunStarted():
+            return (
+                f"{event.name}: {event.kind} federation of {event.clients} clients, {event.rounds} rounds, "
+                f"{event.protection}, {event.parameters} parameters"
+            )
+        case Noted():
+            return f"note: {event.text}"
+        case RoundStarted():
+            return f"{_round(event.round, rounds)} sampled {event.sampled}"
+        case ClientRefused():
+            return f"{_round(event.round, rounds)} client {event.client} refused: {event.reason}"
+        case RoundFinished():
+            return " ".join([_round(event.round, rounds), *measured(event), f"{event.seconds or 0:.1f} s"])
+        case RoundAborted():
+            return f"{_round(event.round, rounds)} changed nothing: {event.reason} {event.seconds or 0:.1f} s"
+        case BudgetReached():
+            return (
+                f"{_round(event.round, rounds)} not begun: it would reach epsilon {number(event.epsilon)}, "
+                f"above the budget of {number(event.budget)} (delta {number(event.delta)})"
+            )
+        case RunFinished():
+            return f"{event.status} after {event.rounds} rounds in {event.seconds or 0:.1f} s: {event.text}".rstrip(
+                ": "
+            )
+
+
+def measured(event: RoundFinished) -> list[str]:
+    """What a round came to, a few words for each number."""
+    found = [f"survivors {event.survivors}"]
+    if event.refused:
+        found.append(f"refused {event.refused}")
+    if event.training_loss is not None:
+        found.append(f"training loss: {number(event.training_loss)}")
+    found += [f"{name}: {number(value)}" for name, value in event.metrics.items()]
+    if event.epsilon is not None:
+        found.append(f"epsilon: {number(event.epsilon)} (delta {number(event.delta)})")
+    return found
+
+
+def number(value: float | None) -> str:
+    """Four digits. What was no number in the run was stored as nothing."""
+    return "nan" if value is None else f"{value:.4g}"
+
+
+def _round(number: int, rounds: int | None) -> str:
+    return f"round {number + 1}" if rounds is None else f"round {number + 1}/{rounds}"

@@ -1,0 +1,31 @@
+"""Built-in data and models, and the loading of a user's own task."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from tacit.horizontal.task import Task
+
+_BUILT_IN = {"digits": "tacit.tasks.digits", "mnist_by_writer": "tacit.tasks.mnist_by_writer"}
+
+
+def make(name: str, clients: int, seed: int, options: dict[str, Any]) -> Task:
+    """The task that a file names: a built-in one, or `package.module:function`."""
+    if ":" in name:
+        module_name, _, function = name.partition(":")
+    elif name in _BUILT_IN:
+        module_name, function = _BUILT_IN[name], "make_task"
+    else:
+        raise ValueError(f"task {name!r} is not known: take one of {', '.join(_BUILT_IN)}, or package.module:function")
+    try:
+        maker = getattr(importlib.import_module(module_name), function)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"task {name!r} needs the module {error.name!r}, which is not installed") from error
+    except AttributeError:
+        raise ValueError(f"task {name!r}: the module {module_name} has no {function}") from None
+    try:
+        task: Task = maker(clients=clients, seed=seed, **options)
+    except TypeError as error:
+        raise ValueError(f"task {name!r} does not take these task_options: {error}") from error
+    return task

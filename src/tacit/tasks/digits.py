@@ -1,0 +1,48 @@
+"""Handwritten digits, 8 by 8 pixels, as scikit-learn ships them: 1,797 images, a fifth of them the coordinator's.
+
+Options: `split` (iid, or dirichlet with `alpha`), `network` (softmax, or mlp: a small torch network).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from tacit.horizontal.task import Task
+from tacit.tasks import partition
+from tacit.tasks.softmax import SoftmaxTask
+
+
+def make_task(
+    clients: int,
+    seed: int,
+    split: Literal["iid", "dirichlet"] = "iid",
+    alpha: float = 0.5,
+    network: Literal["softmax", "mlp"] = "softmax",
+) -> Task:
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    x, y = (images / 16).astype(np.float32), labels.astype(np.int64)
+    rng = np.random.default_rng([seed, 1])
+    order = rng.permutation(len(y))
+    held_back, rest = order[: len(y) // 5], order[len(y) // 5 :]
+    match split:
+        case "iid":
+            parts = partition.iid(len(rest), clients, rng)
+        case "dirichlet":
+            parts = partition.dirichlet(y[rest], clients, alpha, rng)
+        case _:
+            raise ValueError(f"split must be iid or dirichlet, got {split!r}")
+    data = [(x[rest[part]], y[rest[part]]) for part in parts]
+    test = (x[held_back], y[held_back])
+    match network:
+        case "softmax":
+            return SoftmaxTask(data, test, classes=10)
+        case "mlp":
+            from tacit.tasks.mlp import MlpTask
+
+            return MlpTask(data, test, classes=10, seed=seed)
+        case _:
+            raise ValueError(f"network must be softmax or mlp, got {network!r}")

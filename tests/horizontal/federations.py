@@ -1,0 +1,48 @@
+"""Small federations for tests: the built-in digits, or a task made of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tacit import tasks
+from tacit.engines.memory import MemoryEngine
+from tacit.events import Kept, RoundFinished
+from tacit.horizontal.messages import ToCoordinator
+from tacit.horizontal.settings import Settings
+from tacit.horizontal.task import Fitted, Task
+
+
+def settings_for(**keys: Any) -> Settings:
+    train = {"epochs": 1, "batch": 16, "learning_rate": 0.5}
+    return Settings(**({"task": "digits", "rounds": 3, "clients": 12, "train": train} | keys))
+
+
+def run(
+    settings: Settings, task: Task | None = None, watch: Callable[[int, ToCoordinator], None] | None = None
+) -> tuple[MemoryEngine, Kept]:
+    kept = Kept()
+    made = task or tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
+    engine = MemoryEngine(settings, made, kept, watch=watch)
+    engine.run()
+    return engine, kept
+
+
+def finished(kept: Kept) -> list[RoundFinished]:
+    return [event for event in kept.events if isinstance(event, RoundFinished)]
+
+
+class Numbers:
+    """A task whose clients add their own number to every weight."""
+
+    def __init__(self, size: int = 5, dtype: str = "float64") -> None:
+        self._size = size
+        self._dtype = dtype
+
+    def model(self) -> dict[str, np.ndarray]:
+        return {"weights": np.zeros(self._size, self._dtype)}
+
+    def fit(self, client, model, work) -> Fitted:
+        return Fitted({"weights": model["weights"] + np.asarray(client, self._dtype)}, client + 1, float(client))

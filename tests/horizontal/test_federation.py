@@ -1,0 +1,276 @@
+"""Whole federations in memory: the mean is right, protections agree, faults cost only those who cause them."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from tacit.dp.calibration import gaussian_sigma
+from tacit.errors import BudgetError
+from tacit.events import BudgetReached, ClientRefused, RoundAborted
+from tacit.horizontal.boundary import RELEASES
+from tacit.horizontal.client import Client
+from tacit.horizontal.messages import Update, Work
+from tacit.horizontal.task import Fitted
+from tacit.horizontal.vector import Layout
+from tests.horizontal.federations import Numbers, finished, run, settings_for
+
+
+def largest_difference(one, other) -> float:
+    return max(float(np.abs(one[name] - other[name]).max()) for name in one)
+
+
+def test_the_mean_is_weighted_by_samples():
+    engine, kept = run(settings_for(clients=4, rounds=1), Numbers())
+    expected = np.average([0, 1, 2, 3], weights=[1, 2, 3, 4])
+    assert engine.coordinator.model["weights"] == pytest.approx(np.full(5, expected))
+    (only,) = finished(kept)
+    assert only.survivors == 4
+    assert only.training_loss == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1, 0.3])
+def test_masks_lose_nothing(dropout):
+    """The same model with and without masks, under the same dropouts, to the grid's precision."""
+    common = {"clients": 40, "rounds": 3, "simulation": {"dropout": dropout}, "seed": 3}
+    clear, kept = run(settings_for(**common))
+    masked, kept_masked = run(settings_for(**common, encrypt={"encrypt_type": "PW_ENCRYPT"}))
+    assert [e.survivors for e in finished(kept)] == [e.survivors for e in finished(kept_masked)]
+    assert len(finished(kept)) == 3
+    assert largest_difference(clear.coordinator.model, masked.coordinator.model) < 1e-6
+    if dropout:
+        assert min(e.survivors for e in finished(kept)) < 40
+
+
+@pytest.mark.parametrize(
+    "masks",
+    [
+        {"mode": "active"},
+        {"mode": "semi_honest", "graph": "sparse", "corrupt": 0.1, "drop": 0.2},
+        {"mode": "active", "collusion": True, "share_secrets_ratio": 0.9},
+    ],
+)
+def test_every_kind_of_masks_gives_the_same_model(masks):
+    clear, _ = run(settings_for(clients=20, rounds=1), Numbers())
+    encrypt = {"encrypt_type": "PW_ENCRYPT", "pw_encrypt": {**masks, "bound": 32.0}}
+    masked, _ = run(settings_for(clients=20, rounds=1, encrypt=encrypt, server_num=3), Numbers())
+    assert largest_difference(clear.coordinator.model, masked.coordinator.model) < 1e-6
+
+
+def test_local_noise_has_the_size_of_the_claim():
+    settings = settings_for(
+        clients=400, rounds=1, encrypt={"encrypt_type": "DP_ENCRYPT", "dp_eps": 2.0, "dp_delta": 1e-3}
+    )
+
+    class Still(Numbers):
+        def fit(self, client, model, work):
+            return Fitted({"weights": model["weights"].copy()}, 1)
+
+    engine, kept = run(settings, Still(500))
+    sigma = 2 * gaussian_sigma(2.0, 1e-3) / math.sqrt(400)  # two clipped updates are 2C apart
+    assert engine.coordinator.model["weights"].std() == pytest.approx(sigma, rel=0.15)
+    (only,) = finished(kept)
+    assert only.epsilon == pytest.approx(2.0, abs=1e-6)
+    assert only.delta == 1e-3
+
+
+def test_rounds_compose_per_client():
+    encrypt = {"encrypt_type": "DP_ENCRYPT", "dp_eps": 1.0, "dp_delta": 1e-3}
+    sampled, _ = run(
+        settings_for(clients=30, rounds=6, encrypt=encrypt, round={"start_fl_job_threshold": 10}), Numbers()
+    )
+    uploads = sampled.coordinator.uploads
+    assert sum(uploads.values()) == 60
+    most = max(uploads.values())
+    assert 2 <= most < 6
+    expected = sampled.coordinator._ledger(most).epsilon(1e-3)
+    assert sampled.coordinator.epsilon() == expected
+    assert 1.0 < expected < most
+
+
+def test_a_budget_stops_before_the_round_that_would_exceed_it():
+    encrypt = {"encrypt_type": "DP_ENCRYPT", "dp_eps": 1.0, "dp_delta": 1e-3}
+    engine, kept = run(settings_for(rounds=50, encrypt=encrypt, budget={"epsilon": 3.0}), Numbers())
+    done = finished(kept)
+    assert 0 < len(done) < 50
+    assert done[-1].epsilon <= 3.0
+    (stop,) = [e for e in kept.events if isinstance(e, BudgetReached)]
+    assert stop.round == len(done)
+    assert stop.epsilon > 3.0
+    assert engine.coordinator.budget_reached
+
+
+def test_a_client_keeps_its_own_budget_whatever_the_coordinator_says():
+    settings = settings_for(
+        encrypt={"encrypt_type": "DP_ENCRYPT", "dp_eps": 1.0, "dp_delta": 1e-3}, budget={"epsilon": 1.2}
+    )
+    task = Numbers()
+    client = Client(settings, 1, task.fit, Layout.of(task.model()))
+    client.receive(Work(0, np.zeros(5), 1.0), 0.0)
+    with pytest.raises(BudgetError):
+        client.receive(Work(1, np.zeros(5), 1.0), 0.0)
+    assert sum(count for _, count in client.ledger.lines) == 1
+
+
+def test_the_coordinator_cannot_raise_the_clipping_norm():
+    settings = settings_for(encrypt={"encrypt_type": "DP_ENCRYPT", "dp_eps": 1e6, "dp_norm_clip": 0.5})
+    task = Numbers()
+    client = Client(settings, 9, task.fit, Layout.of(task.model()))
+    (update,) = client.receive(Work(0, np.zeros(5), clip=100.0), 0.0)
+    assert np.linalg.norm(update.vector) < 0.6
+
+
+def test_adaptive_clipping_follows_the_released_update_and_never_grows():
+    encrypt = {"encrypt_type": "DP_ENCRYPT", "dp_eps": 100.0, "adaptive": True, "adaptive_factor": 2.0}
+    engine, kept = run(settings_for(clients=50, rounds=6, encrypt=encrypt))
+    norms = [e.update_norm for e in finished(kept)]
+    assert engine.coordinator._clip == pytest.approx(min(1.0, 2 * min(norms)))
+    assert len({event for event, _ in engine.coordinator.ledger().lines}) == 1  # the event does not depend on it
+
+
+# --- faults
+
+
+def test_bad_clients_cost_themselves_their_place():
+    bad = {"shape": 1, "nan": 1, "dtype": 1, "twice": 1, "norm": 1}
+    engine, kept = run(settings_for(clients=12, rounds=1, simulation={"bad": bad}), Numbers())
+    refused = {e.client: e.reason for e in kept.events if isinstance(e, ClientRefused)}
+    assert set(refused) == {0, 1, 2, 3, 4}
+    for client, words in enumerate(("shape", "NaN", "float16", "second update", "norm")):
+        assert words in refused[client]
+    (only,) = finished(kept)
+    assert only.survivors == 8  # the first update of the one that sent two counts
+    kept_clients = [3, *range(5, 12)]
+    expected = np.average(kept_clients, weights=[c + 1 for c in kept_clients])
+    assert engine.coordinator.model["weights"] == pytest.approx(np.full(5, expected))
+
+
+@pytest.mark.parametrize("kind", ["shape", "nan", "dtype"])
+def test_a_bad_task_costs_its_client_the_round_under_masks_too(kind):
+    class Bad(Numbers):
+        def fit(self, client, model, work):
+            fitted = super().fit(client, model, work)
+            if client != 2:
+                return fitted
+            weights = fitted.model["weights"]
+            spoilt = {"shape": weights[:-1], "nan": weights * np.nan, "dtype": weights.astype("float32")}[kind]
+            return Fitted({"weights": spoilt}, fitted.samples)
+
+    encrypt = {"encrypt_type": "PW_ENCRYPT", "pw_encrypt": {"bound": 32.0}}
+    engine, kept = run(settings_for(clients=8, rounds=1, encrypt=encrypt), Bad())
+    (refused,) = [e for e in kept.events if isinstance(e, ClientRefused)]
+    assert refused.client == 2
+    others = [0, 1, 3, 4, 5, 6, 7]
+    expected = np.average(others, weights=[c + 1 for c in others])
+    assert engine.coordinator.model["weights"] == pytest.approx(np.full(5, expected), abs=1e-6)
+
+
+@pytest.mark.parametrize("encrypt", [{}, {"encrypt_type": "PW_ENCRYPT"}])
+def test_late_updates_do_not_count(encrypt):
+    settings = settings_for(clients=20, rounds=2, encrypt=encrypt, simulation={"lateness": 0.2})
+    _, kept = run(settings)
+    assert len(finished(kept)) == 2
+    assert all(e.survivors < 20 for e in finished(kept))
+
+
+def test_too_few_updates_abort_the_round_and_the_model_stays():
+    settings = settings_for(clients=10, rounds=2, round={"update_model_ratio": 1.0}, simulation={"dropout": 0.5})
+    engine, kept = run(settings, Numbers())
+    assert not finished(kept)
+    aborted = [e for e in kept.events if isinstance(e, RoundAborted)]
+    assert len(aborted) == 2
+    assert "10 are needed" in aborted[0].reason
+    assert not engine.coordinator.model["weights"].any()
+
+
+def test_too_many_dropouts_abort_a_masked_round():
+    settings = settings_for(clients=10, rounds=1, encrypt={"encrypt_type": "PW_ENCRYPT"}, simulation={"dropout": 0.8})
+    _, kept = run(settings)
+    assert [type(e).__name__ for e in kept.events][-1] == "RoundAborted"
+
+
+# --- the release boundary
+
+
+@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT"])
+@pytest.mark.parametrize("mode", ["active", "semi_honest"])
+def test_what_leaves_a_client_is_what_the_list_says(encrypt_type, mode):
+    listed = {(r.message, r.field) for r in RELEASES[encrypt_type]}
+    seen: set[tuple[str, str]] = set()
+
+    def watch(client, message):
+        names = message.__dataclass_fields__ if isinstance(message, Update) else message.__struct_fields__
+        seen.update((type(message).__name__, name) for name in names if getattr(message, name) is not None)
+
+    encrypt = {"encrypt_type": encrypt_type, "pw_encrypt": {"mode": mode}}
+    run(settings_for(encrypt=encrypt, simulation={"dropout": 0.1}), watch=watch)
+    assert seen
+    assert seen <= listed
+    unseen = listed - seen
+    assert all(message in ("Abort", "Agreed") for message, _ in unseen)
+    if encrypt_type != "NOT_ENCRYPT":
+        assert not {field for _, field in seen} & {"loss", "samples", "accuracy"}
+
+
+@pytest.mark.parametrize("encrypt_type", ["DP_ENCRYPT", "PW_ENCRYPT"])
+def test_no_event_holds_a_clients_loss_under_a_protection(encrypt_type):
+    _, kept = run(settings_for(encrypt={"encrypt_type": encrypt_type}))
+    assert all(e.training_loss is None for e in finished(kept))
+
+
+# --- seeds
+
+
+@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT"])
+def test_a_noise_seed_repeats_a_run_and_costs_the_claim(encrypt_type):
+    settings = settings_for(
+        encrypt={"encrypt_type": encrypt_type}, simulation={"insecure_noise_seed": 5, "dropout": 0.1}
+    )
+    one, kept = run(settings)
+    two, _ = run(settings)
+    assert largest_difference(one.coordinator.model, two.coordinator.model) == 0
+    if encrypt_type == "DP_ENCRYPT":
+        assert finished(kept)[-1].epsilon == math.inf
+
+
+def test_without_one_noise_is_fresh_and_the_rest_repeats():
+    settings = settings_for(encrypt={"encrypt_type": "DP_ENCRYPT"}, simulation={"dropout": 0.3})
+    one, kept_one = run(settings)
+    two, kept_two = run(settings)
+    assert largest_difference(one.coordinator.model, two.coordinator.model) > 0
+    assert [e.survivors for e in finished(kept_one)] == [e.survivors for e in finished(kept_two)]
+
+
+# --- scale
+
+
+def test_memory_is_that_of_a_few_models():
+    size = 200_000
+    settings = settings_for(clients=60, rounds=1)
+    task = Numbers(size, "float32")
+    tracemalloc.start()
+    run(settings, task)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 16 * 4 * size
+
+
+@pytest.mark.parametrize("kind", ["average", "momentum", "adam"])
+def test_server_optimizers_learn(kind):
+    rate = 0.05 if kind == "adam" else 1.0
+    server = {"kind": kind, "learning_rate": rate, "momentum": 0.5}
+    _, kept = run(settings_for(rounds=10, server=server))
+    history = finished(kept)
+    assert history[-1].metrics["accuracy"] > 0.8
+    assert history[-1].metrics["loss"] < history[0].metrics["loss"]
+
+
+def test_the_proximal_term_holds_clients_near_the_model():
+    common = {"rounds": 1, "task_options": {"split": "dirichlet", "alpha": 0.1}}
+    train = {"epochs": 5, "batch": 8, "learning_rate": 0.2}
+    _, free = run(settings_for(**common, train=train))
+    _, held = run(settings_for(**common, train={**train, "proximal_mu": 2.0}))
+    assert finished(held)[0].update_norm < 0.7 * finished(free)[0].update_norm

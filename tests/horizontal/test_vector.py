@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.errors import PeerError
+from tacit.horizontal.protection import Sum
+from tacit.horizontal.vector import Layout
+
+MODEL = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([7.0], dtype=np.float32)}
+
+
+def test_flattening_and_back():
+    layout = Layout.of(MODEL)
+    flat = layout.flatten(MODEL)
+    assert layout.size == 7
+    assert flat.tolist() == [0, 1, 2, 3, 4, 5, 7]
+    back = layout.unflatten(flat)
+    assert all((back[name] == MODEL[name]).all() for name in MODEL)
+
+
+def test_digests_tell_models_apart():
+    layout = Layout.of(MODEL)
+    flat = layout.flatten(MODEL)
+    assert layout.digest(flat) == layout.digest(flat.copy())
+    assert layout.digest(flat) != layout.digest(flat + np.float32(1e-6))
+    other = Layout(("a", "c"), layout.shapes, layout.dtype)
+    assert layout.digest(flat) != other.digest(flat)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ({"a": MODEL["a"]}, "a model of a, b is due"),
+        ({**MODEL, "b": np.zeros(2, np.float32)}, r"b must be \(1,\)"),
+        ({**MODEL, "b": np.zeros(1)}, "of float32, got"),
+    ],
+)
+def test_other_models_are_refused(model, words):
+    with pytest.raises(ValueError, match=words):
+        Layout.of(MODEL).flatten(model)
+
+
+def test_models_without_arrays_or_of_mixed_types_are_refused():
+    with pytest.raises(ValueError, match="no arrays"):
+        Layout.of({})
+    with pytest.raises(ValueError, match="float32, float64"):
+        Layout.of({**MODEL, "b": np.zeros(1)})
+    with pytest.raises(ValueError, match="int64"):
+        Layout.of({"a": np.zeros(2, np.int64)})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_sum_takes_updates_one_by_one_and_refuses_bad_ones_whole(dtype):
+    total = Sum(70_000, dtype, largest_norm=1e4)
+    one = np.random.default_rng(1).normal(size=70_000).astype(dtype)
+    total.add(one, 3)
+    total.add(-one, 1)
+    for bad, weight, words in (
+        (one[:-1], 1, "shape"),
+        (one.astype("float16"), 1, "float16"),
+        (one * np.nan, 1, "NaN"),
+        (one * np.inf, 1, "NaN"),
+        (one * 1e3, 1, "norm"),
+        (one, 0, "weight"),
+        (one, float("nan"), "weight"),
+    ):
+        with pytest.raises(PeerError, match=words):
+            total.add(np.asarray(bad), weight)
+    assert total.count == 2
+    assert total.mean() == pytest.approx(one.astype(float) / 2, rel=1e-6)
