@@ -18,8 +18,8 @@ comma := ,
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 16
 
-demo: $(CORE) ## install the core and run the main job
-	$(RUN) examples/calibration.py
+demo: $(CORE) ## install the core and run a federation of 100 clients under secure aggregation
+	$(VENV)/bin/tacit run examples/digits.yaml
 
 test: $(DEV) ## install and run the tests, without the slow ones
 	$(RUN) -m pytest -n 2
@@ -58,7 +58,7 @@ $(DEV): $(MADE) $(INPUTS)
 	@touch $(CORE) $@
 
 $(BENCH): $(MADE) $(INPUTS)
-	$(call install,[bench$(comma)flower])
+	$(call install,[bench$(comma)flower$(comma)ray])
 	@touch $(CORE) $@
 
 # Take the first interpreter that is new enough and can make environments. Names are tried by running them: a name on

@@ -1,4 +1,4 @@
-"""Hypothesis draws the same examples in every run, so that a failure repeats and a slow machine is no failure."""
+"""Hypothesis draws no random examples: the same tests run together meet the same ones. A slow machine is no failure."""
 
 from hypothesis import settings
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
+from numpy.random import Generator
 
 from tacit import randomness
 from tacit.randomness import ChaCha20, is_secure, random_words, secure_rng, seeded_rng
@@ -90,3 +93,57 @@ def test_bad_seeds_and_keys_are_refused():
         seeded_rng(-1)
     with pytest.raises(ValueError, match="64 bytes, got 3"):
         ChaCha20(b"abc", from_os=False)
+
+
+def test_a_fork_while_another_thread_draws_does_not_hang():
+    rng = secure_rng()
+    stop = threading.Event()
+
+    def draw():
+        while not stop.is_set():
+            rng.random(300_000)
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                rng.random()
+                random_words(rng, 4)
+                os._exit(7)
+            for _ in range(200):
+                done, status = os.waitpid(child, os.WNOHANG)
+                if done:
+                    break
+                time.sleep(0.05)
+            else:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+            assert done
+            assert os.waitstatus_to_exitcode(status) == 7
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_every_generator_keyed_from_the_system_takes_a_new_key_in_a_child():
+    made = Generator(ChaCha20(os.urandom(64), from_os=True))
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, random_words(made, 2).tobytes())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 16) != random_words(made, 2).tobytes()
+
+
+def test_draws_are_serialised():
+    """Without the lock two threads would get the same keystream, or a broken one."""
+    bit_generator = secure_rng().bit_generator
+    with bit_generator._words_lock:
+        thread = threading.Thread(target=bit_generator.words, args=(10,))
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+    thread.join()

@@ -1,7 +1,9 @@
 """The one codec between floats and integers: a grid of step 2^-fraction_bits, or a ring modulo 2^32 or 2^64 on it.
 
     Grid(fraction_bits)                       floats <-> int64 multiples of the step
-    Ring(modulus_bits, grid, largest_sum)     grid integers <-> residues; sums up to largest_sum come back whole
+    Ring(modulus_bits, grid, largest_sum)     grid integers <-> residues; sums up to largest_sum do not wrap
+
+A sum comes back as a float64: exact up to 2^53 steps, to 53 bits beyond.
 
 Values that do not fit are an error: nothing is ever clipped or wrapped silently.
 """
@@ -24,10 +26,15 @@ _EXACT = 2**53  # up to here a float64 holds every integer
 
 
 def as_finite(values: Any, name: str = "values") -> Floats:
-    """`values` as a float64 array; empty, NaN or infinite input is the caller's mistake."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.size == 0:
+    """`values` as a float64 array; what is empty, not finite, or changed by that is the caller's mistake."""
+    given = np.asarray(values)
+    if given.size == 0:
         raise ValueError(f"{name} is empty: give at least one number")
+    if given.dtype.kind not in "fiub" or given.dtype.itemsize > 8:
+        raise ValueError(f"{name} must be real numbers of up to 64 bits, got {given.dtype}")
+    if given.dtype.kind in "iu" and (given.max() > _EXACT or given.min() < -_EXACT):
+        raise ValueError(f"{name} holds integers beyond 2^53, which a float64 would round: scale them down")
+    array = given.astype(np.float64, copy=False)
     if not np.isfinite(array).all():
         bad = int(np.size(array) - np.isfinite(array).sum())
         raise ValueError(f"{name} holds {bad} NaN or infinite of {array.size} numbers: all must be finite")
@@ -41,7 +48,7 @@ class Grid:
     fraction_bits: int
 
     def __post_init__(self) -> None:
-        if not -900 <= self.fraction_bits <= 900:
+        if self.fraction_bits != int(self.fraction_bits) or not -900 <= self.fraction_bits <= 900:
             raise ValueError(f"fraction_bits must be in [-900, 900], got {self.fraction_bits}")
 
     @property
@@ -81,7 +88,7 @@ class Ring:
     def __post_init__(self) -> None:
         if self.modulus_bits not in (32, 64):
             raise ValueError(f"modulus_bits must be 32 or 64, got {self.modulus_bits}")
-        if not 0 < self.largest_sum < math.inf:
+        if not 0 < self.largest_sum < 1e30:
             raise ValueError(f"largest_sum must be above 0 and finite, got {self.largest_sum}")
         if self._bound >= 2 ** (self.modulus_bits - 1):
             raise ValueError(

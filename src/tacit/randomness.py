@@ -12,6 +12,7 @@ never share noise. Draws are serialised by a lock, so that two threads do not ei
 from __future__ import annotations
 
 import hashlib
+import operator
 import os
 import threading
 import weakref
@@ -28,6 +29,9 @@ _ZEROS = bytes(_CHUNK_BYTES)
 _BYTES_PER_KEY = 1 << 30  # then the stream replaces its own key: what was drawn before cannot be recomputed
 
 
+_keyed_from_os: weakref.WeakSet[ChaCha20] = weakref.WeakSet()
+
+
 class ChaCha20(ChaCha):  # type: ignore[misc]  # randomgen ships no types
     """randomgen's ChaCha with 20 rounds, plus a bulk stream of words from OpenSSL under a second key."""
 
@@ -36,6 +40,8 @@ class ChaCha20(ChaCha):  # type: ignore[misc]  # randomgen ships no types
             raise ValueError(f"a ChaCha20 generator takes a key of 64 bytes, got {len(key)}")
         super().__init__(key=int.from_bytes(key[:32], "little"), rounds=20)
         self._from_os = from_os
+        if from_os:
+            _keyed_from_os.add(self)
         self._words_lock = threading.Lock()
         self._set_key(key[32:])
 
@@ -58,7 +64,6 @@ class ChaCha20(ChaCha):  # type: ignore[misc]  # randomgen ships no types
 
     def _rekey_in_child(self) -> None:
         key = os.urandom(64)
-        self._words_lock = threading.Lock()
         self._set_key(key[32:])
         fresh = ChaCha(key=int.from_bytes(key[:32], "little"), rounds=20).state
         self.state = {**fresh, "bit_generator": type(self).__name__}
@@ -69,26 +74,40 @@ class ChaCha20(ChaCha):  # type: ignore[misc]  # randomgen ships no types
         )
 
 
-_keyed_from_os: weakref.WeakSet[ChaCha20] = weakref.WeakSet()
+_held: list[ChaCha20] = []  # whose locks are taken over a fork, so that a child never inherits one that is in use
 
 
-def _rekey_all_in_child() -> None:
+def _before_fork() -> None:
+    for bit_generator in list(_keyed_from_os):
+        bit_generator.lock.acquire()
+        bit_generator._words_lock.acquire()
+        _held.append(bit_generator)
+
+
+def _release() -> None:
+    while _held:
+        bit_generator = _held.pop()
+        bit_generator._words_lock.release()
+        bit_generator.lock.release()
+
+
+def _after_in_child() -> None:
+    _release()
     for bit_generator in list(_keyed_from_os):
         bit_generator._rekey_in_child()
 
 
-os.register_at_fork(after_in_child=_rekey_all_in_child)
+os.register_at_fork(before=_before_fork, after_in_parent=_release, after_in_child=_after_in_child)
 
 
 def secure_rng() -> Generator:
     """A generator keyed from the operating system."""
-    bit_generator = ChaCha20(os.urandom(64), from_os=True)
-    _keyed_from_os.add(bit_generator)
-    return Generator(bit_generator)
+    return Generator(ChaCha20(os.urandom(64), from_os=True))
 
 
 def seeded_rng(seed: int) -> Generator:
     """A reproducible generator. Whoever knows the seed can subtract the noise: for tests and simulations only."""
+    seed = operator.index(seed)
     if seed < 0:
         raise ValueError(f"seed must be 0 or more, got {seed}")
     digest = hashlib.shake_256(b"tacit seeded_rng" + seed.to_bytes((seed.bit_length() + 7) // 8, "big")).digest(64)

@@ -133,7 +133,7 @@ def test_bad_deltas_are_refused(delta):
 
 
 def test_other_bad_input_is_refused():
-    with pytest.raises(ValueError, match="steps must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"steps must be a whole number of at least 1 .* got 0"):
         calibration.noise_multiplier(1.0, 1e-5, steps=0)
     with pytest.raises(ValueError, match=r"sampling_probability must be in \(0, 1\], got 1.5"):
         calibration.noise_multiplier(1.0, 1e-5, steps=1, sampling_probability=1.5)
@@ -143,3 +143,24 @@ def test_other_bad_input_is_refused():
         gaussian_delta(-1.0, 1.0)
     with pytest.raises(ValueError, match="epsilon must be finite"):
         gaussian_delta(1.0, np.nan)
+
+
+def test_extremes_are_refused_infinite_or_sound():
+    with pytest.raises(ValueError, match="epsilon must be at most 1e"):
+        gaussian_delta(1.0, 1e13)
+    assert gaussian_epsilon(1e-12, 1e-5) == math.inf
+    sigma = gaussian_sigma(1e11, 1e-5)
+    assert exact_delta(sigma, 1e11) <= 1e-5
+
+
+def test_a_delta_above_the_sampling_needs_next_to_no_noise():
+    assert calibration.noise_multiplier(1.0, 1e-5, steps=1, sampling_probability=1e-6) < 0.15
+
+
+def test_what_cannot_be_accounted_for_is_refused_before_the_search():
+    with pytest.raises(ValueError, match="unit must be one of"):
+        calibration.noise_multiplier(1.0, 1e-5, steps=1, unit="person")
+    with pytest.raises(ValueError, match="not for replace-one"):
+        calibration.noise_multiplier(1.0, 1e-5, steps=1, sampling_probability=0.1, relation="replace-one")
+    with pytest.raises(ValueError, match="steps must be a whole number"):
+        calibration.noise_multiplier(1.0, 1e-5, steps=float("nan"))

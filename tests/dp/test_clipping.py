@@ -122,3 +122,44 @@ def test_a_read_only_array_is_refused():
 
 def test_zero_stays_zero():
     assert clip_l2(np.zeros(3), 1.0).norm == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "bound"), [(1.1e47, 1e-90), (2e54, 4.7e-99), (1e287, 1e-36), (1.7e308, 1e-100), (1e300, 1e-5)]
+)
+def test_factors_smaller_than_any_float(value, bound):
+    for clip, norm in ((clip_l2, lambda v: squared_l2([v])), (clip_l1, lambda v: l1([v]) ** 2)):
+        vector = np.array([value, -value / 3])
+        clip(vector, bound)
+        assert norm(vector) <= Fraction(bound) ** 2
+        assert norm(vector) >= (Fraction(bound) * Fraction(999, 1000)) ** 2
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.int64])
+def test_a_numpy_bound_is_as_good_as_a_python_one(kind):
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        vector = rng.normal(size=5) * 10
+        bound = kind(rng.integers(1, 5))
+        clip_l2(vector, bound)
+        assert squared_l2([vector]) <= Fraction(float(bound)) ** 2
+
+
+def test_a_sum_that_overflows_is_clipped_too():
+    parts = [np.array([1e308]), np.array([1e308])]
+    clip_l1(parts, 1.0)
+    assert l1(parts) <= 1
+
+
+def test_plain_lists_are_refused():
+    with pytest.raises(ValueError, match="pass a numpy array"):
+        clip_l2([3.0, 4.0], 1.0)
+
+
+def test_long_vectors_keep_the_bound():
+    """Where the error of the summed squares matters more than that of the products."""
+    vector = np.full(3_000_000, 1 / 3)
+    clip_l2(vector, 1.0)
+    value = Fraction(float(vector[0]))
+    assert (vector == vector[0]).all()
+    assert value**2 * len(vector) <= 1

@@ -306,3 +306,52 @@ def test_other_bad_input_is_refused():
         mechanisms.k_ary_randomized_response(np.array([0, 3]), k=3, epsilon=1.0)
     with pytest.raises(ValueError, match="unit must be one of"):
         mechanisms.laplace([1.0], sensitivity=1.0, epsilon=1.0, unit="person")  # type: ignore[arg-type]
+
+
+# --- what each part of a claim is made of
+
+
+def test_the_events_of_discrete_gaussian_noise_count_smoothing_draws_and_gaps():
+    sigma, d = 1000.0, 4096
+    event = mechanisms.discrete_gaussian(np.zeros(d, int), l2_sensitivity=1.0, sigma=sigma).event
+    assert event.noise_multiplier == math.sqrt(sigma**2 - noise.SMOOTH_VARIANCE) < sigma
+    gap = 1 + noise.log2_smoothing_gap(noise.SMOOTH_VARIANCE)
+    alone = float(np.logaddexp2(noise.discrete_gaussian_log2_distance(sigma), gap))
+    assert event.log2_slack == pytest.approx(alone + 12)
+    levels = noise._gaussian_levels(Fraction(sigma) ** 2)
+    tables = float(np.logaddexp2.reduce([table.log2_distance for _, table in levels]))
+    assert noise.discrete_gaussian_log2_distance(sigma) == pytest.approx(float(np.logaddexp2(tables, gap)), abs=1e-9)
+
+
+def test_skellam_distances_count_every_part():
+    parts, table = noise._skellam_parts(5e7)
+    assert noise.skellam_log2_distance(5e7) == pytest.approx(math.log2(parts) + table.log2_distance)
+
+
+@pytest.mark.parametrize("epsilon", [50.0, 56.0, 300.0])
+def test_probabilities_keep_their_precision_when_they_are_tiny(epsilon):
+    assert float(noise.response_change(epsilon)) == pytest.approx(math.exp(-epsilon), rel=1e-12)
+
+
+def test_numbers_of_other_types_are_taken_or_refused_by_name():
+    rng = seeded_rng(np.int64(7))
+    assert noise.discrete_gaussian(np.int64(2), 3, rng).shape == (3,)
+    assert noise.skellam(np.float32(2), 3, rng).shape == (3,)
+    assert mechanisms.k_ary_randomized_response(np.arange(3), k=np.int64(3), epsilon=np.int64(1)).event.epsilon == 1.0
+    assert mechanisms.discrete_laplace(np.zeros(2, int), l1_sensitivity=2.0, epsilon=np.float32(1)).event.epsilon == 1.0
+    for call in (
+        lambda: mechanisms.discrete_laplace(np.zeros(2, int), l1_sensitivity=1.5, epsilon=1.0),
+        lambda: mechanisms.discrete_laplace(np.zeros(2, int), l1_sensitivity=None, epsilon=1.0),
+        lambda: mechanisms.laplace([1.0], sensitivity="2", epsilon=1.0),
+        lambda: mechanisms.laplace([1.0], sensitivity=1e-320, epsilon=1.0),
+        lambda: mechanisms.gaussian([1.0], sensitivity=1.0, noise_multiplier=1e200),
+        lambda: mechanisms.laplace(np.array([1 + 2j]), sensitivity=1.0, epsilon=1.0),
+        lambda: mechanisms.laplace(["1.0"], sensitivity=1.0, epsilon=1.0),
+        lambda: mechanisms.laplace(np.array([2**53 + 5]), sensitivity=6.0, epsilon=1.0),
+        lambda: mechanisms.discrete_gaussian(np.zeros(1, int), l2_sensitivity=1.0, sigma=1e-200),
+        lambda: mechanisms.discrete_laplace(np.array([-(2**63)] * 6), l1_sensitivity=1, epsilon=0.5),
+        lambda: mechanisms.k_ary_randomized_response(np.full(5, 5, np.uint8), k=300, epsilon=1.0),
+        lambda: noise.skellam(1e-320, 1),
+    ):
+        with pytest.raises(ValueError, match=r"must be|2\^53|cannot hold"):
+            call()

@@ -17,6 +17,7 @@ sensitivity for replace-one that is doubled already, its RDP would not.
 from __future__ import annotations
 
 import math
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -39,7 +40,9 @@ from tacit.dp.release import (
     Unit,
     check_choice,
     check_delta,
+    check_epsilon,
     check_positive,
+    number,
 )
 from tacit.errors import BudgetError
 
@@ -47,7 +50,12 @@ Method = Literal["pld", "rdp", "zcdp"]
 Lines = tuple[tuple[Event, int], ...]
 T = TypeVar("T")
 
-FINEST_INTERVAL = 1e-4  # discretisation of privacy losses; rounding is pessimistic, the excess at most about this
+FINEST_INTERVAL = 1e-4  # discretisation of privacy losses, for an epsilon from 0.1 to 20; rounding is pessimistic
+_LARGEST_COUNT = 10**12
+_PLD_LARGEST_COUNT = 10**6  # of one event, ...
+_PLD_LARGEST_EPSILON = 500.0  # ... and by RDP: beyond these the distributions get too large, and RDP is close
+_PLD_SMALLEST_DELTA = 1e-10
+_PLD_ALLOWANCE = 1e-12  # of delta, for the rounding errors of Fourier transforms (seen: 1e-14)
 _LARGE_PURE = 20.0  # above it, composing pure events gains next to nothing over adding their epsilons
 _KINDS: dict[str, type[Event]] = {
     "pure": PureEvent,
@@ -66,8 +74,8 @@ class Budget:
     method: Method = "pld"
 
     def __post_init__(self) -> None:
-        check_positive("epsilon", self.epsilon)
-        check_delta(self.delta)
+        object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", check_delta(self.delta))
         check_choice("method", self.method, Method)
 
 
@@ -81,6 +89,7 @@ class Ledger:
         self.relation = relation
         self.budget = budget
         self._counts: dict[Event, int] = {}
+        self._lock = threading.Lock()  # two threads must not both be told that there is room for one
 
     @property
     def lines(self) -> Lines:
@@ -89,15 +98,16 @@ class Ledger:
 
     def spend(self, event: Event, count: int = 1) -> None:
         """Record `count` occurrences, or raise BudgetError and record nothing."""
-        lines = self._with(event, count)
-        if self.budget is not None:
-            spent = _epsilon(tuple(lines.items()), self.budget.delta, self.budget.method)
-            if spent > self.budget.epsilon:
-                raise BudgetError(
-                    f"this release would bring epsilon to {spent:.4g} at delta {self.budget.delta:.3g}, the budget is "
-                    f"{self.budget.epsilon:.4g}: stop here, add noise or raise the budget"
-                )
-        self._counts = lines
+        with self._lock:
+            lines = self._with(event, count)
+            if self.budget is not None:
+                spent = _epsilon(tuple(lines.items()), self.budget.delta, self.budget.method)
+                if not spent <= self.budget.epsilon:
+                    raise BudgetError(
+                        f"this release would bring epsilon to {spent:.4g} at delta {self.budget.delta:.3g}, the budget "
+                        f"is {self.budget.epsilon:.4g}: stop here, add noise or raise the budget"
+                    )
+            self._counts = lines
 
     def release(self, released: Released[T], count: int = 1) -> T:
         """Spend what `released` cost and hand out its value; over budget the value stays in."""
@@ -117,20 +127,16 @@ class Ledger:
                 f"this ledger is for {self.unit}s under {self.relation}, the event for {event.unit}s under "
                 f"{event.relation}: keep one ledger for each"
             )
-        if count < 1:
-            raise ValueError(f"count must be a whole number of at least 1, got {count!r}")
-        return {**self._counts, event: self._counts.get(event, 0) + count}
+        return {**self._counts, event: self._counts.get(event, 0) + check_count("count", count)}
 
     def epsilon(self, delta: float, method: Method = "pld") -> float:
         """The epsilon that holds at `delta`; infinite where it is beyond the precision of the noise."""
-        check_delta(delta)
         check_choice("method", method, Method)
-        return _epsilon(self.lines, delta, method)
+        return _epsilon(self.lines, check_delta(delta), method)
 
     def delta(self, epsilon: float, method: Method = "pld") -> float:
         """The delta that holds at `epsilon`."""
-        if not 0 <= epsilon < math.inf:
-            raise ValueError(f"epsilon must be finite and at least 0, got {epsilon!r}")
+        epsilon = check_epsilon(epsilon)
         check_choice("method", method, Method)
         return min(1.0, _delta(self.lines, epsilon, method) + _slack(self.lines, epsilon))
 
@@ -143,6 +149,7 @@ class Ledger:
 
         Source: Dong, Roth, Su 2022, Proposition 2.12: the supremum over epsilon of the (epsilon, delta) curves.
         """
+        check_choice("method", method, Method)
         rates = np.asarray(false_positive_rates, dtype=np.float64)
         if rates.size == 0 or not ((rates >= 0) & (rates <= 1)).all():
             raise ValueError("false_positive_rates must be numbers in [0, 1]")
@@ -164,18 +171,25 @@ class Ledger:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Ledger:
         try:
-            if data["version"] != 1:
+            if data["version"] != 1 or isinstance(data["version"], bool):
                 raise ValueError(f"a ledger of version {data['version']!r} is not known here, only 1")
-            budget = Budget(**data["budget"]) if data["budget"] else None
+            budget = None if data["budget"] is None else Budget(**data["budget"])
             ledger = cls(data["unit"], data["relation"])
             for line in data["lines"]:
                 fields = {key: value for key, value in line.items() if key not in ("kind", "count")}
                 event = _KINDS[line["kind"]](unit=ledger.unit, relation=ledger.relation, **fields)
                 ledger.spend(event, line["count"])
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"this is not a ledger: {error}") from error
         ledger.budget = budget  # what was spent is spent, within the budget or not
         return ledger
+
+
+def check_count(name: str, count: object) -> int:
+    """A whole number from 1 to 10^12, as a Python int."""
+    if isinstance(count, int | np.integer) and not isinstance(count, bool) and 1 <= count <= _LARGEST_COUNT:
+        return int(count)
+    raise ValueError(f"{name} must be a whole number of at least 1 and at most {_LARGEST_COUNT:g}, got {count!r}")
 
 
 def _own_fields(event: Event) -> dict[str, Any]:
@@ -188,14 +202,14 @@ class Reading:
 
     epsilon: float
     delta: float
-    posterior: float  # most he may believe in the true one after a 50% prior, but for a chance of about delta
-    accuracy: float  # of his best guess between the two
+    posterior: float  # most he may believe in the true one after a 50% prior if delta is 0; rare outcomes may tell more
+    accuracy: float  # of his best guess between the two after a 50% prior
     true_positives_at_1_percent: float  # rate, at 1% false positives
 
     def __str__(self) -> str:
         return (
-            f"from a 50% prior an attacker gets to at most {self.posterior:.4%} belief; at 1% false positives at most "
-            f"{self.true_positives_at_1_percent:.4%} true positives"
+            f"of two equally likely inputs an attacker names the right one at most {self.accuracy:.4%} of the time; at "
+            f"1% false positives he finds at most {self.true_positives_at_1_percent:.4%} of the true ones"
         )
 
 
@@ -204,10 +218,11 @@ def reading(epsilon: float, delta: float = 0.0) -> Reading:
 
     Source: Kairouz, Oh, Viswanath 2015, Theorem 2.1 (the region of error rates).
     """
-    if not epsilon >= 0:
+    if not number(epsilon) >= 0:
         raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
-    if not 0 <= delta < 1:
+    if not 0 <= number(delta) < 1:
         raise ValueError(f"delta must be in [0, 1), got {delta!r}")
+    epsilon, delta = number(epsilon), number(delta)
     odds = math.exp(-epsilon)
     missed = float(_missed(np.array([0.01]), epsilon, delta)[0])
     return Reading(epsilon, delta, 1 / (1 + odds), (1 + delta * odds) / (1 + odds), 1 - missed)
@@ -303,16 +318,28 @@ def _pld_epsilon(lines: Lines, delta: float) -> float:
     multiplier = _gaussian_only(lines)
     if multiplier is not None:
         return gaussian_epsilon(multiplier, delta)
-    epsilon = float(_pld(lines, discretisation(lines)).get_epsilon_for_delta(delta))
-    # Tails below 1e-15 are cut pessimistically: a delta near that is left to RDP.
-    return epsilon if math.isfinite(epsilon) else _rdp_epsilon(lines, delta)
+    bound = _rdp_epsilon(lines, delta)
+    if delta < _PLD_SMALLEST_DELTA or not _within_reach(lines):
+        return bound
+    distribution = _pld(lines, discretisation(lines))
+    return min(bound, float(distribution.get_epsilon_for_delta(delta - _PLD_ALLOWANCE)))
 
 
 def _pld_delta(lines: Lines, epsilon: float) -> float:
     multiplier = _gaussian_only(lines)
     if multiplier is not None:
         return gaussian_delta(multiplier, epsilon)
-    return float(_pld(lines, discretisation(lines)).get_delta_for_epsilon(epsilon))
+    bound = _rdp_delta(lines, epsilon)
+    if not _within_reach(lines):
+        return bound
+    distribution = _pld(lines, discretisation(lines))
+    return min(bound, float(distribution.get_delta_for_epsilon(epsilon)) + _PLD_ALLOWANCE)
+
+
+def _within_reach(lines: Lines) -> bool:
+    """Whether privacy loss distributions of a moderate size do."""
+    _refuse_without_distribution(lines)
+    return max(count for _, count in lines) <= _PLD_LARGEST_COUNT and _rdp_epsilon(lines, 1e-6) <= _PLD_LARGEST_EPSILON
 
 
 def _gaussian_only(lines: Lines) -> float | None:
@@ -322,7 +349,13 @@ def _gaussian_only(lines: Lines) -> float | None:
 
 
 def discretisation(lines: Lines) -> float:
-    """The interval to which privacy losses are rounded up: 1e-4, coarser where epsilon is far above 20."""
+    """The interval to which privacy losses are rounded up: 1e-4, coarser above an epsilon of 20, finer below 0.1."""
+    _refuse_without_distribution(lines)
+    epsilon = _rdp_epsilon(lines, 1e-6)
+    return FINEST_INTERVAL * max(math.ceil(epsilon / 20), 1) * min(1.0, max(10 * epsilon, 1e-3))
+
+
+def _refuse_without_distribution(lines: Lines) -> None:
     if any(isinstance(event, ConcentratedEvent) for event, _ in lines):
         raise ValueError(
             "a zCDP event (discrete Gaussian noise below 512 grid steps) has no privacy loss distribution: "
@@ -330,31 +363,38 @@ def discretisation(lines: Lines) -> float:
         )
     if any(isinstance(event, SkellamEvent) for event, _ in lines):
         raise ValueError("Skellam noise has a Renyi bound and no privacy loss distribution: use method='rdp'")
-    return FINEST_INTERVAL * max(1.0, math.ceil(_rdp_epsilon(lines, 1e-6) / 20))
 
 
 _composed: OrderedDict[tuple[Lines, float], Any] = OrderedDict()  # the latest few: a growing ledger extends its own
+_composed_lock = threading.Lock()
 
 
 def _pld(lines: Lines, interval: float) -> Any:
-    """The composed distribution. Unsampled Gaussians go in as one."""
+    """The composed distribution. Unsampled Gaussians go in as one, last."""
     from dp_accounting.pld import privacy_loss_distribution as distribution
 
     whole = tuple(line for line in lines if _gaussian_only((line,)) is not None)
     rest = tuple(line for line in lines if line not in whole)
-    known = max(k for k in range(len(rest) + 1) if k == 0 or (rest[:k], interval) in _composed)
-    composed = _composed[rest[:known], interval] if known else distribution.identity(interval)
-    for k in range(known, len(rest)):
-        event, count = rest[k]
-        composed = composed.compose(_pld_of_one(event, interval).self_compose(count))
-        if k >= len(rest) - 2:  # the last line often grows: keep what came before it too
-            _composed[rest[: k + 1], interval] = composed
-    while len(_composed) > 8:
-        _composed.popitem(last=False)
-    if not whole:
-        return composed
-    multiplier = cast(float, _gaussian_only(whole))
-    return composed.compose(distribution.from_gaussian_mechanism(multiplier, value_discretization_interval=interval))
+    with _composed_lock:
+        if (lines, interval) in _composed:
+            return _composed[lines, interval]
+        known = max((k for k in range(1, len(rest) + 1) if (rest[:k], interval) in _composed), default=0)
+        composed = _composed[rest[:known], interval] if known else None
+        for k in range(known, len(rest)):
+            event, count = rest[k]
+            part = _pld_of_one(event, interval)
+            part = part.self_compose(count) if count > 1 else part
+            composed = part if composed is None else composed.compose(part)
+            if k >= len(rest) - 2:  # the last line often grows: keep what came before it too
+                _composed[rest[: k + 1], interval] = composed
+        if whole:
+            multiplier = cast(float, _gaussian_only(whole))
+            part = distribution.from_gaussian_mechanism(multiplier, value_discretization_interval=interval)
+            composed = part if composed is None else composed.compose(part)
+        _composed[lines, interval] = composed
+        while len(_composed) > 8:
+            _composed.popitem(last=False)
+    return composed
 
 
 @lru_cache(maxsize=256)

@@ -12,10 +12,12 @@ import math
 
 from scipy.optimize import brentq
 
-from tacit.dp.accounting import Ledger, Method
+from tacit.dp.accounting import Ledger, Method, check_count
 from tacit.dp.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma
 from tacit.dp.noise import response_change
-from tacit.dp.release import GaussianEvent, Relation, Unit, check_delta, check_positive
+from tacit.dp.release import GaussianEvent, Relation, Unit, check_choice, check_delta, check_positive, number
+
+_LEAST_LOG_MULTIPLIER = math.log(0.1)  # less noise than that hides nothing by itself
 
 __all__ = [
     "gaussian_delta",
@@ -33,9 +35,7 @@ def laplace_scale(epsilon: float, sensitivity: float) -> float:
 
     Source: Dwork, McSherry, Nissim, Smith 2006, Proposition 1.
     """
-    check_positive("epsilon", epsilon)
-    check_positive("sensitivity", sensitivity)
-    return sensitivity / epsilon
+    return check_positive("sensitivity", sensitivity) / check_positive("epsilon", epsilon)
 
 
 def laplace_epsilon_for_magnitude(magnitude: float, probability: float, sensitivity: float) -> float:
@@ -43,11 +43,10 @@ def laplace_epsilon_for_magnitude(magnitude: float, probability: float, sensitiv
 
     What usefulness asks for, not what privacy does: check with `accounting.reading` whether anything is still hidden.
     """
-    check_positive("magnitude", magnitude)
-    check_positive("sensitivity", sensitivity)
-    if not 0 < probability < 1:
+    if not 0 < number(probability) < 1:
         raise ValueError(f"probability must be in (0, 1), got {probability!r}")
-    return -math.log1p(-probability) * sensitivity / magnitude
+    per_unit = check_positive("sensitivity", sensitivity) / check_positive("magnitude", magnitude)
+    return -math.log1p(-probability) * per_unit
 
 
 def randomized_response_probabilities(epsilon: float, k: int = 2) -> tuple[float, float]:
@@ -73,11 +72,10 @@ def noise_multiplier(
 
     Guarantee: the returned multiplier meets the target under `method`; it is within 0.01% of the least one.
     """
-    check_positive("epsilon", epsilon)
-    check_delta(delta)
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
-
+    epsilon, delta = check_positive("epsilon", epsilon), check_delta(delta)
+    steps = check_count("steps", steps)
+    GaussianEvent(1.0, unit, relation, sampling_probability)  # refuses what cannot be accounted for
+    check_choice("method", method, Method)
     if sampling_probability == 1 and method == "pld":
         return gaussian_sigma(epsilon, delta) * math.sqrt(steps) * (1 + 1e-12)
 
@@ -91,6 +89,8 @@ def noise_multiplier(
         while cost(high, by) > epsilon:
             low, high = high, high + (high - low)
         while cost(low, by) < epsilon:
+            if low < _LEAST_LOG_MULTIPLIER:  # delta alone covers the sampling, or nearly
+                return low
             low, high = low - (high - low), low
         excess = lambda x: math.log(max(cost(x, by), 1e-300) / epsilon)  # noqa: E731
         return float(brentq(excess, low, high, xtol=1e-5))

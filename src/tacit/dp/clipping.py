@@ -42,7 +42,7 @@ def clip_l1(vector: Vector, bound: float) -> Clipped:
 
 def _clip(vector: Vector, bound: float, block_sum: Callable[[Block], float], root: Callable[[float], float]) -> Clipped:
     arrays = [vector] if isinstance(vector, np.ndarray) else list(vector)
-    _check(arrays, bound)
+    bound = _check(arrays, bound)
     unit, total = 1.0, _total(arrays, block_sum)
     if not 1e-280 < total < 1e280:  # squares left the range of floats, or the vector is 0, or it is not finite
         unit = max(max(float(block.max()), -float(block.min())) for block in _blocks(arrays))
@@ -55,18 +55,24 @@ def _clip(vector: Vector, bound: float, block_sum: Callable[[Block], float], roo
     margin = _SUM_ERROR + 2 * max(float(np.finfo(array.dtype).eps) for array in arrays)
     if norm * (1 + margin) <= bound / unit:
         return Clipped(norm * unit, 1.0)
-    factor = bound / unit / norm * (1 - 2 * margin)
+    # The factor in two parts, of which the second is a power of two: it may be smaller than any float.
+    (bound_part, bound_power), (unit_part, unit_power) = math.frexp(bound), math.frexp(unit)
+    (norm_part, norm_power) = math.frexp(norm)
+    part, power = math.frexp(bound_part / (unit_part * norm_part) * (1 - 2 * margin))
+    power += bound_power - unit_power - norm_power
     for array in arrays:
-        # A factor that a float32 holds badly is applied in float64.
-        strong = np.float64(factor) if factor < 1e-30 else array.dtype.type(factor)
-        np.multiply(array, strong, out=array, casting="same_kind")
-    return Clipped(norm * unit, factor)
+        np.multiply(array, array.dtype.type(part), out=array)
+        np.ldexp(array, power, out=array)
+    return Clipped(norm * unit, math.ldexp(part, power))
 
 
 def _total(arrays: list[NDArray[Any]], block_sum: Callable[[Block], float]) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         sums = [block_sum(block) for block in _blocks(arrays)]
-    return math.fsum(sums) if all(map(math.isfinite, sums)) else sum(sums)
+    try:
+        return math.fsum(sums) if all(map(math.isfinite, sums)) else sum(sums)
+    except OverflowError:
+        return math.inf
 
 
 def _blocks(arrays: list[NDArray[Any]]) -> Iterator[Block]:
@@ -77,8 +83,10 @@ def _blocks(arrays: list[NDArray[Any]]) -> Iterator[Block]:
             yield from np.nditer(array, flags=flags, op_dtypes=["f8"], buffersize=_BLOCK)  # type: ignore[arg-type]
 
 
-def _check(arrays: list[NDArray[Any]], bound: float) -> None:
-    check_positive("bound", bound)
+def _check(arrays: list[NDArray[Any]], bound: float) -> float:
+    bound = check_positive("bound", bound)
+    if not all(isinstance(array, np.ndarray) for array in arrays):
+        raise ValueError("clipping works in place: pass a numpy array, or a list of them")
     if sum(array.size for array in arrays) == 0:
         raise ValueError("the vector is empty: give at least one number to clip")
     for array in arrays:
@@ -90,3 +98,4 @@ def _check(arrays: list[NDArray[Any]], bound: float) -> None:
         smallest = float(info.tiny) / float(info.eps) ** 2
         if bound < smallest:
             raise ValueError(f"bound must be at least {smallest:.3g} for {array.dtype}, got {bound!r}")
+    return bound

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from tacit.dp.release import check_delta, check_positive
+from tacit.dp.release import check_delta, check_epsilon, check_positive
 
+_LARGEST_EPSILON = 1e12  # up to here `gaussian_delta` keeps its precision
 _RELATIVE_ERROR = 1e-9  # of `gaussian_delta`, tested; the inverses stay that much on the safe side of delta
 
 
@@ -20,11 +21,10 @@ def gaussian_delta(sigma: float, epsilon: float, sensitivity: float = 1.0) -> fl
 
     Source: Theorem 8: Phi(s/2 - epsilon/s) - e^epsilon Phi(-s/2 - epsilon/s) with s = sensitivity / sigma.
     """
-    check_positive("sigma", sigma)
-    check_positive("sensitivity", sensitivity)
-    if not 0 <= epsilon < math.inf:
-        raise ValueError(f"epsilon must be finite and at least 0, got {epsilon!r}")
-    shift = sensitivity / sigma
+    shift = check_positive("sensitivity", sensitivity) / check_positive("sigma", sigma)
+    epsilon = check_epsilon(epsilon)
+    if epsilon > _LARGEST_EPSILON:
+        raise ValueError(f"epsilon must be at most {_LARGEST_EPSILON:g}, got {epsilon!r}: beyond it nothing is hidden")
     upper = shift / 2 - epsilon / shift
     if upper < -37:  # below 1e-300
         return float(math.exp(max(-745.0, log_ndtr(upper))))
@@ -34,7 +34,7 @@ def gaussian_delta(sigma: float, epsilon: float, sensitivity: float = 1.0) -> fl
     density = math.exp(-upper * upper / 2) / math.sqrt(2 * math.pi)
     if upper > 5:
         return float(ndtr(upper)) - density * _mills(shift - upper)
-    if shift < 1e-5:  # the difference below by its derivative: mills' = x mills - 1
+    if shift < 5e-5:  # the difference below by its derivative: mills' = x mills - 1
         middle = shift / 2 - upper
         return density * shift * (1 - middle * _mills(middle))
     return density * (_mills(-upper) - _mills(shift - upper))
@@ -51,22 +51,22 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     Guarantee: holds for every epsilon > 0, unlike the classical sqrt(2 ln(1.25/delta)) / epsilon.
     Source: Theorem 9.
     """
-    check_positive("epsilon", epsilon)
-    check_delta(delta)
-    check_positive("sensitivity", sensitivity)
-    allowed = delta * (1 - 2 * _RELATIVE_ERROR)  # so that `gaussian_epsilon` of it is at most epsilon
+    epsilon, sensitivity = check_positive("epsilon", epsilon), check_positive("sensitivity", sensitivity)
+    allowed = check_delta(delta) * (1 - 2 * _RELATIVE_ERROR)  # so that `gaussian_epsilon` of it is at most epsilon
     return sensitivity * least(lambda sigma: gaussian_delta(sigma, epsilon) <= allowed)
 
 
 def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> float:
-    """The smallest epsilon for which Gaussian noise of `sigma` is (epsilon, delta)-DP; 0 if `delta` alone covers it."""
-    check_positive("sigma", sigma)
-    check_delta(delta)
-    check_positive("sensitivity", sensitivity)
-    allowed = delta * (1 - _RELATIVE_ERROR)
-    multiplier = sigma / sensitivity
+    """The smallest epsilon for which Gaussian noise of `sigma` is (epsilon, delta)-DP.
+
+    0 if `delta` alone covers it, infinite beyond 10^12.
+    """
+    allowed = check_delta(delta) * (1 - _RELATIVE_ERROR)
+    multiplier = check_positive("sigma", sigma) / check_positive("sensitivity", sensitivity)
     if gaussian_delta(multiplier, 0.0) <= allowed:
         return 0.0
+    if gaussian_delta(multiplier, _LARGEST_EPSILON) > allowed:
+        return math.inf
     return least(lambda epsilon: gaussian_delta(multiplier, epsilon) <= allowed)
 
 

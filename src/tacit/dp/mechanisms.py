@@ -28,7 +28,9 @@ from tacit.dp.release import (
     Relation,
     Released,
     Unit,
+    check_epsilon,
     check_positive,
+    number,
 )
 from tacit.fixedpoint import Floats, Grid, Ints, as_finite
 from tacit.randomness import secure_rng
@@ -55,11 +57,11 @@ def discrete_laplace(
     Source: Ghosh, Roughgarden, Sundararajan 2009, Theorem 2.2 and its section 2.
     """
     values = _integers(values)
-    if l1_sensitivity < 1:
+    if not number(l1_sensitivity) >= 1 or l1_sensitivity != int(l1_sensitivity):
         raise ValueError(f"l1_sensitivity must be a whole number of at least 1, got {l1_sensitivity!r}")
-    check_positive("epsilon", epsilon)
+    epsilon, l1_sensitivity = check_positive("epsilon", epsilon), int(l1_sensitivity)
     drawn = noise.discrete_laplace(Fraction(epsilon) / l1_sensitivity, values.shape, rng)
-    return Released(values + drawn, PureEvent(float(epsilon), unit, relation))
+    return Released(values + drawn, PureEvent(epsilon, unit, relation))
 
 
 def discrete_gaussian(
@@ -80,8 +82,7 @@ def discrete_gaussian(
     the second step treats shifted integers alike. So every bound for Gaussian noise holds, PLD's included.
     """
     values = _integers(values)
-    check_positive("l2_sensitivity", l2_sensitivity)
-    check_positive("sigma", sigma)
+    l2_sensitivity, sigma = check_positive("l2_sensitivity", l2_sensitivity), check_positive("sigma", sigma)
     drawn = noise.discrete_gaussian(sigma, values.shape, rng)
     log2_draws = math.log2(values.shape[-1])
     log2_distance = noise.discrete_gaussian_log2_distance(sigma)
@@ -115,8 +116,7 @@ def laplace(
     Source: Dwork, McSherry, Nissim, Smith 2006, on integers as in `discrete_laplace`.
     """
     array = _vectors(values)
-    check_positive("sensitivity", sensitivity)
-    check_positive("epsilon", epsilon)
+    sensitivity, epsilon = check_positive("sensitivity", sensitivity), check_positive("epsilon", epsilon)
     d = array.shape[-1]
     if grid is None:
         grid = _grid_finer_than(
@@ -147,8 +147,8 @@ def gaussian(
     Assumes: the caller clipped. Two vectors clipped to C are up to 2C apart: replace-one wants sensitivity 2C.
     """
     array = _vectors(values)
-    check_positive("sensitivity", sensitivity)
-    check_positive("noise_multiplier", noise_multiplier)
+    sensitivity = check_positive("sensitivity", sensitivity)
+    noise_multiplier = check_positive("noise_multiplier", noise_multiplier)
     root_d = math.sqrt(array.shape[-1])
     if grid is None:
         grid = _grid_finer_than(
@@ -188,7 +188,7 @@ def randomized_response(
     vector.
     Source: Warner 1965; Dwork and Roth 2014, section 3.2.
     """
-    bits = _bits(bits)
+    bits, epsilon_per_bit = _bits(bits), check_epsilon(epsilon_per_bit)
     flips = noise.bernoulli(noise.response_change(epsilon_per_bit), bits.shape, rng)
     return Released(bits ^ flips.astype(bits.dtype), PureEvent(bits.shape[-1] * epsilon_per_bit, unit, "replace-one"))
 
@@ -201,12 +201,12 @@ def unary_randomized_response(
     Guarantee: epsilon, as two one-hot vectors differ in two bits. Anything else than one-hot is refused.
     Source: basic RAPPOR: Erlingsson, Pihur, Korolova 2014.
     """
-    one_hot = _bits(one_hot)
+    one_hot, epsilon = _bits(one_hot), check_epsilon(epsilon)
     sums = one_hot.sum(axis=-1, dtype=np.int64)
     if (sums != 1).any():
         raise ValueError(f"every vector must be one-hot, {int((sums != 1).sum())} of {sums.size} are not")
     flips = noise.bernoulli(noise.response_change(epsilon / 2), one_hot.shape, rng)
-    return Released(one_hot ^ flips.astype(one_hot.dtype), PureEvent(float(epsilon), unit, "replace-one"))
+    return Released(one_hot ^ flips.astype(one_hot.dtype), PureEvent(epsilon, unit, "replace-one"))
 
 
 def k_ary_randomized_response(
@@ -220,13 +220,16 @@ def k_ary_randomized_response(
     labels = np.asarray(labels)
     if labels.size == 0 or labels.dtype.kind not in "iu":
         raise ValueError(f"labels must be a non-empty integer array, got {labels.size} of {labels.dtype}")
+    epsilon, change_probability = check_epsilon(epsilon), noise.response_change(epsilon, k)
     if labels.min() < 0 or labels.max() >= k:
         raise ValueError(f"labels must be in 0 .. {k - 1}, got {labels.min()} .. {labels.max()}")
+    if k - 1 > np.iinfo(labels.dtype).max:
+        raise ValueError(f"{labels.dtype} cannot hold labels up to {k - 1}: pass a wider type")
     rng = rng or secure_rng()
-    change = noise.bernoulli(noise.response_change(epsilon, k), labels.shape, rng)
+    change = noise.bernoulli(change_probability, labels.shape, rng)
     other = rng.integers(1, k, size=labels.shape)
     value = np.where(change, (labels.astype(np.int64) + other) % k, labels).astype(labels.dtype)
-    return Released(value, PureEvent(float(epsilon), unit, "replace-one"))
+    return Released(value, PureEvent(epsilon, unit, "replace-one"))
 
 
 def _grid_finer_than(*steps: float) -> Grid:
@@ -244,7 +247,7 @@ def _integers(values: Any) -> Ints:
     array = np.asarray(values)
     if array.size == 0 or array.ndim == 0 or array.dtype.kind not in "iu":
         raise ValueError(f"values must be a non-empty integer vector, got shape {array.shape} of {array.dtype}")
-    if array.dtype == np.uint64 or np.abs(array.astype(np.int64)).max() > 2**62:
+    if array.dtype == np.uint64 or array.max() > 2**62 or array.min() < -(2**62):
         raise ValueError("values must be signed integers of magnitude up to 2^62")
     return array.astype(np.int64)
 

@@ -25,6 +25,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from tacit.dp.alias import AliasTable, mass_precision, symmetric_table
+from tacit.dp.release import check_epsilon, number
 from tacit.randomness import random_words, secure_rng
 
 Ints = NDArray[np.int64]
@@ -54,7 +55,8 @@ class Probability:
         return _floor_bits(self.weight, self.exponent, self.offset, bits)
 
     def __float__(self) -> float:
-        return self.floor_bits(80) / 2**80
+        bits = 80 + math.ceil(max(0.0, float(self.exponent)) / math.log(2))
+        return float(Fraction(self.floor_bits(bits), 2**bits))
 
 
 @lru_cache(maxsize=4096)
@@ -78,11 +80,9 @@ def _floor_bits(weight: Fraction, exponent: Fraction, offset: int, bits: int) ->
 
 def response_change(epsilon: float, k: int = 2) -> Probability:
     """The probability that k-ary randomized response changes the answer: (k - 1) / (e^epsilon + k - 1)."""
-    if not 0 <= epsilon < math.inf:
-        raise ValueError(f"epsilon must be finite and at least 0, got {epsilon!r}")
-    if k < 2:
+    if number(k) < 2 or number(k) != int(k):
         raise ValueError(f"randomized response needs k of at least 2 answers, got {k}")
-    return Probability(Fraction(1, k - 1), Fraction(epsilon))
+    return Probability(Fraction(1, int(k) - 1), Fraction(check_epsilon(epsilon)))
 
 
 def bernoulli(probability: Probability, shape: Shape, rng: Generator | None = None) -> NDArray[np.bool_]:
@@ -237,9 +237,9 @@ def _gaussian_table(variance: Fraction) -> AliasTable:
 
 
 def _checked_variance(sigma: float) -> Fraction:
-    if not 0 < sigma <= _LARGEST_SIGMA:
+    if not 1e-100 < number(sigma) <= _LARGEST_SIGMA:
         raise ValueError(f"sigma must be in (0, {_LARGEST_SIGMA:.3g}] grid units, got {sigma}: choose another grid")
-    return Fraction(sigma) ** 2
+    return Fraction(number(sigma)) ** 2
 
 
 def skellam(variance: float, shape: Shape, rng: Generator | None = None) -> Ints:
@@ -263,10 +263,10 @@ def skellam_log2_distance(variance: float) -> float:
 
 def _skellam_parts(variance: float) -> tuple[int, AliasTable]:
     """Skellam variables of one kind add up to a Skellam variable: how many, and the table of one."""
-    if not 0 < variance <= 2.0**40:
+    if not 1e-100 < number(variance) <= 2.0**40:
         raise ValueError(f"the Skellam variance must be in (0, 2^40], got {variance}: choose another scale")
     parts = math.ceil(variance / _SKELLAM_TABLE_SIGMA**2)
-    return parts, _skellam_table(Fraction(variance) / parts)
+    return parts, _skellam_table(Fraction(number(variance)) / parts)
 
 
 @lru_cache(maxsize=64)

@@ -19,23 +19,62 @@ Relation = Literal["replace-one", "add-remove", "zero-out"]
 T = TypeVar("T")
 
 
-_NUMBERS = (int, float, np.integer, np.floating)
+LARGEST = 1e100  # of any epsilon, multiplier or sensitivity: sums of a few stay finite
 
 
-def check_positive(name: str, value: object) -> None:
-    if not (isinstance(value, _NUMBERS) and 0 < value < math.inf):
-        raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
+def number(value: object) -> float:
+    """`value` as a Python float, NaN if it is no real number: arithmetic on numpy scalars may wrap or round."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
-def check_delta(delta: object) -> None:
-    if not (isinstance(delta, _NUMBERS) and 0 < delta < 1):
-        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
+def check_positive(name: str, value: object) -> float:
+    found = number(value)
+    if not 1 / LARGEST <= found <= LARGEST:
+        hint = "" if not 0 < found < math.inf else f", from {1 / LARGEST:g} to {LARGEST:g}"
+        raise ValueError(f"{name} must be a finite number above 0{hint}, got {value!r}")
+    return found
+
+
+def check_epsilon(value: object) -> float:
+    """An epsilon that may be 0."""
+    found = number(value)
+    if not 0 <= found <= LARGEST:
+        raise ValueError(f"epsilon must be finite and at least 0, got {value!r}")
+    return found
+
+
+def check_delta(delta: object) -> float:
+    found = number(delta)
+    if not 1e-290 <= found < 1:
+        hint = " and at least 1e-290" if 0 < found < 1 else ""
+        raise ValueError(f"delta must be in (0, 1){hint}, got {delta!r}")
+    return found
+
+
+def check_slack(log2_slack: object) -> float | None:
+    if log2_slack is None:
+        return None
+    found = number(log2_slack)
+    if math.isnan(found) or found > 0:
+        raise ValueError(f"log2_slack must be a number of at most 0, got {log2_slack!r}")
+    return found
 
 
 def check_choice(name: str, value: str, choices: object) -> None:
     known = get_args(choices)
     if value not in known:
         raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+
+
+def _set(event: object, **fields: object) -> None:
+    """Give a frozen event its checked values, while it is made."""
+    for name, value in fields.items():
+        object.__setattr__(event, name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +86,7 @@ class PureEvent:
     relation: Relation
 
     def __post_init__(self) -> None:
-        if not 0 <= self.epsilon < math.inf:
-            raise ValueError(f"epsilon must be finite and at least 0, got {self.epsilon!r}")
+        _set(self, epsilon=check_epsilon(self.epsilon))
         check_choice("unit", self.unit, Unit)
         check_choice("relation", self.relation, Relation)
 
@@ -68,9 +106,10 @@ class GaussianEvent:
     log2_slack: float | None = None
 
     def __post_init__(self) -> None:
-        check_positive("noise_multiplier", self.noise_multiplier)
-        if not 0 < self.sampling_probability <= 1:
+        _set(self, noise_multiplier=check_positive("noise_multiplier", self.noise_multiplier))
+        if not 0 < number(self.sampling_probability) <= 1:
             raise ValueError(f"sampling_probability must be in (0, 1], got {self.sampling_probability!r}")
+        _set(self, sampling_probability=number(self.sampling_probability), log2_slack=check_slack(self.log2_slack))
         check_choice("unit", self.unit, Unit)
         check_choice("relation", self.relation, Relation)
         if self.sampling_probability < 1 and self.relation == "replace-one":
@@ -87,7 +126,7 @@ class ConcentratedEvent:
     log2_slack: float | None = None
 
     def __post_init__(self) -> None:
-        check_positive("rho", self.rho)
+        _set(self, rho=check_positive("rho", self.rho), log2_slack=check_slack(self.log2_slack))
         check_choice("unit", self.unit, Unit)
         check_choice("relation", self.relation, Relation)
 
@@ -104,9 +143,9 @@ class SkellamEvent:
     log2_slack: float | None = None
 
     def __post_init__(self) -> None:
-        check_positive("variance", self.variance)
-        check_positive("l2_sensitivity", self.l2_sensitivity)
-        check_positive("l1_sensitivity", self.l1_sensitivity)
+        _set(self, variance=check_positive("variance", self.variance), log2_slack=check_slack(self.log2_slack))
+        _set(self, l2_sensitivity=check_positive("l2_sensitivity", self.l2_sensitivity))
+        _set(self, l1_sensitivity=check_positive("l1_sensitivity", self.l1_sensitivity))
         check_choice("unit", self.unit, Unit)
         check_choice("relation", self.relation, Relation)
 

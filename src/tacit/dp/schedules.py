@@ -28,7 +28,7 @@ class NoiseDecay:
     rate: float
 
     def __post_init__(self) -> None:
-        check_positive("initial", self.initial)
+        object.__setattr__(self, "initial", check_positive("initial", self.initial))
         check_choice("kind", self.kind, Decay)
         if not 0 <= self.rate < math.inf or (self.kind == "Step" and self.rate >= 1):
             bound = "in [0, 1)" if self.kind == "Step" else "finite and at least 0"
