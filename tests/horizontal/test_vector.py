@@ -51,11 +51,13 @@ def test_models_without_arrays_or_of_mixed_types_are_refused():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_sum_takes_updates_one_by_one_and_refuses_bad_ones_whole(dtype):
-    total = Sum(70_000, dtype, largest_norm=1e4)
-    one = np.random.default_rng(1).normal(size=70_000).astype(dtype)
-    total.add(one, 3)
-    total.add(-one, 1)
+def test_a_sum_takes_models_one_by_one_and_refuses_bad_ones_whole(dtype):
+    rng = np.random.default_rng(1)
+    base = rng.normal(size=70_000).astype(dtype)
+    total = Sum(base, largest_norm=1e4)
+    one = rng.normal(size=70_000).astype(dtype)
+    total.add_model(base + one, 3)
+    total.add_model(base - one, 1)
     for bad, weight, words in (
         (one[:-1], 1, "shape"),
         (one.astype("float16"), 1, "float16"),
@@ -66,6 +68,18 @@ def test_a_sum_takes_updates_one_by_one_and_refuses_bad_ones_whole(dtype):
         (one, float("nan"), "weight"),
     ):
         with pytest.raises(PeerError, match=words):
-            total.add(np.asarray(bad), weight)
+            total.add_model(np.asarray(bad), weight)
     assert total.count == 2
-    assert total.mean() == pytest.approx(one.astype(float) / 2, rel=1e-6)
+    assert total.mean() == pytest.approx(one.astype(float) / 2, abs=1e-6)
+
+
+def test_a_sum_of_updates_is_their_mean_and_refuses_long_ones():
+    total = Sum(np.zeros(5), largest_norm=10.0)
+    for value in range(30):
+        total.add_update(np.full(5, value / 10))
+    assert total.mean() == pytest.approx(np.full(5, 1.45))
+    with pytest.raises(PeerError, match=r"norm 22\.4, at most 10"):
+        total.add_update(np.full(5, 10.0))
+    with pytest.raises(PeerError, match="NaN"):
+        total.add_update(np.full(5, np.nan))
+    assert total.count == 30

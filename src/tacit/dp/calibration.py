@@ -79,6 +79,10 @@ def noise_multiplier(
     if sampling_probability == 1 and method == "pld":
         return gaussian_sigma(epsilon, delta) * math.sqrt(steps) * (1 + 1e-12)
 
+    ever_sampled = -math.expm1(steps * math.log1p(-sampling_probability)) if sampling_probability < 1 else 1.0
+    if method == "pld" and ever_sampled <= delta:
+        return math.exp(_LEAST_LOG_MULTIPLIER)
+
     def cost(log_multiplier: float, by: Method) -> float:
         ledger = Ledger(unit, relation)
         ledger.spend(GaussianEvent(math.exp(log_multiplier), unit, relation, sampling_probability), steps)

@@ -52,7 +52,7 @@ RELEASES: dict[EncryptType, tuple[Release, ...]] = {
     "NOT_ENCRYPT": (
         Release("Update", "round", _ROUND, "in the clear"),
         Release("Update", "sender", "who takes part", "in the clear"),
-        Release("Update", "vector", "the update", "in the clear"),
+        Release("Update", "vector", "the trained model", "in the clear"),
         Release("Update", "samples", "the number of samples", "in the clear"),
         Release("Update", "loss", "the training loss", "in the clear"),
     ),

@@ -79,8 +79,8 @@ class Client:
             raise PeerError(f"a model of {work.model.shape} numbers, this task has {self._layout.size}")
         match self._settings.encrypt.encrypt_type:
             case "NOT_ENCRYPT":
-                update, fitted = self._train(work)
-                return [Update(work.round, self.identity, update, fitted.samples, fitted.loss)]
+                trained, fitted = self._train(work)
+                return [Update(work.round, self.identity, trained, fitted.samples, fitted.loss)]
             case "DP_ENCRYPT":
                 return [self._noisy(work)]
             case "PW_ENCRYPT":
@@ -91,7 +91,7 @@ class Client:
         fitted = self._fit(self.identity, model, fit_work(self._settings, work.round, self.identity))
         if fitted.samples < 1:
             raise ValueError(f"fit of client {self.identity} says it trained on {fitted.samples} samples")
-        return self._layout.flatten(fitted.model) - work.model, fitted
+        return self._layout.flatten(fitted.model), fitted
 
     def _noisy(self, work: Work) -> Update:
         # The clipping norm is the coordinator's to lower, never to raise: the event does not depend on it.
@@ -99,8 +99,8 @@ class Client:
         ledger = self.ledger or Ledger("client", "replace-one")
         event = self._local.event(self._layout.size)
         ledger.spend(event)  # before anything is drawn
-        update, _ = self._train(work)
-        released = self._local.protect(update, clip, self._random(work.round))
+        trained, _ = self._train(work)
+        released = self._local.protect(trained - work.model, clip, self._random(work.round))
         return Update(work.round, self.identity, released.value)
 
     def _begin_secure(self, work: Work, now: float) -> list[ToCoordinator]:
@@ -110,8 +110,8 @@ class Client:
         encoding = secure_encoding(self._settings, self._layout.size)
 
         def vector() -> Words:
-            update, fitted = self._train(work)
-            return encoding.encode(update, fitted.samples)
+            trained, fitted = self._train(work)
+            return encoding.encode(trained - work.model, fitted.samples)
 
         self._secure = SecureClient(
             context,

@@ -113,10 +113,10 @@ class Coordinator:
         clip = None
         match settings.encrypt.encrypt_type:
             case "NOT_ENCRYPT":
-                self._sum = Sum(self.layout.size, self.layout.dtype, LARGEST_NORM)
+                self._sum = Sum(self._model, LARGEST_NORM)
             case "DP_ENCRYPT" if self._local is not None:
                 clip = self._clip
-                self._sum = Sum(self.layout.size, self.layout.dtype, self._local.largest_norm(self.layout.size, clip))
+                self._sum = Sum(self._model, self._local.largest_norm(self.layout.size, clip))
             case "PW_ENCRYPT":
                 context = Context(
                     secure_settings(settings, self.layout.size), self.layout.digest(self._model), self.round
@@ -175,12 +175,12 @@ class Coordinator:
         if self._local is None:
             if message.samples is None:
                 raise PeerError("an update without its number of samples")
-            self._sum.add(message.vector, message.samples)
+            self._sum.add_model(message.vector, message.samples)
             if message.loss is not None and np.isfinite(message.loss):
                 self._losses.append((message.loss, message.samples))
         else:
             self.uploads[sender] += 1  # it was released, whether it is of use or not
-            self._sum.add(message.vector)
+            self._sum.add_update(message.vector)
         self._arrived.add(sender)
         self._bytes["Update"] = max(self._bytes["Update"], message.vector.nbytes + 32)
         if not self._waiting:

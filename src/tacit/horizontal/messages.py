@@ -20,7 +20,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Update:
-    """What a client learnt: its update, in the clear or with noise."""
+    """What a client learnt: its trained model in the clear, or the update to the model with noise."""
 
     round: int
     sender: int
