@@ -54,7 +54,7 @@ $(CORE): $(MADE) $(INPUTS)
 	@touch $@
 
 $(DEV): $(MADE) $(INPUTS)
-	$(call install,[dev])
+	$(call install,[dev$(comma)torch])
 	@touch $(CORE) $@
 
 $(BENCH): $(MADE) $(INPUTS)

@@ -120,3 +120,16 @@ def test_a_users_own_task(monkeypatch):
     ):
         with pytest.raises(ValueError, match=words):
             tasks.make(name, 3, 4, options)
+
+
+def test_the_torch_network_learns_like_any_task():
+    task = tasks.make("digits", 4, 0, {"network": "mlp"})
+    model = task.model()
+    assert set(model) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    fitted = task.fit(0, model, work(epochs=20, batch=16, learning_rate=0.5))
+    assert task.evaluate(fitted.model)["accuracy"] > 0.85
+    held = task.fit(0, model, work(epochs=20, batch=16, learning_rate=0.5, proximal_mu=1.0))
+    moved = lambda other: sum(float(np.square(other.model[n] - model[n]).sum()) for n in model)  # noqa: E731
+    assert moved(held) < 0.7 * moved(fitted)
+    again = tasks.make("digits", 4, 0, {"network": "mlp"}).model()
+    assert all((again[name] == model[name]).all() for name in model)
