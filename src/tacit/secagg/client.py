@@ -267,7 +267,7 @@ class Client:
             raise PeerError(f"{len(signers)} clients agree on the survivors, {self._topology.threshold} are needed")
         content = tie.survivors_digest(self._session, self._survivors.alive, self._survivors.dropped)
         for signer, signature in zip(signers, cut(message.signatures, len(signers), 64, "signatures"), strict=True):
-            self._verify(signer, signature, tie.SURVIVORS, content)
+            tie.check_signature(self._identities, signer, signature, tie.SURVIVORS, content)
         return self._reveal(now)
 
     def _reveal(self, now: float) -> list[ToServer]:
@@ -295,14 +295,9 @@ class Client:
         if self._identities is not None:
             for advert in adverts:
                 if advert != self._own:
-                    self._verify(advert.sender, advert.signature, tie.ADVERTISE, self._context.advertisement(advert))
+                    content = self._context.advertisement(advert)
+                    tie.check_signature(self._identities, advert.sender, advert.signature, tie.ADVERTISE, content)
         return adverts
-
-    def _verify(self, signer: int, signature: bytes, purpose: bytes, content: bytes) -> None:
-        public = (self._identities or {}).get(signer)
-        if public is None:
-            raise PeerError(f"client {signer} is not among the known identities")
-        signing.verify(public, signature, purpose, content)
 
     def _sign(self, purpose: bytes, content: bytes) -> bytes:
         return b"" if self._key is None else self._key.sign(purpose, content)

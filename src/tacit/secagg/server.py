@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.crypto import commitment, shamir, signing
+from tacit.crypto import commitment, shamir
 from tacit.crypto.agreement import KeyPair
 from tacit.errors import PeerError
 from tacit.secagg import session as tie
@@ -189,7 +189,8 @@ class Server:
 
     def _advertise(self, message: Advertise) -> None:
         if self._identities is not None:
-            self._verify(message.sender, message.signature, tie.ADVERTISE, self._context.advertisement(message))
+            content = self._context.advertisement(message)
+            tie.check_signature(self._identities, message.sender, message.signature, tie.ADVERTISE, content)
         elif message.signature:
             raise PeerError("a signed advertisement, and no identities to check it with")
         keys = {message.sealing_key, message.masking_key}
@@ -223,7 +224,7 @@ class Server:
     def _agree(self, message: Agreed) -> None:
         self._check_session(message.session)
         content = tie.survivors_digest(self._session, *self._lists(message.sender))
-        self._verify(message.sender, message.signature, tie.SURVIVORS, content)
+        tie.check_signature(self._identities, message.sender, message.signature, tie.SURVIVORS, content)
         self._agreed[message.sender] = message.signature
 
     def _reveal(self, message: Reveal) -> None:
@@ -437,12 +438,6 @@ class Server:
         """Survivors and dropped among those whose shares `identity` holds."""
         held = self._sharers.intersection(self._holders(identity))
         return pack_ids(held & self._uploaded), pack_ids(held - self._uploaded)
-
-    def _verify(self, signer: int, signature: bytes, purpose: bytes, content: bytes) -> None:
-        public = (self._identities or {}).get(signer)
-        if public is None:
-            raise PeerError(f"client {signer} is not among the known identities")
-        signing.verify(public, signature, purpose, content)
 
     def _check_session(self, session: bytes) -> None:
         if session != self._session:

@@ -7,9 +7,12 @@ holds another model carries another session, opens nothing and cancels nothing.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tacit.crypto import signing
 from tacit.crypto.byte_strings import frame
+from tacit.errors import PeerError
 from tacit.secagg.messages import Advertise
 from tacit.secagg.settings import Settings
 
@@ -55,6 +58,16 @@ def pair_context(purpose: bytes, session: bytes, one: int, other: int) -> bytes:
     """What the keys of two clients are derived for. It names the two: a third that shows a variant of somebody's public
     key, which X25519 takes for the same, must not get the same keys, or masks could be made to cancel."""
     return frame(purpose, session, name(min(one, other)), name(max(one, other)))
+
+
+def check_signature(
+    identities: Mapping[int, bytes] | None, signer: int, signature: bytes, purpose: bytes, content: bytes
+) -> None:
+    """Raise PeerError unless the known identity `signer` signed `content` for `purpose`."""
+    public = (identities or {}).get(signer)
+    if public is None:
+        raise PeerError(f"client {signer} is not among the known identities")
+    signing.verify(public, signature, purpose, content)
 
 
 def roster_digest(advertisements: list[Advertise]) -> bytes:
