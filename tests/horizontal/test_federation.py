@@ -274,3 +274,38 @@ def test_the_proximal_term_holds_clients_near_the_model():
     _, free = run(settings_for(**common, train=train))
     _, held = run(settings_for(**common, train={**train, "proximal_mu": 2.0}))
     assert finished(held)[0].update_norm < 0.7 * finished(free)[0].update_norm
+
+
+def test_late_and_bad_uploads_are_paid_for_too():
+    encrypt = {"encrypt_type": "DP_ENCRYPT", "dp_eps": 1.0, "dp_delta": 1e-3}
+    simulation = {"lateness": 0.3, "bad": {"shape": 2, "twice": 1}}
+    engine, kept = run(settings_for(clients=20, rounds=3, encrypt=encrypt, simulation=simulation), Numbers())
+    assert all(e.survivors < 18 for e in finished(kept))
+    assert dict(engine.coordinator.uploads) == dict.fromkeys(range(20), 3)
+
+
+# --- words that others may read
+
+
+@pytest.mark.parametrize("encrypt_type", ["DP_ENCRYPT", "PW_ENCRYPT"])
+def test_a_refusal_under_a_protection_quotes_no_private_value(encrypt_type):
+    class Loud(Numbers):
+        def fit(self, client, model, work):
+            fitted = super().fit(client, model, work)
+            value = {1: 123456.789, 2: np.nan}.get(client, 0.0)
+            return Fitted({"weights": fitted.model["weights"] * 0 + value}, 0 if client == 3 else 987_654)
+
+    _, kept = run(settings_for(clients=12, rounds=1, encrypt={"encrypt_type": encrypt_type}), Loud())
+    reasons = " ".join(e.reason for e in kept.events if isinstance(e, ClientRefused))
+    assert "NaN" in reasons
+    assert "no samples" in reasons
+    assert not any(secret in reasons for secret in ("123456", "1.23", "987654", "987_654"))
+
+
+def test_a_mistake_in_the_users_own_code_is_not_hidden():
+    class Broken(Numbers):
+        def fit(self, client, model, work):
+            raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        run(settings_for(rounds=1), Broken())

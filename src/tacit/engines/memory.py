@@ -20,7 +20,7 @@ from tacit.crypto.signing import SigningKey
 from tacit.engines.pool import Trainer
 from tacit.errors import BudgetError, PeerError
 from tacit.events import Sink
-from tacit.horizontal.client import Client
+from tacit.horizontal.client import Client, UnusableUpdate
 from tacit.horizontal.coordinator import Coordinator, Outgoing, State
 from tacit.horizontal.messages import ToCoordinator, Update, Work
 from tacit.horizontal.settings import Settings
@@ -104,7 +104,7 @@ class MemoryEngine:
         client = self._clients.setdefault(identity, self._client(identity))
         try:
             answers = client.receive(message, self._now)  # type: ignore[arg-type]
-        except (ValueError, PeerError) as error:  # its own training or its own checks failed: it loses its place
+        except (UnusableUpdate, PeerError) as error:  # its own training or its own checks failed: it loses its place
             self.coordinator.refuse(identity, str(error))
             self.coordinator.left(identity)
             return []

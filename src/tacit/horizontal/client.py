@@ -25,6 +25,10 @@ from tacit.secagg.unmask import Words
 Fit = Callable[[int, Arrays, FitWork], Fitted]
 
 
+class UnusableUpdate(ValueError):
+    """What a client's training returned cannot be used. Others may read the words: they hold no private values."""
+
+
 def fit_work(settings: Settings, number: int, identity: int) -> FitWork:
     """What `fit` of one client in one round is told: the same wherever it runs."""
     return FitWork(number, settings.train, np.random.default_rng([settings.seed, 3, number, identity]))
@@ -90,8 +94,14 @@ class Client:
         model = self._layout.unflatten(work.model)
         fitted = self._fit(self.identity, model, fit_work(self._settings, work.round, self.identity))
         if fitted.samples < 1:
-            raise ValueError(f"fit of client {self.identity} says it trained on {fitted.samples} samples")
-        return self._layout.flatten(fitted.model), fitted
+            raise UnusableUpdate("its training used no samples")
+        try:
+            trained = self._layout.flatten(fitted.model)
+        except ValueError as error:  # names, shapes and types
+            raise UnusableUpdate(str(error)) from None
+        if self._settings.encrypt.encrypt_type != "NOT_ENCRYPT" and not np.isfinite(trained).all():
+            raise UnusableUpdate("its training gave NaN or infinite numbers")
+        return trained, fitted
 
     def _noisy(self, work: Work) -> Update:
         # The clipping norm is the coordinator's to lower, never to raise: the event does not depend on it.
@@ -111,7 +121,14 @@ class Client:
 
         def vector() -> Words:
             trained, fitted = self._train(work)
-            return encoding.encode(trained - work.model, fitted.samples)
+            update = trained - work.model
+            if np.abs(update).max() > encoding.bound:
+                raise UnusableUpdate(
+                    f"its update has numbers above pw_encrypt.bound = {encoding.bound:g}: raise it, or train less at once"
+                )
+            if fitted.samples > self._settings.encrypt.pw_encrypt.largest_weight:
+                raise UnusableUpdate("it has more samples than pw_encrypt.largest_weight")
+            return encoding.encode(update, fitted.samples)
 
         self._secure = SecureClient(
             context,

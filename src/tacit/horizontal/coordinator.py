@@ -64,6 +64,7 @@ class Coordinator:
         self.state = State.BETWEEN
         self.round = 0  # of which `round` are over
         self.uploads: Counter[int] = Counter()
+        self._released: dict[int, int] = {}  # the last round of which a client's upload came, in time or not
         self.budget_reached = False
         self._settings = settings
         self._model = self.layout.flatten(model).copy()
@@ -165,6 +166,9 @@ class Coordinator:
     def _update(self, sender: int, message: Update, now: float) -> Outgoing:
         if message.sender != sender:
             raise PeerError(f"client {sender} sent an update of client {message.sender}")
+        if self._local is not None and self._released.get(sender, -1) < message.round <= self.round:
+            self._released[sender] = message.round
+            self.uploads[sender] += 1  # it was released, whether it is of use or not
         if message.round != self.round or self.state is not State.COLLECTING or self._secure is not None:
             raise PeerError(f"an update of round {message.round}, too late or out of turn")
         if sender in self._arrived:
@@ -179,7 +183,6 @@ class Coordinator:
             if message.loss is not None and np.isfinite(message.loss):
                 self._losses.append((message.loss, message.samples))
         else:
-            self.uploads[sender] += 1  # it was released, whether it is of use or not
             self._sum.add_update(message.vector)
         self._arrived.add(sender)
         self._bytes["Update"] = max(self._bytes["Update"], message.vector.nbytes + 32)

@@ -138,7 +138,7 @@ class Client:
                     reply = self._check_agreements(message, now)
                 case _:
                     raise PeerError(f"{type(message).__name__} is not expected in {self.state.name}")
-        except PeerError:
+        except BaseException:  # the peer's fault, or that of whoever makes the vector
             self._end(State.ABORTED)
             raise
         self._replies[message] = reply
