@@ -124,7 +124,7 @@ class Client:
             update = trained - work.model
             if np.abs(update).max() > encoding.bound:
                 raise UnusableUpdate(
-                    f"its update has numbers above pw_encrypt.bound = {encoding.bound:g}: raise it, or train less at once"
+                    f"its update has numbers above pw_encrypt.bound = {encoding.bound:g}: raise it, or train less"
                 )
             if fitted.samples > self._settings.encrypt.pw_encrypt.largest_weight:
                 raise UnusableUpdate("it has more samples than pw_encrypt.largest_weight")
