@@ -382,16 +382,16 @@ class Server:
         return True
 
     def _recover(self, owners: Collection[int], is_right: Callable[[int, bytes], bool]) -> dict[int, bytes]:
-        """The verified secrets of `owners`. Those with the same revealers are combined in one go."""
-        threshold = self._topology.threshold
+        """The verified secrets of `owners`. Those whose shares lie at the same points are combined in one go."""
         alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        first: dict[int, tuple[int, ...]] = {}
         for owner in sorted(owners):
-            alike[self._revealers(owner)[:threshold]].append(owner)
+            first[owner] = self._revealers(owner)[: self._topology.threshold]
+            alike[tuple(self._point(owner, revealer) for revealer in first[owner])].append(owner)
         found: dict[int, bytes] = {}
-        for revealers, group in alike.items():
-            rows = np.array([[self._row(owner, revealer) for revealer in revealers] for owner in group])
+        for points, group in alike.items():
+            rows = np.array([[self._row(owner, revealer) for revealer in first[owner]] for owner in group])
             try:
-                points = [self._point(group[0], revealer) for revealer in revealers]
                 found |= zip(group, shamir.combine_many(points, rows), strict=True)
             except PeerError:  # a share is so wrong that no secret comes out; the loop below finds which
                 found |= dict.fromkeys(group, b"")
