@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from tacit.dp.calibration import gaussian_sigma
-from tacit.errors import BudgetError
-from tacit.events import BudgetReached, ClientRefused, RoundAborted
+from tacit.errors import BudgetError, PeerError
+from tacit.events import BudgetReached, ClientRefused, Kept, RoundAborted
 from tacit.horizontal.boundary import RELEASES
 from tacit.horizontal.client import Client
+from tacit.horizontal.coordinator import Coordinator
 from tacit.horizontal.messages import Update, Work
 from tacit.horizontal.task import Fitted
 from tacit.horizontal.vector import Layout
@@ -297,9 +298,84 @@ def test_a_refusal_under_a_protection_quotes_no_private_value(encrypt_type):
 
     _, kept = run(settings_for(clients=12, rounds=1, encrypt={"encrypt_type": encrypt_type}), Loud())
     reasons = " ".join(e.reason for e in kept.events if isinstance(e, ClientRefused))
-    assert "NaN" in reasons
-    assert "no samples" in reasons
+    if encrypt_type == "PW_ENCRYPT":
+        assert "NaN" in reasons
+        assert "no samples" in reasons
+        assert "pw_encrypt.bound = 16" in reasons
+    else:
+        assert reasons == ""  # silence would tell: they uploaded noise
+        assert finished(kept)[0].survivors == 12
     assert not any(secret in reasons for secret in ("123456", "1.23", "987654", "987_654"))
+
+
+def test_a_client_answers_each_round_once():
+    settings = settings_for(rounds=3)
+    task = Numbers()
+    client = Client(settings, 1, task.fit, Layout.of(task.model()))
+    client.receive(Work(1, np.zeros(5)), 0.0)
+    for number in (1, 0, 3):
+        with pytest.raises(PeerError, match=f"work for round {number} after round 1 of 3"):
+            client.receive(Work(number, np.zeros(5)), 0.0)
+
+
+@pytest.mark.parametrize("samples", [0, -1, 10**9, True, 2.0, "9", None])
+def test_a_weight_that_is_none_costs_its_sender_the_round(samples):
+    kept = Kept()
+    coordinator = Coordinator(settings_for(clients=3, rounds=1), Numbers().model(), kept, lambda: 0.0)
+    coordinator.begin(0.0)
+    coordinator.receive(0, Update(0, 0, np.full(5, 9.0), samples, 0.1), 0.0)
+    for client in (1, 2):
+        coordinator.receive(client, Update(0, client, np.ones(5), 1, "x" if client == 1 else 0.5), 0.0)
+    assert coordinator.model["weights"].tolist() == [1.0] * 5
+    assert [e.client for e in kept.events if isinstance(e, ClientRefused)] == [0]
+
+
+def test_a_bad_last_update_does_not_hold_up_the_round():
+    kept = Kept()
+    coordinator = Coordinator(settings_for(clients=3, rounds=1), Numbers().model(), kept, lambda: 0.0)
+    coordinator.begin(0.0)
+    for client, value in ((0, 1.0), (1, 1.0), (2, math.nan)):
+        coordinator.receive(client, Update(0, client, np.full(5, value), 1), 0.0)
+    assert finished(kept)[0].survivors == 2
+    assert finished(kept)[0].refused == 1
+
+
+def test_a_step_to_infinity_is_not_taken():
+    engine, kept = run(
+        settings_for(clients=4, rounds=2, server={"learning_rate": 1e300, "kind": "momentum"}), Numbers(5, "float32")
+    )
+    assert not finished(kept)
+    assert "lower server.learning_rate" in next(e.reason for e in kept.events if isinstance(e, RoundAborted))
+    assert not engine.coordinator.model["weights"].any()
+
+
+def test_a_model_that_is_not_finite_is_refused_at_the_start():
+    class Infinite(Numbers):
+        def model(self):
+            return {"weights": np.full(5, np.inf)}
+
+    with pytest.raises(ValueError, match="must return finite ones"):
+        run(settings_for(), Infinite())
+
+
+def test_masks_do_not_keep_a_vector_for_each_client():
+    size = 100_000
+    settings = settings_for(clients=40, rounds=2, encrypt={"encrypt_type": "PW_ENCRYPT", "pw_encrypt": {"bound": 64.0}})
+    tracemalloc.start()
+    run(settings, Numbers(size, "float32"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 24 * 8 * size  # 40 vectors of 8-byte words would be more
+
+
+def test_late_and_spoilt_uploads_under_masks_are_counted():
+    encrypt = {"encrypt_type": "PW_ENCRYPT", "pw_encrypt": {"bound": 64.0}}
+    simulation = {"lateness": 0.2, "bad": {"shape": 2, "twice": 1}}
+    _, kept = run(settings_for(clients=20, rounds=1, encrypt=encrypt, simulation=simulation), Numbers())
+    reasons = [e.reason for e in kept.events if isinstance(e, ClientRefused)]
+    assert sum("too late" in reason for reason in reasons) >= 1
+    assert sum("bytes" in reason for reason in reasons) >= 1
+    assert finished(kept)[0].survivors + len(reasons) == 20
 
 
 def test_a_mistake_in_the_users_own_code_is_not_hidden():
@@ -309,3 +385,10 @@ def test_a_mistake_in_the_users_own_code_is_not_hidden():
 
     with pytest.raises(ValueError, match="a bug"):
         run(settings_for(rounds=1), Broken())
+
+    class Tuple(Numbers):
+        def fit(self, client, model, work):
+            return model, 3
+
+    with pytest.raises(TypeError, match=r"fit must return Fitted\(model, samples, loss\), got tuple"):
+        run(settings_for(rounds=1), Tuple())

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -107,11 +107,14 @@ def test_mnist_by_writer(tmp_path):
 
 def test_a_users_own_task(monkeypatch):
     module = ModuleType("mine")
-    module.make_task = lambda clients, seed, size=1: ("made", clients, seed, size)
+    made = SimpleNamespace(model=lambda: {}, fit=lambda client, model, work: None)
+    module.make_task = lambda clients, seed, size=1: SimpleNamespace(**vars(made), given=(clients, seed, size))
+    module.make_nothing = lambda clients, seed: None
     monkeypatch.setitem(sys.modules, "mine", module)
-    assert tasks.make("mine:make_task", 3, 4, {"size": 5}) == ("made", 3, 4, 5)
+    assert tasks.make("mine:make_task", 3, 4, {"size": 5}).given == (3, 4, 5)
     for name, options, words in (
-        ("mine:other", {}, "has no other"),
+        ("mine:other", {}, "has no function other"),
+        ("mine:make_nothing", {}, "made a NoneType, which has no method model"),
         ("nowhere.at_all:make", {}, "which is not installed"),
         ("letters", {}, "not known: take one of digits, mnist_by_writer"),
         ("mine:make_task", {"colour": 1}, "does not take these task_options"),

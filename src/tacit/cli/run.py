@@ -39,7 +39,7 @@ def command(file: Path, overrides: tuple[str, ...], runs: Path, quiet: bool) -> 
     except OSError as error:
         end(f"{runs}: results cannot be stored there: {error.strerror}", USER)
 
-    outcome = _carried_out(settings, directory, quiet)
+    outcome = _carried_out(settings, directory, file, quiet)
     if quiet and outcome.status != "done":
         click.echo(f"{outcome.status}: {outcome.text}".rstrip(": "), err=True)
     click.echo(f"Results: {directory.path}")
@@ -47,7 +47,7 @@ def command(file: Path, overrides: tuple[str, ...], runs: Path, quiet: bool) -> 
         raise SystemExit(code)
 
 
-def _carried_out(settings: Settings, directory: RunDirectory, quiet: bool) -> Outcome:
+def _carried_out(settings: Settings, directory: RunDirectory, file: Path, quiet: bool) -> Outcome:
     """Run it. What the user can mend ends in a sentence, anything else in a traceback."""
     from tacit.cli.progress import screen
     from tacit.errors import BudgetError, PeerError
@@ -55,7 +55,7 @@ def _carried_out(settings: Settings, directory: RunDirectory, quiet: bool) -> Ou
     from tacit.runs.execute import execute
 
     # A task `module:function` may lie beside the file. Last, so that nothing there hides an installed module.
-    sys.path.append(str(Path.cwd()))
+    sys.path += [str(Path.cwd()), str(file.resolve().parent)]
     kept = f"What was finished is in {directory.path}"
     try:
         with directory, nullcontext() if quiet else screen() as shown:

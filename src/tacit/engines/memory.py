@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+import msgspec
 import numpy as np
 from numpy.random import Generator
 
@@ -29,6 +30,7 @@ from tacit.horizontal.vector import Layout
 from tacit.randomness import seeded_rng
 from tacit.secagg.messages import Inbox, Masked
 
+_FAULTS = 11  # what a seed is for: see `coordinator.SAMPLING`
 Fate = Literal["stays", "drops", "late"]
 Watch = Callable[[int, ToCoordinator], None]
 
@@ -59,17 +61,25 @@ class MemoryEngine:
         evaluate = task.evaluate if isinstance(task, Evaluates) else None
         self.coordinator = Coordinator(settings, model, sink, clock, evaluate=evaluate, identities=self._identities)
         self._clients: dict[int, Client] = {}
+        self._should_stop: Callable[[], bool] = lambda: False
         self._now = 0.0
 
-    def run(self, after_round: Callable[[Coordinator], None] = lambda coordinator: None) -> None:
-        """All rounds; `after_round` is called between them, for whoever stores the state."""
+    def run(
+        self,
+        store: Callable[[Coordinator], None] = lambda coordinator: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """All rounds. `store` is called before a round's first message and after its last, for whoever keeps the state;
+        `should_stop` is asked before every client, and ends the run with KeyboardInterrupt."""
+        self._should_stop = should_stop
         try:
             while True:
                 outgoing = self.coordinator.begin(self._now)
+                store(self.coordinator)
                 if self.coordinator.state is State.FINISHED:
                     return
                 self._round(outgoing)
-                after_round(self.coordinator)
+                store(self.coordinator)
         finally:
             self._trainer.close()
 
@@ -95,13 +105,20 @@ class MemoryEngine:
                     else:
                         answers += self.coordinator.receive(client, answer, self._now)
             outgoing = answers
+        for identity in fates:
+            if identity in self._clients:
+                self._clients[identity].end_round()
 
     def _answer(self, identity: int, message: object, fate: Fate) -> list[ToCoordinator]:
         """What a client sends, faults included."""
         masked = self._settings.encrypt.encrypt_type == "PW_ENCRYPT"
         if fate == "drops" and isinstance(message, Inbox if masked else Work):
             return []  # before it uploads; under masks, after it shared its secrets
-        client = self._clients.setdefault(identity, self._client(identity))
+        if self._should_stop():
+            raise KeyboardInterrupt
+        if identity not in self._clients:
+            self._clients[identity] = self._client(identity)
+        client = self._clients[identity]
         try:
             answers = client.receive(message, self._now)  # type: ignore[arg-type]
         except (UnusableUpdate, PeerError) as error:  # its own training or its own checks failed: it loses its place
@@ -109,6 +126,7 @@ class MemoryEngine:
             self.coordinator.left(identity)
             return []
         except BudgetError:
+            self.coordinator.refuse(identity, "its privacy budget is spent")
             self.coordinator.left(identity)
             return []
         sent = [bad for answer in answers for bad in self._spoil(identity, answer)]
@@ -145,7 +163,7 @@ class MemoryEngine:
 
     def _fates(self, number: int, count: int) -> list[Fate]:
         simulation = self._settings.simulation
-        draws = np.random.default_rng([self._settings.seed, 2, number]).random(count)
+        draws = np.random.default_rng([self._settings.seed, _FAULTS, number]).random(count)
         kinds: list[Fate] = []
         for draw in draws:
             if draw < simulation.dropout:
@@ -157,6 +175,8 @@ class MemoryEngine:
     def _spoil(self, identity: int, answer: ToCoordinator) -> list[ToCoordinator]:
         """The answer of a client that `simulation.bad` makes misbehave."""
         kind = self._badness(identity)
+        if isinstance(answer, Masked) and kind in ("shape", "twice"):
+            return [answer, answer] if kind == "twice" else [msgspec.structs.replace(answer, words=answer.words[:-4])]
         if kind is None or not isinstance(answer, Update):
             return [answer]
         vector = answer.vector

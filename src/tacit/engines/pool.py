@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
+import time
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 
@@ -16,7 +19,15 @@ _task: Task | None = None  # of a worker process
 
 def _start_worker(settings: Settings) -> None:
     global _task
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     _task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
+
+
+def _end_with(parent: int) -> None:
+    """A worker must not outlive a run that was killed."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def _fit(client: int, model: Arrays, work: FitWork) -> Fitted:

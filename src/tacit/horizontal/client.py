@@ -22,6 +22,7 @@ from tacit.secagg.client import Client as SecureClient
 from tacit.secagg.session import Context
 from tacit.secagg.unmask import Words
 
+_TRAINING = 12  # what a seed is for: see `coordinator.SAMPLING`
 Fit = Callable[[int, Arrays, FitWork], Fitted]
 
 
@@ -31,7 +32,7 @@ class UnusableUpdate(ValueError):
 
 def fit_work(settings: Settings, number: int, identity: int) -> FitWork:
     """What `fit` of one client in one round is told: the same wherever it runs."""
-    return FitWork(number, settings.train, np.random.default_rng([settings.seed, 3, number, identity]))
+    return FitWork(number, settings.train, np.random.default_rng([settings.seed, _TRAINING, number, identity]))
 
 
 class Client:
@@ -63,6 +64,7 @@ class Client:
         self._identities = identities
         self._random = random
         self._secure: SecureClient | None = None
+        self._last_round = -1
         self.ledger: Ledger | None = None
         if settings.encrypt.encrypt_type == "DP_ENCRYPT":
             self._local = LocalDP.of(settings)
@@ -78,9 +80,17 @@ class Client:
             raise PeerError(f"{type(message).__name__} without a round of secure aggregation")
         return list(self._secure.receive(message, now))
 
+    def end_round(self) -> None:
+        """Drop what belongs to a round that is over."""
+        self._secure = None
+
     def _work(self, work: Work, now: float) -> list[ToCoordinator]:
         if work.model.shape != (self._layout.size,) or str(work.model.dtype) != self._layout.dtype:
             raise PeerError(f"a model of {work.model.shape} numbers, this task has {self._layout.size}")
+        if not self._last_round < work.round < self._settings.rounds:
+            # Answering one round twice would let the coordinator subtract two sums.
+            raise PeerError(f"work for round {work.round} after round {self._last_round} of {self._settings.rounds}")
+        self._last_round = work.round
         match self._settings.encrypt.encrypt_type:
             case "NOT_ENCRYPT":
                 trained, fitted = self._train(work)
@@ -93,6 +103,8 @@ class Client:
     def _train(self, work: Work) -> tuple[Flat, Fitted]:
         model = self._layout.unflatten(work.model)
         fitted = self._fit(self.identity, model, fit_work(self._settings, work.round, self.identity))
+        if not isinstance(fitted, Fitted):
+            raise TypeError(f"fit must return Fitted(model, samples, loss), got {type(fitted).__name__}")
         if fitted.samples < 1:
             raise UnusableUpdate("its training used no samples")
         try:
@@ -109,8 +121,11 @@ class Client:
         ledger = self.ledger or Ledger("client", "replace-one")
         event = self._local.event(self._layout.size)
         ledger.spend(event)  # before anything is drawn
-        trained, _ = self._train(work)
-        released = self._local.protect(trained - work.model, clip, self._random(work.round))
+        try:
+            update = self._train(work)[0] - work.model
+        except UnusableUpdate:  # to stay silent would tell: what leaves is noise around nothing
+            update = np.zeros_like(work.model)
+        released = self._local.protect(update, clip, self._random(work.round))
         return Update(work.round, self.identity, released.value)
 
     def _begin_secure(self, work: Work, now: float) -> list[ToCoordinator]:

@@ -32,7 +32,8 @@ from tacit.secagg.session import Context
 from tacit.wire import encode
 
 Outgoing = list[tuple[int, ToClient]]
-LARGEST_NORM = 1e4  # of an update in the clear: a longer one is no honest step
+LARGEST_NORM = 1e4  # by which the norm of a model in the clear may change: more is no honest step
+SAMPLING = 10  # what a seed is for: each purpose draws from a stream of its own
 
 
 class State(Enum):
@@ -64,10 +65,11 @@ class Coordinator:
         self.state = State.BETWEEN
         self.round = 0  # of which `round` are over
         self.uploads: Counter[int] = Counter()
-        self._released: dict[int, int] = {}  # the last round of which a client's upload came, in time or not
         self.budget_reached = False
         self._settings = settings
         self._model = self.layout.flatten(model).copy()
+        if not np.isfinite(self._model).all():
+            raise ValueError("the task's model holds NaN or infinite numbers: model() must return finite ones")
         self._sink = sink
         self._clock = clock
         self._evaluate = evaluate
@@ -101,7 +103,7 @@ class Coordinator:
         if self.round >= settings.rounds:
             self.state = State.FINISHED
             return []
-        draw = np.random.default_rng([settings.seed, self.round])
+        draw = np.random.default_rng([settings.seed, SAMPLING, self.round])
         sampled = sorted(draw.choice(settings.clients, settings.sampled, replace=False).tolist())
         if not self._affordable(sampled):
             self.state = State.FINISHED
@@ -109,6 +111,8 @@ class Coordinator:
             return []
         self._open()
         self._waiting = set(sampled)
+        if self._local is not None:
+            self.uploads.update(sampled)  # whoever is sent the model may upload, and then it is out, of use or not
         self._started = self._clock()
         self.state = State.COLLECTING
         clip = None
@@ -122,8 +126,9 @@ class Coordinator:
                 context = Context(
                     secure_settings(settings, self.layout.size), self.layout.digest(self._model), self.round
                 )
-                self._secure = Server(context, sampled, identities=self._identities)
-                self._secure.start(now + settings.round.update_model_time_window / 1000)
+                window = settings.round.update_model_time_window / 1000
+                self._secure = Server(context, sampled, identities=self._identities, upload_window=window)
+                self._secure.start(now)
         self._deadline = now + settings.round.update_model_time_window / 1000
         self._sink.emit(RoundStarted(self.round, len(sampled)))
         shared = self._model.view()
@@ -139,17 +144,26 @@ class Coordinator:
                 if self._settings.encrypt.encrypt_type != "PW_ENCRYPT":
                     raise PeerError(f"{type(message).__name__} belongs to secure aggregation, which is not used here")
                 return []  # the sum was opened before this one's share arrived
+            late = self._secure.late
             outgoing = self._secure.receive(sender, message, now)
+            if isinstance(message, Masked) and self._secure.late > late:
+                self.refuse(sender, "its masked update came too late")
             self._count_bytes(message)
             return self._after_secure(outgoing)
         except PeerError as error:
-            self.refuse(sender, str(error), message.round if isinstance(message, Update) else self.round)
+            number = message.round if isinstance(message, Update) else self.round
+            self.refuse(sender, str(error), min(number, self.round))
+            self.left(sender)
             return []
 
     def refuse(self, client: int, reason: str, number: int | None = None) -> None:
-        """A client loses its place in a round, this one unless another is named."""
-        self._refused.add(client)
-        self._sink.emit(ClientRefused(self.round if number is None else number, client, reason))
+        """A client loses its place in a round, this one unless another is named. One word about each is enough."""
+        number = self.round if number is None else number
+        if number == self.round:
+            if client in self._refused:
+                return
+            self._refused.add(client)
+        self._sink.emit(ClientRefused(number, client, reason))
 
     def tick(self, now: float) -> Outgoing:
         """Close what is overdue."""
@@ -166,29 +180,34 @@ class Coordinator:
     def _update(self, sender: int, message: Update, now: float) -> Outgoing:
         if message.sender != sender:
             raise PeerError(f"client {sender} sent an update of client {message.sender}")
-        if self._local is not None and self._released.get(sender, -1) < message.round <= self.round:
-            self._released[sender] = message.round
-            self.uploads[sender] += 1  # it was released, whether it is of use or not
         if message.round != self.round or self.state is not State.COLLECTING or self._secure is not None:
             raise PeerError(f"an update of round {message.round}, too late or out of turn")
         if sender in self._arrived:
             raise PeerError("a second update in one round")
         if sender not in self._waiting:
             raise PeerError("an update of a client that was not sampled")
-        self._waiting.discard(sender)
+        if not isinstance(message.vector, np.ndarray):
+            raise PeerError("an update that is no array")
         if self._local is None:
-            if message.samples is None:
-                raise PeerError("an update without its number of samples")
-            self._sum.add_model(message.vector, message.samples)
-            if message.loss is not None and np.isfinite(message.loss):
-                self._losses.append((message.loss, message.samples))
+            self._sum.add_model(message.vector, self._checked_samples(message.samples))
+            if isinstance(message.loss, float) and abs(message.loss) < 1e30:
+                self._losses.append((message.loss, message.samples or 0))
         else:
+            if message.samples is not None or message.loss is not None:
+                raise PeerError("an update with more than its protection lets out")
             self._sum.add_update(message.vector)
+        self._waiting.discard(sender)
         self._arrived.add(sender)
         self._bytes["Update"] = max(self._bytes["Update"], message.vector.nbytes + 32)
         if not self._waiting:
             self._close()
         return []
+
+    def _checked_samples(self, samples: object) -> int:
+        most = self._settings.encrypt.pw_encrypt.largest_weight
+        if not isinstance(samples, int) or isinstance(samples, bool) or not 1 <= samples <= most:
+            raise PeerError(f"an update whose number of samples is not in 1 .. {most}")
+        return samples
 
     def left(self, client: int) -> None:
         """A client is gone and not waited for."""
@@ -233,7 +252,14 @@ class Coordinator:
     # --- the end of a round
 
     def _finish(self, update: Flat, survivors: int) -> None:
-        self._model = self._optimizer.step(self._model, update.astype(self.layout.dtype))
+        before = self._optimizer.state()
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = self._optimizer.step(self._model, update.astype(self.layout.dtype))
+        if not np.isfinite(moved).all():
+            self._optimizer.restore(before)
+            self._abort("the step leads to NaN or infinite numbers: lower server.learning_rate or train.learning_rate")
+            return
+        self._model = moved
         norm = float(np.linalg.norm(update))
         if self._settings.encrypt.dp_encrypt.adaptive and self._local is not None:
             self._clip = min(self._clip, self._settings.encrypt.dp_encrypt.adaptive_factor * norm)
@@ -249,7 +275,7 @@ class Coordinator:
                 metrics=self._evaluate(self.model) if self._evaluate else {},
                 training_loss=sum(loss * weight for loss, weight in self._losses) / total if total else None,
                 epsilon=epsilon,
-                delta=None if epsilon is None else self._delta,
+                delta=None if epsilon is None else self.delta,
                 update_norm=norm,
             )
         )
@@ -267,7 +293,8 @@ class Coordinator:
     # --- what it costs
 
     @property
-    def _delta(self) -> float:
+    def delta(self) -> float:
+        """At which the run's epsilon is stated."""
         limit = self._settings.budget
         return (limit.delta if limit else None) or self._settings.delta
 
@@ -282,7 +309,7 @@ class Coordinator:
             return None
         if self._settings.simulation.insecure_noise_seed is not None:
             return float("inf")
-        return ledger.epsilon(self._delta)
+        return ledger.epsilon(self.delta)
 
     def _ledger(self, uploads: int) -> Ledger:
         ledger = Ledger("client", "replace-one")
@@ -294,8 +321,8 @@ class Coordinator:
         limit = self._settings.budget
         if limit is None or self._local is None:
             return True
-        spent = self._ledger(max(self.uploads[client] for client in sampled) + 1).epsilon(self._delta)
+        spent = self._ledger(max(self.uploads[client] for client in sampled) + 1).epsilon(self.delta)
         if spent > limit.epsilon:
-            self._sink.emit(BudgetReached(self.round, spent, limit.epsilon, self._delta))
+            self._sink.emit(BudgetReached(self.round, spent, limit.epsilon, self.delta))
             return False
         return True

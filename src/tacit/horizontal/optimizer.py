@@ -39,7 +39,7 @@ class Optimizer:
         return moved.astype(model.dtype, copy=False)
 
     def state(self) -> dict[str, Any]:
-        return {"first": self._first, "second": self._second}
+        return {"first": self._first.copy(), "second": self._second.copy()}
 
     def restore(self, state: dict[str, Any]) -> None:
         self._first, self._second = np.array(state["first"]), np.array(state["second"])

@@ -42,7 +42,7 @@ class Section(BaseModel):
 
 class Round(Section):
     start_fl_job_threshold: Count | None = None  # clients sampled for a round; all by default
-    start_fl_job_time_window: Milliseconds = 300_000
+    start_fl_job_time_window: Milliseconds = 300_000  # to gather them, over a network
     update_model_ratio: Annotated[float, Field(gt=0, le=1)] = 0.5  # of the sampled that must update
     update_model_time_window: Milliseconds = 300_000
 
@@ -215,6 +215,11 @@ class Settings(Section):
             found.append("NOT_ENCRYPT: the coordinator sees every client's update in the clear")
         if self.unsupervised is not None or self.encrypt.privacy_eval_type != "NOT_ENCRYPT":
             found.append("the evaluation of an unsupervised model is read but not yet run: no inference result is sent")
+        unseen = self.simulation.bad.keys() & {"nan", "dtype", "norm"}
+        if self.encrypt.encrypt_type == "PW_ENCRYPT" and unseen:
+            found.append(
+                f"simulation.bad: {', '.join(sorted(unseen))} cannot be told apart under masks, and are not made"
+            )
         if self.simulation.insecure_noise_seed is not None:
             found.append("insecure_noise_seed: noise and keys can be computed by anybody, epsilon is infinite")
         return found

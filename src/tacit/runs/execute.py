@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -67,7 +70,8 @@ def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -
     status: Status = "failed"
     text = ""
     try:
-        engine.run(_saver(directory))
+        with _stop_signals() as asked:
+            engine.run(_saver(directory), asked)
         status = "budget reached" if coordinator.budget_reached else "done"
         finished = [event for event in kept.events if isinstance(event, RoundFinished)]
         if not finished and status == "done":
@@ -90,6 +94,27 @@ def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -
     )
 
 
+@contextmanager
+def _stop_signals() -> Iterator[Callable[[], bool]]:
+    """Whether somebody asked the process to stop. Left to Python, an interrupt may fall where it is swallowed."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+
+    def note(number: int, frame: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt  # somebody is impatient
+        asked.set()
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _saver(directory: RunDirectory | None) -> Callable[[Coordinator], None]:
     def save(coordinator: Coordinator) -> None:
         if directory is not None:
@@ -105,5 +130,9 @@ def _ledger(coordinator: Coordinator) -> dict[str, Any] | None:
     if ledger is None:
         return None
     epsilon = coordinator.epsilon()
-    shown = None if epsilon is None or math.isinf(epsilon) else epsilon
-    return {**ledger.to_json(), "epsilon": shown, "uploads": max(coordinator.uploads.values(), default=0)}
+    return {
+        **ledger.to_json(),
+        "epsilon": "infinite" if epsilon is None or math.isinf(epsilon) else epsilon,
+        "delta": coordinator.delta,
+        "uploads": max(coordinator.uploads.values(), default=0),
+    }

@@ -118,7 +118,8 @@ class Client:
         return self._move(State.ADVERTISED, now, [self._own])
 
     def receive(self, message: ToClient, now: float) -> list[ToServer]:
-        """What to send in answer. The same message again gets the same answer; anything unexpected ends the session."""
+        """What to send in answer. The same message again gets the same answer, but for the masked vector, which is not
+        kept; anything unexpected ends the session."""
         if message in self._replies:
             return self._replies[message]
         try:
@@ -141,7 +142,8 @@ class Client:
         except BaseException:  # the peer's fault, or that of whoever makes the vector
             self._end(State.ABORTED)
             raise
-        self._replies[message] = reply
+        # A masked vector is as large as the model: it is sent once, and sending it again is the transport's business.
+        self._replies[message] = [answer for answer in reply if not isinstance(answer, Masked)]
         return reply
 
     def tick(self, now: float) -> list[ToServer]:

@@ -84,10 +84,16 @@ class Server:
         context: settings, the digest of the model, and the round.
         ids: the invited clients, `settings.clients` of them.
         identities: the clients' public signing keys; required in active mode.
+        upload_window: seconds that clients have to make and upload their vectors; that of every stage by default.
     """
 
     def __init__(
-        self, context: Context, ids: Collection[int], *, identities: Mapping[int, bytes] | None = None
+        self,
+        context: Context,
+        ids: Collection[int],
+        *,
+        identities: Mapping[int, bytes] | None = None,
+        upload_window: float | None = None,
     ) -> None:
         settings = context.settings
         if len(set(ids)) != settings.clients:
@@ -103,6 +109,7 @@ class Server:
         self._waiting = set(ids)  # who may still answer in this stage
         self._answers: dict[int, int] = {}  # fingerprints of this stage's answers, to know a duplicate
         self._window = settings.cipher_time_window / 1000
+        self._upload_window = upload_window or self._window
         self._deadline = float("inf")
         self._adverts: dict[int, Advertise] = {}
         self._keys: set[bytes] = set()
@@ -343,7 +350,7 @@ class Server:
         self.state = state
         self._waiting = set(members)
         self._answers = {}
-        self._deadline = now + self._window
+        self._deadline = now + (self._upload_window if state is State.UPLOADING else self._window)
         return messages
 
     def _left(self, sender: int, now: float) -> Outgoing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from typing import Any
 
 from tacit.horizontal.task import Task
@@ -19,13 +20,18 @@ def make(name: str, clients: int, seed: int, options: dict[str, Any]) -> Task:
     else:
         raise ValueError(f"task {name!r} is not known: take one of {', '.join(_BUILT_IN)}, or package.module:function")
     try:
-        maker = getattr(importlib.import_module(module_name), function)
+        module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise ValueError(f"task {name!r} needs the module {error.name!r}, which is not installed") from error
-    except AttributeError:
-        raise ValueError(f"task {name!r}: the module {module_name} has no {function}") from None
+    if not callable(getattr(module, function, None)):
+        raise ValueError(f"task {name!r}: the module {module_name} has no function {function}")
+    maker = getattr(module, function)
     try:
-        task: Task = maker(clients=clients, seed=seed, **options)
+        inspect.signature(maker).bind(clients=clients, seed=seed, **options)
     except TypeError as error:
-        raise ValueError(f"task {name!r} does not take these task_options: {error}") from error
+        raise ValueError(f"task {name!r} does not take these task_options: {error}") from None
+    task: Task = maker(clients=clients, seed=seed, **options)
+    for method in ("model", "fit"):
+        if not callable(getattr(task, method, None)):
+            raise ValueError(f"task {name!r} made a {type(task).__name__}, which has no method {method}")
     return task

@@ -25,7 +25,7 @@ def make_task(
 
     images, labels = load_digits(return_X_y=True)
     x, y = (images / 16).astype(np.float32), labels.astype(np.int64)
-    rng = np.random.default_rng([seed, 1])
+    rng = np.random.default_rng([seed, partition.SPLIT])
     order = rng.permutation(len(y))
     held_back, rest = order[: len(y) // 5], order[len(y) // 5 :]
     match split:

@@ -28,7 +28,7 @@ def make_task(clients: int, seed: int, path: str, split: Literal["writer", "iid"
         images, labels, writers, test_images, test_labels = (file[name] for name in _ARRAYS)
     x = images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
     y = labels.astype(np.int64)
-    rng = np.random.default_rng([seed, 1])
+    rng = np.random.default_rng([seed, partition.SPLIT])
     match split:
         case "writer":
             known = np.unique(writers)

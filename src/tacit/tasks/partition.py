@@ -6,6 +6,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+SPLIT = 13  # what a seed is for: see `horizontal.coordinator.SAMPLING`
 Indices = NDArray[np.int64]
 
 
