@@ -277,13 +277,14 @@ def test_a_task_beside_the_file_is_found_and_run(process):
     assert {"config.yaml", "environment.json", "events.jsonl", "run.log", "ledger.json", "model.safetensors"} == stored
 
 
-def test_an_interrupt_leaves_a_directory_that_is_whole(process):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_a_directory_that_is_whole(process, number):
     with process("--set", "task_options.nap=0.02", "--set", "rounds=1000") as running:
         assert running.stdout is not None
         for text in running.stdout:
             if text.startswith("round 2/"):
                 break
-        running.send_signal(signal.SIGINT)
+        running.send_signal(number)
         output, errors = running.communicate(timeout=60)
     assert running.returncode == 1
     assert "Traceback" not in errors

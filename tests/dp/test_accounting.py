@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from tacit.dp import accounting, mechanisms
+from tacit.dp import mechanisms, pricing
 from tacit.dp.accounting import Budget, Ledger, reading
 from tacit.dp.calibration import gaussian_delta, gaussian_epsilon, gaussian_sigma
 from tacit.dp.release import ConcentratedEvent, GaussianEvent, PureEvent, Released
@@ -129,8 +129,8 @@ def test_zcdp_events_have_no_loss_distribution():
 
 
 def test_discretisation_is_stated_and_coarser_for_large_epsilons():
-    assert accounting.discretisation(((gaussian(1.1, 0.01), 100),)) == 1e-4
-    assert accounting.discretisation(((gaussian(0.5, 0.5), 200),)) > 1e-4
+    assert pricing.discretisation(((gaussian(1.1, 0.01), 100),)) == 1e-4
+    assert pricing.discretisation(((gaussian(0.5, 0.5), 200),)) > 1e-4
 
 
 # --- laws
@@ -309,7 +309,7 @@ def test_the_trade_off_of_randomized_response():
 
 
 def test_sixty_noise_levels_take_rdp_less_than_three_seconds():
-    accounting._rdp_of_one.cache_clear()
+    pricing._rdp_of_one.cache_clear()
     ledger = ledger_of(*((gaussian(1.1 - 0.005 * i, 256 / 60000), 234) for i in range(60)))
     start = time.process_time()
     first = ledger.epsilon(1e-5, "rdp")
@@ -318,13 +318,13 @@ def test_sixty_noise_levels_take_rdp_less_than_three_seconds():
 
 
 def test_a_growing_ledger_composes_only_what_is_new():
-    accounting._composed.clear()
+    pricing._composed.clear()
     ledger = ledger_of((gaussian(1.0, 0.01), 100), (gaussian(0.9, 0.01), 100))
     ledger.epsilon(1e-5)
     start = time.process_time()
     ledger.spend(gaussian(0.9, 0.01))
     ledger.epsilon(1e-5)
-    assert len(accounting._composed) >= 2
+    assert len(pricing._composed) >= 2
     assert time.process_time() - start < 1
 
 
@@ -487,4 +487,4 @@ def test_a_trade_off_of_a_mixture_composes_once():
 
 def test_slack_counts_every_occurrence():
     event = gaussian(1.0, log2_slack=-30.0)
-    assert accounting._log_slack(((event, 8),)) == pytest.approx(-27 * math.log(2))
+    assert pricing._log_slack(((event, 8),)) == pytest.approx(-27 * math.log(2))

@@ -12,9 +12,10 @@ import math
 
 from scipy.optimize import brentq
 
-from tacit.dp.accounting import Ledger, Method, check_count
+from tacit.dp.accounting import Ledger, check_count
 from tacit.dp.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma
 from tacit.dp.noise import response_change
+from tacit.dp.pricing import Method
 from tacit.dp.release import GaussianEvent, Relation, Unit, check_choice, check_delta, check_positive, number
 
 _LEAST_LOG_MULTIPLIER = math.log(0.1)  # less noise than that hides nothing by itself
