@@ -340,6 +340,21 @@ def test_a_bad_last_update_does_not_hold_up_the_round():
     assert finished(kept)[0].refused == 1
 
 
+def test_an_update_that_is_late_for_one_round_does_not_cost_the_next():
+    kept = Kept()
+    coordinator = Coordinator(settings_for(clients=3, rounds=2), Numbers().model(), kept, lambda: 0.0)
+    coordinator.begin(0.0)
+    for client in (0, 1):
+        coordinator.receive(client, Update(0, client, np.ones(5), 1), 0.0)
+    coordinator.tick(1e9)
+    coordinator.begin(1e9)
+    coordinator.receive(2, Update(0, 2, np.ones(5), 1), 1e9)
+    for client in (0, 1, 2):
+        coordinator.receive(client, Update(1, client, np.ones(5), 1), 1e9)
+    assert [e.survivors for e in finished(kept)] == [2, 3]
+    assert [(e.round, e.client) for e in kept.events if isinstance(e, ClientRefused)] == [(0, 2)]
+
+
 def test_a_step_to_infinity_is_not_taken():
     engine, kept = run(
         settings_for(clients=4, rounds=2, server={"learning_rate": 1e300, "kind": "momentum"}), Numbers(5, "float32")

@@ -11,7 +11,7 @@ model stays, and the next one begins.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 
 import numpy as np
@@ -139,7 +139,7 @@ class Coordinator:
         """Take a message from `sender`, whom the transport has identified."""
         try:
             if isinstance(message, Update):
-                return self._update(sender, message, now)
+                return self._update(sender, message)
             if self._secure is None:
                 if self._settings.encrypt.encrypt_type != "PW_ENCRYPT":
                     raise PeerError(f"{type(message).__name__} belongs to secure aggregation, which is not used here")
@@ -151,9 +151,10 @@ class Coordinator:
             self._count_bytes(message)
             return self._after_secure(outgoing)
         except PeerError as error:
-            number = message.round if isinstance(message, Update) else self.round
-            self.refuse(sender, str(error), min(number, self.round))
-            self.left(sender)
+            number = min(message.round, self.round) if isinstance(message, Update) else self.round
+            self.refuse(sender, str(error), number)
+            if number == self.round:  # one that is late for an earlier round may still be in time for this one
+                self.left(sender)
             return []
 
     def refuse(self, client: int, reason: str, number: int | None = None) -> None:
@@ -177,7 +178,7 @@ class Coordinator:
 
     # --- updates in the clear or with noise
 
-    def _update(self, sender: int, message: Update, now: float) -> Outgoing:
+    def _update(self, sender: int, message: Update) -> Outgoing:
         if message.sender != sender:
             raise PeerError(f"client {sender} sent an update of client {message.sender}")
         if message.round != self.round or self.state is not State.COLLECTING or self._secure is not None:
@@ -223,7 +224,7 @@ class Coordinator:
 
     # --- updates under masks
 
-    def _after_secure(self, outgoing: Outgoing | list) -> Outgoing:  # type: ignore[type-arg]
+    def _after_secure(self, outgoing: Sequence[tuple[int, ToClient]]) -> Outgoing:
         secure = self._secure
         if secure is None or self.state is not State.COLLECTING:
             return []
