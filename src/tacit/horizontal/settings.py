@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 EncryptType = Literal["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
-Milliseconds = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, strict=True)]  # strict: true is no number
+Milliseconds = Annotated[int, Field(ge=1, strict=True)]
 
 
 class Section(BaseModel):
@@ -140,7 +140,7 @@ class Settings(Section):
     """A horizontal federation."""
 
     kind: Literal["horizontal"] = "horizontal"
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,60}$")] = "federation"
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$")] = "federation"
     task: str
     task_options: dict[str, Any] = {}
     rounds: Count
@@ -211,6 +211,10 @@ class Settings(Section):
                 found.append(f"dp_norm_clip {local.dp_norm_clip:g}: MindSpore Federated advises 0.5 to 2")
             if local.dp_delta is not None and local.dp_delta > 1 / self.clients:
                 found.append(f"dp_delta {local.dp_delta:g} is above 1 / clients = {1 / self.clients:.3g}")
+            if local.dp_delta is None and self.delta > 0.01:
+                found.append(
+                    f"dp_delta is 1 / clients = {self.delta:.3g} by default, which is large: name a smaller one"
+                )
         if self.encrypt.encrypt_type == "NOT_ENCRYPT":
             found.append("NOT_ENCRYPT: the coordinator sees every client's update in the clear")
         if self.unsupervised is not None or self.encrypt.privacy_eval_type != "NOT_ENCRYPT":

@@ -1,0 +1,28 @@
+"""The examples run as they stand, from another folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def test_a_sum_that_nobody_shows(tmp_path):
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "secure_sum.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "mean over parties (1, 3, 4): [5633.33333333   11.66666667]" in done.stdout
+
+
+def test_the_digits_federation(tmp_path):
+    command = [sys.executable, "-m", "tacit", "run", EXAMPLES / "digits.yaml", "--set", "rounds=2"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    assert "round 2/2 survivors" in done.stdout
+    assert (tmp_path / "runs").is_dir()
