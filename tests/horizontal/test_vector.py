@@ -69,6 +69,10 @@ def test_a_sum_takes_models_one_by_one_and_refuses_bad_ones_whole(dtype):
     ):
         with pytest.raises(PeerError, match=words):
             total.add_model(np.asarray(bad), weight)
+    late = (base + one).copy()
+    late[-1] = np.nan  # found out in the last block, when the others are in
+    with pytest.raises(PeerError, match="NaN"):
+        total.add_model(late, 5)
     assert total.count == 2
     assert total.mean() == pytest.approx(one.astype(float) / 2, abs=1e-6)
 
@@ -78,7 +82,7 @@ def test_a_sum_of_updates_is_their_mean_and_refuses_long_ones():
     for value in range(30):
         total.add_update(np.full(5, value / 10))
     assert total.mean() == pytest.approx(np.full(5, 1.45))
-    with pytest.raises(PeerError, match=r"norm 22\.4, at most 10"):
+    with pytest.raises(PeerError, match="norm above 10, the most"):
         total.add_update(np.full(5, 10.0))
     with pytest.raises(PeerError, match="NaN"):
         total.add_update(np.full(5, np.nan))

@@ -15,7 +15,7 @@ from tacit.tasks.softmax import SoftmaxTask
 
 
 def work(**keys) -> FitWork:
-    return FitWork(0, Training(**keys), np.random.default_rng(1))
+    return FitWork(0, Training(**keys), (1,))
 
 
 @pytest.mark.parametrize("clients", [1, 7, 100])

@@ -32,7 +32,7 @@ class UnusableUpdate(ValueError):
 
 def fit_work(settings: Settings, number: int, identity: int) -> FitWork:
     """What `fit` of one client in one round is told: the same wherever it runs."""
-    return FitWork(number, settings.train, np.random.default_rng([settings.seed, _TRAINING, number, identity]))
+    return FitWork(number, settings.train, (settings.seed, _TRAINING, number, identity))
 
 
 class Client:

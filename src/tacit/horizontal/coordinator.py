@@ -32,7 +32,7 @@ from tacit.secagg.session import Context
 from tacit.wire import encode
 
 Outgoing = list[tuple[int, ToClient]]
-LARGEST_NORM = 1e4  # by which the norm of a model in the clear may change: more is no honest step
+LARGEST_NORM = 1e4  # of an update in the clear: a longer one is no honest step
 SAMPLING = 10  # what a seed is for: each purpose draws from a stream of its own
 
 
@@ -255,7 +255,8 @@ class Coordinator:
     def _finish(self, update: Flat, survivors: int) -> None:
         before = self._optimizer.state()
         with np.errstate(over="ignore", invalid="ignore"):
-            moved = self._optimizer.step(self._model, update.astype(self.layout.dtype))
+            update = update.astype(self.layout.dtype)
+            moved = self._optimizer.step(self._model, update)
         if not np.isfinite(moved).all():
             self._optimizer.restore(before)
             self._abort("the step leads to NaN or infinite numbers: lower server.learning_rate or train.learning_rate")

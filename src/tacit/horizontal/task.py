@@ -12,8 +12,10 @@ file as `package.module:make_task`; built-in ones are named by one word. Torch i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
@@ -22,13 +24,18 @@ from tacit.horizontal.settings import Training
 Arrays = dict[str, NDArray[Any]]  # all float32 or all float64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FitWork:
     """What `fit` is told besides the model."""
 
     round: int
     train: Training
-    rng: Generator  # for shuffling and initialisation; never for noise
+    seed: tuple[int, ...]
+
+    @cached_property
+    def rng(self) -> Generator:
+        """For shuffling and initialisation; never for noise."""
+        return np.random.default_rng(self.seed)
 
 
 @dataclass(frozen=True, slots=True)
