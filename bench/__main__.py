@@ -114,7 +114,8 @@ def measure(names: Sequence[str], *, quick: bool, data: Path | None) -> tuple[li
     results, missing = [], []
     whole = Budget(QUICK_BUDGET)
     for index, name in enumerate(names):
-        print(f"measuring {name} ({index + 1} of {len(names)})", file=sys.stderr, flush=True)
+        if len(names) > 1 or sys.stderr.isatty():
+            print(f"measuring {name} ({index + 1} of {len(names)})", file=sys.stderr, flush=True)
         budget = whole.share(len(names) - index) if quick else Budget(FULL_BUDGET)
         try:
             results.append(run_benchmark(name, Options(budget, quick, data)))
