@@ -368,3 +368,15 @@ def test_defaults_and_seeds_are_written_out():
     text = resolved(load({**NEEDED, "simulation": {"insecure_noise_seed": 4}, "task_options": {"data": object()}}))
     for expected in ("update_model_ratio: 0.5", "dp_eps: 50.0", "seed: 0", "insecure_noise_seed: 4", "data: <object>"):
         assert expected in text
+
+
+def test_an_unsafe_threshold_is_found_in_the_file(tmp_path):
+    path = tmp_path / "fleet.yaml"
+    path.write_text(
+        "kind: horizontal\ntask: digits\nrounds: 2\nclients: 100\n"
+        "encrypt:\n  encrypt_type: PW_ENCRYPT\n  reconstruct_secrets_threshold: 20\n"
+    )
+    with pytest.raises(
+        ConfigError, match=r"fleet\.yaml:7: .*reconstruct_secrets_threshold is 20, 100 clients need more"
+    ):
+        load(path)

@@ -30,9 +30,10 @@ from tacit.secagg.messages import (
     pack_ids,
     unpack_ids,
 )
-from tacit.secagg.server import _REPAIRS, Server, State
+from tacit.secagg.server import Server, State
 from tacit.secagg.session import Context, name
 from tacit.secagg.settings import Settings
+from tacit.secagg.shares import REPAIRS, RevealedShares
 from tests.secagg.federation import Federation, federation, vectors_for
 
 ACTIVE = Settings(7, 6, share_secrets_ratio=0.72)
@@ -546,18 +547,18 @@ def test_clients_holding_different_models_do_not_mix():
 # --- what is opened, and what is not
 
 
-def test_a_reconstructed_masking_key_opens_nothing_that_was_sealed():
+def test_a_reconstructed_masking_key_opens_nothing_that_was_sealed(monkeypatch):
     fed = federation(HONEST, vanish_before={list(vectors_for(HONEST))[6]: Masked})
     dropped = first(fed, 7)[6]
     known: dict[int, bytes] = {}
-    recover = fed.server._recover
+    recover = RevealedShares.recover
 
-    def spy(owners, is_right):
-        found = recover(owners, is_right)
+    def spy(self, owners, is_right):
+        found = recover(self, owners, is_right)
         known.update(found)
         return found
 
-    fed.server._recover = spy  # type: ignore[method-assign]
+    monkeypatch.setattr(RevealedShares, "recover", spy)
     fed.run()
     masking = KeyPair(known[dropped])
     adverts = {m.sender: m for _, m in fed.seen if isinstance(m, Advertise)}
@@ -715,8 +716,9 @@ def test_liars_do_not_buy_the_servers_time():
 
     fed.to_server = spoil
     start = time.process_time()
-    assert fed.aggregate().words.tolist() == fed.expected()
-    assert fed.server._repairs >= _REPAIRS - 2  # one search, then the reliable are asked first
+    fed.run()
+    assert fed.server._shares.repairs >= REPAIRS - 2  # one search, then the reliable are asked first
+    assert fed.server.finish().words.tolist() == fed.expected()
     assert time.process_time() - start < 10
 
 

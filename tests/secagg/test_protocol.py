@@ -13,9 +13,10 @@ from tacit.errors import PeerError
 from tacit.secagg.client import Client
 from tacit.secagg.client import State as ClientState
 from tacit.secagg.messages import Abort, Advertise, Agreed, Masked, Reveal, Shares
-from tacit.secagg.server import _REPAIRS, Server, State
+from tacit.secagg.server import Server, State
 from tacit.secagg.session import Context
 from tacit.secagg.settings import Settings
+from tacit.secagg.shares import REPAIRS
 from tests.secagg.federation import MODEL, STAGES, Federation, federation, vectors_for
 
 COMPLETE = {"clients": 9, "columns": 40, "mode": "active", "share_secrets_ratio": 2 / 3}
@@ -148,8 +149,9 @@ def test_neighbours_on_the_circle_share_revealers_at_other_points():
     config = Settings(60, 2, mode="semi_honest", graph="sparse", corrupt=0.1, drop=0.3)
     vectors = vectors_for(config)
     fed = Federation(config, vectors, vanish_before=dict.fromkeys(list(vectors)[:18], Masked))
-    assert fed.aggregate().words.tolist() == fed.expected()
-    assert fed.server._repairs == _REPAIRS
+    fed.run()
+    assert fed.server._shares.repairs == REPAIRS
+    assert fed.server.finish().words.tolist() == fed.expected()
 
 
 def test_a_tick_before_the_window_ends_changes_nothing():

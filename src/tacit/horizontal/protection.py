@@ -75,21 +75,8 @@ def secure_encoding(settings: Settings, size: int) -> Encoding:
 
 
 def secure_settings(settings: Settings, size: int) -> SecureSettings:
-    masks = settings.encrypt.pw_encrypt
     encoding = secure_encoding(settings, size)
-    return SecureSettings(
-        clients=settings.sampled,
-        columns=encoding.columns,
-        modulus_bits=encoding.ring.modulus_bits,
-        mode=masks.mode,
-        graph=masks.graph,
-        share_secrets_ratio=masks.share_secrets_ratio,
-        reconstruct_secrets_threshold=masks.reconstruct_secrets_threshold,
-        cipher_time_window=masks.cipher_time_window,
-        collusion=masks.collusion,
-        corrupt=masks.corrupt,
-        drop=masks.drop,
-    )
+    return settings.secure(encoding.columns, encoding.ring.modulus_bits)
 
 
 class Sum:

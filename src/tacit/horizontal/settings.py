@@ -11,6 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tacit.secagg.settings import Settings as SecureSettings
+
 EncryptType = Literal["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
@@ -173,6 +175,8 @@ class Settings(Section):
             )
         if self.encrypt.encrypt_type == "PW_ENCRYPT" and self.sampled < 3:
             raise ValueError(f"PW_ENCRYPT needs 3 clients in a round, got {self.sampled}")
+        if self.encrypt.encrypt_type == "PW_ENCRYPT":
+            self.secure(columns=1, modulus_bits=64)  # refuses thresholds that are unsafe or out of reach
         spends = self.encrypt.encrypt_type == "DP_ENCRYPT" or self.encrypt.privacy_eval_type == "LAPLACE"
         if self.budget is not None and not spends:
             raise ValueError(
@@ -180,6 +184,23 @@ class Settings(Section):
                 "leave out budget, or take encrypt_type: DP_ENCRYPT"
             )
         return self
+
+    def secure(self, columns: int, modulus_bits: int) -> SecureSettings:
+        """The secure aggregation of one round."""
+        masks = self.encrypt.pw_encrypt
+        return SecureSettings(
+            clients=self.sampled,
+            columns=columns,
+            modulus_bits=modulus_bits,
+            mode=masks.mode,
+            graph=masks.graph,
+            share_secrets_ratio=masks.share_secrets_ratio,
+            reconstruct_secrets_threshold=masks.reconstruct_secrets_threshold,
+            cipher_time_window=masks.cipher_time_window,
+            collusion=masks.collusion,
+            corrupt=masks.corrupt,
+            drop=masks.drop,
+        )
 
     @property
     def sampled(self) -> int:

@@ -7,16 +7,13 @@ are added as they arrive, so that memory is that of one vector, not of n.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.crypto import commitment, shamir
 from tacit.crypto.agreement import KeyPair
@@ -43,6 +40,7 @@ from tacit.secagg.messages import (
 )
 from tacit.secagg.session import Context, name
 from tacit.secagg.settings import Topology
+from tacit.secagg.shares import RevealedShares
 from tacit.secagg.unmask import Plan, Words, plan_of, unmask
 
 
@@ -66,7 +64,6 @@ _STAGE_OF: dict[type[ToServer], State] = {
 }
 
 Outgoing = list[tuple[int, ToClient]]
-_REPAIRS = 16  # searches for wrong shares in one round: liars must not buy more of the server's time
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +116,9 @@ class Server:
         self._sum: Words | None = None
         self._uploaded: set[int] = set()
         self._agreed: dict[int, bytes] = {}
-        self._revealed: dict[int, tuple[dict[int, int], NDArray[np.uint32]]] = {}  # revealer -> owner's place, rows
         self._lacking: dict[int, int] = {}  # owner -> shares that are still needed
+        self._shares = RevealedShares(lambda owner: (), 1)  # until it is known whose are needed
         self._tried = False  # to open the sum before everybody has revealed
-        self._reliable: set[int] = set()  # whose shares repaired a secret
-        self._repairs = _REPAIRS
         self._plan: Plan | None = None
 
     def start(self, now: float) -> None:
@@ -241,7 +236,7 @@ class Server:
         if not set(owners) <= holding:
             raise PeerError(f"client {message.sender} holds no shares of {sorted(set(owners) - holding)}")
         rows = shamir.from_bytes(message.shares, len(owners))
-        self._revealed[message.sender] = ({owner: place for place, owner in enumerate(owners)}, rows)
+        self._shares.add(message.sender, owners, rows)
         for owner in owners:
             if owner in self._lacking:
                 self._lacking[owner] -= 1
@@ -336,6 +331,7 @@ class Server:
         dropped = self._sharers - self._uploaded
         self._missing = {u for u in dropped if not self._uploaded.isdisjoint(self._holders(u))}
         self._lacking = dict.fromkeys(self._uploaded | self._missing, self._topology.threshold)
+        self._shares = RevealedShares(self._holders, self._topology.threshold)
         state = State.AGREEING if self._settings.mode == "active" else State.REVEALING
         return self._next(state, self._uploaded, now, messages)
 
@@ -375,9 +371,9 @@ class Server:
 
         masks: list[tuple[bytes, int]] = []
         try:
-            for seed in self._recover(self._uploaded, is_seed).values():
+            for seed in self._shares.recover(self._uploaded, is_seed).values():
                 masks.append((tie.self_mask_key(seed, self._session), -1))
-            for owner in self._recover(self._missing, is_key):
+            for owner in self._shares.recover(self._missing, is_key):
                 for peer in self._holders(owner):
                     if peer in self._uploaded:
                         key = mask_key(pairs[owner], owner, self._adverts[peer], self._session)
@@ -387,55 +383,6 @@ class Server:
             return False
         self._plan = plan_of(masks)
         return True
-
-    def _recover(self, owners: Collection[int], is_right: Callable[[int, bytes], bool]) -> dict[int, bytes]:
-        """The verified secrets of `owners`. Those whose shares lie at the same points are combined in one go."""
-        alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        first: dict[int, tuple[int, ...]] = {}
-        for owner in sorted(owners):
-            first[owner] = self._revealers(owner)[: self._topology.threshold]
-            alike[tuple(self._point(owner, revealer) for revealer in first[owner])].append(owner)
-        found: dict[int, bytes] = {}
-        for points, group in alike.items():
-            rows = np.array([[self._row(owner, revealer) for revealer in first[owner]] for owner in group])
-            try:
-                found |= zip(group, shamir.combine_many(points, rows), strict=True)
-            except PeerError:  # a share is so wrong that no secret comes out; the loop below finds which
-                found |= dict.fromkeys(group, b"")
-            for owner in group:
-                if not (found[owner] and is_right(owner, found[owner])):
-                    found[owner] = self._repair(owner, partial(is_right, owner))
-        return found
-
-    def _repair(self, owner: int, is_right: Callable[[bytes], bool]) -> bytes:
-        """A secret of which some shares are wrong. Whose shares repaired one is asked first for the next."""
-        revealers = {self._point(owner, r): r for r in self._revealers(owner)}
-        rows = {point: self._row(owner, r) for point, r in revealers.items()}
-        reliable = {point: row for point, row in rows.items() if revealers[point] in self._reliable}
-        if len(reliable) >= self._topology.threshold:
-            try:
-                return shamir.recover(reliable, self._topology.threshold, is_right, attempts=1)[0]
-            except PeerError:
-                pass  # one of them lies about this owner only: search again
-        if self._repairs == 0:
-            raise PeerError("too many shares are wrong")
-        self._repairs -= 1
-        secret, points = shamir.recover(rows, self._topology.threshold, is_right)
-        self._reliable = {revealers[point] for point in points}
-        return secret
-
-    def _revealers(self, owner: int) -> tuple[int, ...]:
-        """Who revealed a share of `owner`, ascending."""
-        return tuple(h for h in self._holders(owner) if h in self._revealed and owner in self._revealed[h][0])
-
-    def _row(self, owner: int, revealer: int) -> NDArray[np.uint32]:
-        places, rows = self._revealed[revealer]
-        row: NDArray[np.uint32] = rows[places[owner]]
-        return row
-
-    def _point(self, owner: int, holder: int) -> int:
-        """The point at which `holder` has its share of `owner`: on the complete graph the same for every owner."""
-        return bisect_left(self._holders(owner), holder) + 1
 
     def _holders(self, owner: int) -> tuple[int, ...]:
         """Who holds the shares of `owner`, ascending: everybody, or its neighbours. Holding is mutual."""
@@ -454,7 +401,7 @@ class Server:
         self.state = state
         self._waiting, self._plan, self._sum = set(), None, None
         self._boxes.clear()
-        self._revealed.clear()
+        self._shares = RevealedShares(lambda owner: (), 1)
 
 
 def _fingerprint(message: ToServer) -> int:
