@@ -7,7 +7,7 @@ the coordinator, and nothing else: no update, no key, no client's own loss under
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,14 @@ class RunStarted:
     rounds: int
     protection: str
     parameters: int  # numbers in the model
+
+
+@dataclass(frozen=True, slots=True)
+class RunResumed:
+    """A run that had stopped goes on. Rounds that were told of and are not among the finished ones are done again."""
+
+    round: int  # the next one; as many are finished
+    abandoned: bool  # whether one was under way: what it released is paid for, and it is done again
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +59,25 @@ class RoundFinished:
     bytes_up: int  # of one client's messages, on the wire
     metrics: dict[str, float] = field(default_factory=dict)  # on the coordinator's own data
     training_loss: float | None = None  # mean over clients; only where updates are in the clear
-    epsilon: float | None = None  # of the client with the most uploads, so far
+    epsilon: float | None = None  # of the updates so far: of the client with the most uploads, or of the sums
     delta: float | None = None
     update_norm: float | None = None  # of the released mean update
+    evaluation_epsilon: float | None = None  # of one client's inference vectors so far, at delta 0
+    bytes_down: int = 0  # to one client
+    stages: dict[str, float] = field(default_factory=dict)  # seconds, in the order in which they happened
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """The clusters of the clients' inference results, scored; or why they could not be."""
+
+    round: int
+    eval_type: str
+    score: float | None
+    reason: str  # why there is no score; empty where there is one
+    clients: int  # whose vectors were scored
+    vectors: int
+    clusters: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +105,19 @@ class RunFinished:
     text: str = ""
 
 
-Event = RunStarted | Noted | RoundStarted | ClientRefused | RoundFinished | RoundAborted | BudgetReached | RunFinished
-KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind
-    for kind in (
-        RunStarted,
-        Noted,
-        RoundStarted,
-        ClientRefused,
-        RoundFinished,
-        RoundAborted,
-        BudgetReached,
-        RunFinished,
-    )
-}
+Event = (
+    RunStarted
+    | RunResumed
+    | Noted
+    | RoundStarted
+    | ClientRefused
+    | Evaluated
+    | RoundFinished
+    | RoundAborted
+    | BudgetReached
+    | RunFinished
+)
+KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
 
 
 class Sink(Protocol):

@@ -1,13 +1,18 @@
 """The release boundary: everything that leaves a client of a horizontal federation, and how it is protected.
 
-A test records the messages of runs and compares them with this list.
+releases(settings)      what leaves a client, field by field; a test compares it with the messages of runs
+sentences(settings)     the same for people: who sees what
+unprotected(settings)   what stays open by nature
+covered(settings)       which figures of a run an epsilon covers: others are left out of what is shared
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tacit.horizontal.settings import EncryptType
+from tacit.horizontal.settings import Settings
+
+CLEAR = "in the clear"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,45 +26,147 @@ class Release:
 
 
 _ROUND = "a number that the coordinator chose"
-_MASK_MESSAGES = (
-    Release("Advertise", "sender", "who takes part", "in the clear"),
-    Release("Advertise", "sealing_key", "a public key, fresh for each round", "in the clear"),
-    Release("Advertise", "masking_key", "a public key, fresh for each round", "in the clear"),
-    Release("Advertise", "signature", "a signature on the keys", "in the clear"),
-    Release("Shares", "session", "a digest that all parties know", "in the clear"),
-    Release("Shares", "sender", "who takes part", "in the clear"),
-    Release("Shares", "commitment", "a hash of a random seed", "in the clear"),
+_UPDATE = (
+    Release("Update", "attempt", _ROUND, CLEAR),
+    Release("Update", "sender", "who takes part", CLEAR),
+)
+_INFERENCE = (
+    Release("Inference", "attempt", _ROUND, CLEAR),
+    Release("Inference", "sender", "who takes part", CLEAR),
+)
+_MASKS = (
+    Release("Advertise", "sender", "who takes part", CLEAR),
+    Release("Advertise", "sealing_key", "a public key, fresh for each round", CLEAR),
+    Release("Advertise", "masking_key", "a public key, fresh for each round", CLEAR),
+    Release("Advertise", "signature", "a signature on the keys", CLEAR),
+    Release("Shares", "session", "a digest that all parties know", CLEAR),
+    Release("Shares", "sender", "who takes part", CLEAR),
+    Release("Shares", "commitment", "a hash of a random seed", CLEAR),
     Release("Shares", "sealed", "shares of the round's secrets", "sealed for other clients (AES-GCM)"),
-    Release("Masked", "session", "a digest that all parties know", "in the clear"),
-    Release("Masked", "sender", "who takes part", "in the clear"),
-    Release(
-        "Masked",
-        "words",
-        "the update times the number of samples, and that number",
-        "masked: the coordinator learns only the sum over the survivors; what the sum tells is not hidden",
-    ),
-    Release("Agreed", "session", "a digest that all parties know", "in the clear"),
-    Release("Agreed", "sender", "who takes part", "in the clear"),
-    Release("Agreed", "signature", "a signature on the list of survivors", "in the clear"),
-    Release("Reveal", "session", "a digest that all parties know", "in the clear"),
-    Release("Reveal", "sender", "who takes part", "in the clear"),
-    Release("Reveal", "ids", "whose shares these are", "in the clear"),
-    Release("Reveal", "shares", "shares that open the masks left in the sum", "in the clear"),
+    Release("Masked", "session", "a digest that all parties know", CLEAR),
+    Release("Masked", "sender", "who takes part", CLEAR),
+    Release("Agreed", "session", "a digest that all parties know", CLEAR),
+    Release("Agreed", "sender", "who takes part", CLEAR),
+    Release("Agreed", "signature", "a signature on the list of survivors", CLEAR),
+    Release("Reveal", "session", "a digest that all parties know", CLEAR),
+    Release("Reveal", "sender", "who takes part", CLEAR),
+    Release("Reveal", "ids", "whose shares these are", CLEAR),
+    Release("Reveal", "shares", "shares that open the masks left in the sum", CLEAR),
     Release("Abort", "reason", "why a client leaves", "in the clear; no private values"),
 )
 
-RELEASES: dict[EncryptType, tuple[Release, ...]] = {
-    "NOT_ENCRYPT": (
-        Release("Update", "round", _ROUND, "in the clear"),
-        Release("Update", "sender", "who takes part", "in the clear"),
-        Release("Update", "vector", "the trained model", "in the clear"),
-        Release("Update", "samples", "the number of samples", "in the clear"),
-        Release("Update", "loss", "the training loss", "in the clear"),
-    ),
-    "DP_ENCRYPT": (
-        Release("Update", "round", _ROUND, "in the clear"),
-        Release("Update", "sender", "who takes part", "in the clear"),
-        Release("Update", "vector", "the update", "clipped, with Gaussian noise: (dp_eps, dp_delta) for each upload"),
-    ),
-    "PW_ENCRYPT": _MASK_MESSAGES,
+
+def releases(settings: Settings) -> tuple[Release, ...]:
+    """Everything that leaves a client, field by field."""
+    return _training(settings) + _evaluation(settings)
+
+
+def _training(settings: Settings) -> tuple[Release, ...]:
+    encrypt = settings.encrypt
+    match encrypt.encrypt_type:
+        case "NOT_ENCRYPT":
+            return (
+                *_UPDATE,
+                Release("Update", "vector", "the trained model", CLEAR),
+                Release("Update", "samples", "the number of samples", CLEAR),
+                Release("Update", "loss", "the training loss", CLEAR),
+            )
+        case "DP_ENCRYPT":
+            how = (
+                f"clipped to norm {encrypt.dp_encrypt.dp_norm_clip:g}, with Gaussian noise: "
+                f"epsilon {encrypt.dp_encrypt.dp_eps:g} at delta {settings.delta:.3g} for each upload"
+            )
+            return (*_UPDATE, Release("Update", "vector", "the update", how))
+        case "PW_ENCRYPT":
+            how = "masked: the coordinator learns only the sum over the survivors; what the sum tells is not hidden"
+            what = "the update times the number of samples, and that number"
+            return (*_MASKS, Release("Masked", "words", what, how))
+        case "DDP_ENCRYPT":
+            distributed = encrypt.ddp_encrypt
+            how = (
+                f"clipped to norm {distributed.ddp_norm_clip:g}, with a share of Skellam noise, masked: the coordinator "
+                f"learns only the noisy sum over {settings.fewest} or more survivors, epsilon {distributed.ddp_eps:g} "
+                f"at delta {distributed.ddp_delta:.3g} for the run"
+            )
+            return (*_MASKS, Release("Masked", "words", "the update", how))
+
+
+def _evaluation(settings: Settings) -> tuple[Release, ...]:
+    if settings.unsupervised is None:
+        return ()
+    count = settings.unsupervised.vectors
+    what = f"inference results on {count} of its samples, a vector of probabilities each"
+    how = CLEAR
+    if settings.encrypt.laplace_eval is not None and settings.encrypt.privacy_eval_type == "LAPLACE":
+        how = f"with Laplace noise: epsilon {settings.encrypt.laplace_eval.laplace_eval_eps:g} for each vector"
+    return (*_INFERENCE, Release("Inference", "vectors", what, how))
+
+
+def sentences(settings: Settings) -> list[str]:
+    """Who sees what, in words."""
+    found = []
+    for release in releases(settings):
+        if (release.message, release.field) in _OF_INTEREST:
+            found.append(f"The coordinator is sent {release.what} of each client, {release.protection}.")
+    if settings.masked:
+        found.append("The coordinator also relays keys and sealed shares between the clients, which it cannot open.")
+    found.append("The coordinator sees who takes part in which round, who leaves, and when messages arrive.")
+    found.append("Clients are sent the model of each round, and with it whatever the model tells about all clients.")
+    found.append(
+        "Other clients see nothing of a client's messages" + (" but sealed shares." if settings.masked else ".")
+    )
+    return found
+
+
+_OF_INTEREST = {
+    ("Update", "vector"),
+    ("Update", "samples"),
+    ("Update", "loss"),
+    ("Masked", "words"),
+    ("Inference", "vectors"),
 }
+
+
+def unprotected(settings: Settings) -> list[str]:
+    """What the chosen protection leaves open."""
+    found = []
+    match settings.encrypt.encrypt_type:
+        case "NOT_ENCRYPT":
+            found.append("Updates are in the clear: the coordinator can reconstruct training samples from them.")
+        case "DP_ENCRYPT":
+            found.append("Each client's total epsilon grows with every round in which it is sent the model.")
+        case "PW_ENCRYPT":
+            found.append(
+                "No epsilon: what the sum of all updates, and so the model, tells about a client is not bounded."
+            )
+            found.append("Sums of two rounds over nearly the same clients can be compared.")
+        case "DDP_ENCRYPT":
+            found.append(
+                f"Epsilon holds if at most {settings.colluders} clients of a sum tell the coordinator their noise, and "
+                "the coordinator does not run clients of its own beyond that."
+            )
+    if settings.masked and settings.encrypt.pw_encrypt.mode == "semi_honest":
+        found.append("The coordinator is trusted to follow the protocol (mode: semi_honest).")
+    if settings.unsupervised is not None and settings.encrypt.privacy_eval_type == "NOT_ENCRYPT":
+        found.append("Inference results are in the clear: they tell what each client's samples look like to the model.")
+    found.append("Who takes part, when and for how long is not hidden.")
+    found.append("A client that lies about its update can spoil the model: none of this stops it.")
+    if settings.simulation.insecure_noise_seed is not None:
+        found.append("insecure_noise_seed: noise and keys can be computed by anybody: every epsilon is infinite.")
+    return found
+
+
+def covered(settings: Settings) -> frozenset[str]:
+    """The figures of a run that an epsilon covers, by the name of the event's field: the rest is not for sharing.
+
+    The model is a function of the protected updates where these have an epsilon, and so is what the coordinator
+    measures of it on its own data. How many came, how long it took and how many bytes it was is nobody's epsilon.
+    """
+    if settings.simulation.insecure_noise_seed is not None:
+        return frozenset()
+    found = set()
+    if settings.encrypt.encrypt_type in ("DP_ENCRYPT", "DDP_ENCRYPT"):
+        found |= {"metrics", "update_norm"}
+    if settings.encrypt.privacy_eval_type == "LAPLACE" and "metrics" in found:
+        found.add("score")
+    return frozenset(found)

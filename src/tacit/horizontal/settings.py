@@ -7,13 +7,14 @@ outside that project's advice.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tacit.secagg.settings import Settings as SecureSettings
 
-EncryptType = Literal["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT"]
+EncryptType = Literal["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1, strict=True)]  # strict: true is no number
@@ -71,6 +72,16 @@ class PairwiseMasks(Section):
     largest_weight: Count = 100_000
 
 
+class DistributedDP(Section):
+    """Noise shares inside the masks of `pw_encrypt`: the sum of all updates is (ddp_eps, ddp_delta)-DP."""
+
+    ddp_eps: Positive = 8.0  # of the whole run, against whoever sees the sums
+    ddp_delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    ddp_norm_clip: Positive = 1.0
+    n_min: Annotated[int, Field(ge=2, strict=True)] | None = None  # smaller sums are not opened; those needed if None
+    colluders: Annotated[int, Field(ge=0, strict=True)] | None = None  # may tell their noise; corrupt * n_min if None
+
+
 class LaplaceEval(Section):
     laplace_eval_eps: Positive  # of each vector of inference results
 
@@ -79,10 +90,16 @@ class Encrypt(Section):
     encrypt_type: EncryptType = Field(default="NOT_ENCRYPT", alias="encrypt_train_type")
     dp_encrypt: LocalDP = LocalDP()
     pw_encrypt: PairwiseMasks = PairwiseMasks()
+    ddp_encrypt: DistributedDP = DistributedDP()
     privacy_eval_type: Literal["NOT_ENCRYPT", "LAPLACE"] = "NOT_ENCRYPT"
     laplace_eval: LaplaceEval | None = None
 
-    flat = {"dp_encrypt": LocalDP, "pw_encrypt": PairwiseMasks, "laplace_eval": LaplaceEval}
+    flat = {
+        "dp_encrypt": LocalDP,
+        "pw_encrypt": PairwiseMasks,
+        "ddp_encrypt": DistributedDP,
+        "laplace_eval": LaplaceEval,
+    }
 
     @model_validator(mode="after")
     def _fits(self) -> Encrypt:
@@ -95,6 +112,8 @@ class Unsupervised(Section):
     """How a model without labels is judged: by the clusters of the clients' inference results."""
 
     cluster_client_num: Count  # clients whose results are awaited
+    vectors: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 8  # that each client sends in a round
+    largest_score: Annotated[int, Field(ge=10, le=20_000, strict=True)] = 2000  # vectors that are scored, at most
     eval_type: Literal["SILHOUETTE_SCORE", "CALINSKI_HARABASZ_SCORE", "DAVIES_BOULDIN_SCORE"] = "SILHOUETTE_SCORE"
 
 
@@ -173,15 +192,29 @@ class Settings(Section):
             raise ValueError(
                 f"start_fl_job_threshold is {self.sampled}, but there are {self.clients} clients: lower it"
             )
-        if self.encrypt.encrypt_type == "PW_ENCRYPT" and self.sampled < 3:
-            raise ValueError(f"PW_ENCRYPT needs 3 clients in a round, got {self.sampled}")
-        if self.encrypt.encrypt_type == "PW_ENCRYPT":
+        if self.masked and self.sampled < 3:
+            raise ValueError(f"{self.encrypt.encrypt_type} needs 3 clients in a round, got {self.sampled}")
+        if self.encrypt.encrypt_type == "DDP_ENCRYPT" and not self.colluders < self.fewest <= self.sharing:
+            raise ValueError(
+                f"n_min is {self.fewest} and colluders is {self.colluders}: n_min must be more than colluders, and at "
+                f"most the {self.sharing} clients with which a round of {self.sampled} goes on (share_secrets_ratio)"
+            )
+        if self.masked:
             self.secure(columns=1, modulus_bits=64)  # refuses thresholds that are unsafe or out of reach
-        spends = self.encrypt.encrypt_type == "DP_ENCRYPT" or self.encrypt.privacy_eval_type == "LAPLACE"
-        if self.budget is not None and not spends:
+        if self.encrypt.privacy_eval_type == "LAPLACE" and self.unsupervised is None:
+            raise ValueError(
+                "privacy_eval_type is LAPLACE, but nothing is evaluated: add unsupervised.cluster_client_num, or leave "
+                "it out"
+            )
+        if self.unsupervised is not None and self.unsupervised.cluster_client_num > self.sampled:
+            raise ValueError(
+                f"cluster_client_num is {self.unsupervised.cluster_client_num}, but a round has {self.sampled} clients: "
+                "lower it"
+            )
+        if self.budget is not None and not self.spends:
             raise ValueError(
                 f"a budget needs a protection with an epsilon, and {self.encrypt.encrypt_type} has none: "
-                "leave out budget, or take encrypt_type: DP_ENCRYPT"
+                "leave out budget, or take encrypt_type: DP_ENCRYPT or DDP_ENCRYPT"
             )
         return self
 
@@ -200,6 +233,7 @@ class Settings(Section):
             collusion=masks.collusion,
             corrupt=masks.corrupt,
             drop=masks.drop,
+            minimum=self.fewest if self.encrypt.encrypt_type == "DDP_ENCRYPT" else None,
         )
 
     @property
@@ -210,7 +244,33 @@ class Settings(Section):
     @property
     def needed(self) -> int:
         """Updates without which a round changes nothing."""
-        return max(1, -(-int(self.round.update_model_ratio * self.sampled * 1000) // 1000))
+        return _part(self.round.update_model_ratio, self.sampled)
+
+    @property
+    def masked(self) -> bool:
+        """Whether updates leave a client only inside a secure aggregation."""
+        return self.encrypt.encrypt_type in ("PW_ENCRYPT", "DDP_ENCRYPT")
+
+    @property
+    def spends(self) -> bool:
+        """Whether anything that leaves a client has an epsilon."""
+        return self.encrypt.encrypt_type in ("DP_ENCRYPT", "DDP_ENCRYPT") or self.encrypt.privacy_eval_type == "LAPLACE"
+
+    @property
+    def fewest(self) -> int:
+        """Survivors for whom the noise of distributed DP is sized: no smaller sum is opened."""
+        return self.encrypt.ddp_encrypt.n_min or max(2, min(self.needed, self.sharing))
+
+    @property
+    def sharing(self) -> int:
+        """Clients that must take part in sharing secrets, or a masked round ends."""
+        return _part(self.encrypt.pw_encrypt.share_secrets_ratio, self.sampled)
+
+    @property
+    def colluders(self) -> int:
+        """Survivors that may tell the coordinator their share of the noise."""
+        given = self.encrypt.ddp_encrypt.colluders
+        return int(self.encrypt.pw_encrypt.corrupt * self.fewest) if given is None else given
 
     @property
     def delta(self) -> float:
@@ -238,13 +298,23 @@ class Settings(Section):
                 )
         if self.encrypt.encrypt_type == "NOT_ENCRYPT":
             found.append("NOT_ENCRYPT: the coordinator sees every client's update in the clear")
-        if self.unsupervised is not None or self.encrypt.privacy_eval_type != "NOT_ENCRYPT":
-            found.append("the evaluation of an unsupervised model is read but not yet run: no inference result is sent")
+        if self.encrypt.laplace_eval is not None and self.encrypt.laplace_eval.laplace_eval_eps > 10:
+            found.append(
+                f"laplace_eval_eps {self.encrypt.laplace_eval.laplace_eval_eps:g} for each vector hides nothing: whoever "
+                "sees a vector is all but certain of what it was"
+            )
+        if self.unsupervised is not None and self.encrypt.privacy_eval_type == "NOT_ENCRYPT":
+            found.append("privacy_eval_type NOT_ENCRYPT: the coordinator sees inference results in the clear")
         unseen = self.simulation.bad.keys() & {"nan", "dtype", "norm"}
-        if self.encrypt.encrypt_type == "PW_ENCRYPT" and unseen:
+        if self.masked and unseen:
             found.append(
                 f"simulation.bad: {', '.join(sorted(unseen))} cannot be told apart under masks, and are not made"
             )
         if self.simulation.insecure_noise_seed is not None:
             found.append("insecure_noise_seed: noise and keys can be computed by anybody, epsilon is infinite")
         return found
+
+
+def _part(ratio: float, of: int) -> int:
+    """The least whole number of at least `ratio * of`, a rounding error aside, and at least 1."""
+    return max(1, math.ceil(ratio * of - 1e-9))

@@ -7,6 +7,11 @@ file as `package.module:make_task`; built-in ones are named by one word. Torch i
         def model(self) -> Arrays: ...                                  # the model before the first round
         def fit(self, client, model, work) -> Fitted: ...               # train on the client's own data
         def evaluate(self, model) -> dict[str, float]: ...              # optional; on the coordinator's own data
+
+A model without labels is judged by what it infers. Such a task also has
+
+        classes: int                                                    # the length of an inference vector
+        def infer(self, client, model, count) -> array: ...             # rows of probabilities, of `count` samples
 """
 
 from __future__ import annotations
@@ -51,6 +56,17 @@ class Task(Protocol):
     def model(self) -> Arrays: ...
 
     def fit(self, client: int, model: Arrays, work: FitWork) -> Fitted: ...
+
+
+@runtime_checkable
+class Infers(Protocol):
+    """A task whose model says of a sample with which probability it belongs to which of `classes`."""
+
+    classes: int
+
+    def infer(self, client: int, model: Arrays, count: int) -> NDArray[Any]:
+        """Softmax results for up to `count` of the client's samples, a row each."""
+        ...
 
 
 @runtime_checkable
