@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from numpy.random import Generator
 
+from tacit import tasks
 from tacit.crypto.signing import SigningKey
 from tacit.engines.pool import Trainer
 from tacit.errors import BudgetError, PeerError
@@ -26,7 +27,7 @@ from tacit.horizontal.coordinator import Coordinator, Outgoing, Phase
 from tacit.horizontal.messages import Inference, ToCoordinator, Update, Work
 from tacit.horizontal.protection import UnusableUpdate
 from tacit.horizontal.settings import Settings
-from tacit.horizontal.task import Arrays, Evaluates, Infers, Task
+from tacit.horizontal.task import Arrays, Evaluates, Task
 from tacit.horizontal.vector import Layout
 from tacit.randomness import seeded_rng
 from tacit.secagg.messages import Inbox, Masked
@@ -60,7 +61,7 @@ class MemoryEngine:
         self._keys = self._signing_keys()
         self._identities = {i: key.public for i, key in self._keys.items()} or None
         evaluate = task.evaluate if isinstance(task, Evaluates) else None
-        self._infers = _infers(settings, task)
+        self._infers = tasks.infers(task, settings)
         self.coordinator = Coordinator(
             settings,
             model,
@@ -221,14 +222,3 @@ class MemoryEngine:
                 return kind
             start += count
         return None
-
-
-def _infers(settings: Settings, task: Task) -> Infers | None:
-    if settings.unsupervised is None:
-        return None
-    if not isinstance(task, Infers):
-        raise ValueError(
-            f"unsupervised: task {settings.task} has no infer() and no number of classes, so that there is nothing to "
-            "evaluate: take a task that has them, such as digits_unsupervised, or leave the section out"
-        )
-    return task

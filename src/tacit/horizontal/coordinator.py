@@ -22,20 +22,19 @@ from tacit.errors import PeerError
 from tacit.events import BudgetReached, ClientRefused, Evaluated, RoundAborted, RoundFinished, RoundStarted, Sink
 from tacit.horizontal.costs import Costs, Spent
 from tacit.horizontal.evaluation import Clusters
-from tacit.horizontal.messages import Inference, ToClient, ToCoordinator, Update, Work
+from tacit.horizontal.messages import HEAD_BYTES, Inference, ToClient, ToCoordinator, Update, Work
 from tacit.horizontal.optimizer import Optimizer
 from tacit.horizontal.protection import LocalDP, Sum, masked_sum, secure_context
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays
 from tacit.horizontal.vector import Flat, Layout
-from tacit.secagg.messages import Advertise, Masked, Reveal, Shares
+from tacit.secagg.messages import Advertise, Agreed, Masked, Reveal, Shares
 from tacit.secagg.server import Server
 from tacit.secagg.server import State as SecureState
 from tacit.wire import encode
 
 Outgoing = list[tuple[int, ToClient]]
 LARGEST_NORM = 1e4  # of an update in the clear: a longer one is no honest step
-_HEAD = 32  # bytes of a message beside its numbers, about
 SAMPLING = 10  # what a seed is for: each purpose draws from a stream of its own
 
 
@@ -47,6 +46,12 @@ _STAGES = {
     SecureState.REVEALING: "reveal shares",
     SecureState.READY: "open the sum",
 }
+
+
+def sample(settings: Settings, attempt: int) -> list[int]:
+    """Who is sent the model. Drawn from the seed, which everybody may know: no amplification is claimed for it."""
+    draw = np.random.default_rng([settings.seed, SAMPLING, attempt])
+    return sorted(draw.choice(settings.clients, settings.sampled, replace=False).tolist())
 
 
 class Phase(Enum):
@@ -126,8 +131,7 @@ class Coordinator:
         if self.round >= settings.rounds:
             self.phase = Phase.FINISHED
             return []
-        draw = np.random.default_rng([settings.seed, SAMPLING, self.attempts])
-        sampled = sorted(draw.choice(settings.clients, settings.sampled, replace=False).tolist())
+        sampled = sample(settings, self.attempts)
         if not self._affordable(sampled):
             self.phase = Phase.FINISHED
             self.budget_reached = True
@@ -161,7 +165,7 @@ class Coordinator:
         self._sink.emit(RoundStarted(self.round, len(sampled)))
         shared = self._model.view()
         shared.flags.writeable = False
-        self._down["Work"] = shared.nbytes + _HEAD
+        self._down["Work"] = shared.nbytes + HEAD_BYTES
         return [(client, Work(self.round, attempt, shared, clip)) for client in sampled]
 
     def receive(self, sender: int, message: ToCoordinator, now: float) -> Outgoing:
@@ -232,7 +236,7 @@ class Coordinator:
             self._sum.add_update(message.vector)
         self._waiting.discard(sender)
         self._arrived.add(sender)
-        self._up["Update"] = max(self._up["Update"], message.vector.nbytes + _HEAD)
+        self._up["Update"] = max(self._up["Update"], message.vector.nbytes + HEAD_BYTES)
         if not self._waiting:
             self._close()
         return []
@@ -288,7 +292,7 @@ class Coordinator:
 
     def _count_up(self, message: ToCoordinator) -> None:
         kind = type(message).__name__
-        if isinstance(message, Advertise | Shares | Masked | Reveal) and kind not in self._up:
+        if isinstance(message, Advertise | Shares | Masked | Agreed | Reveal) and kind not in self._up:
             self._up[kind] = len(encode(message))  # those of one kind are of one size, or nearly
 
     def _count_down(self, message: ToClient) -> None:
@@ -308,7 +312,7 @@ class Coordinator:
             raise PeerError("inference vectors of a client that was not sampled")
         with suppress(PeerError):  # counted among the malformed, and told with the score
             self._clusters.add(sender, message.vectors)
-            self._up["Inference"] = message.vectors.nbytes + _HEAD
+            self._up["Inference"] = message.vectors.nbytes + HEAD_BYTES
         if self._clusters.complete:
             self._score()
 

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tacit.dp.accounting import Budget, Ledger
+from tacit.dp.accounting import Budget, Ledger, Reading, reading
 from tacit.dp.release import Event, PureEvent
 from tacit.horizontal.evaluation import inference_event
 from tacit.horizontal.protection import LocalDP, skellam_encoding
@@ -42,6 +42,12 @@ class Spent:
     ledger: Ledger
     epsilon: float
     delta: float
+
+    def reading(self) -> Reading:
+        """What it allows an attacker; everything, where the noise is not secret."""
+        if math.isinf(self.epsilon):
+            return reading(math.inf)
+        return self.ledger.reading("pld" if self.view == "local" else "rdp")
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -11,6 +11,8 @@ from tacit.horizontal.vector import Flat
 from tacit.secagg.messages import ToClient as SecureToClient
 from tacit.secagg.messages import ToServer as SecureToServer
 
+HEAD_BYTES = 32  # of a message beside its numbers, about
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
