@@ -286,7 +286,11 @@ def test_what_may_be_shared_is_not_put_where_everything_was(tmp_path, store):
     to_mlflow(read_exported(path), store)
     with pytest.raises(ExportError, match="share it from another store"):
         to_mlflow(read_exported(path, share=True), store)
-    assert len(experiment_runs(store)[1]) == 1
+    client, (run,) = experiment_runs(store)
+    client.delete_run(run.info.run_id)
+    with pytest.raises(ExportError, match="share it from another store"):
+        to_mlflow(read_exported(path, share=True), store)
+    assert not experiment_runs(store)[1]
 
 
 def test_more_figures_than_a_store_takes_at_once(tmp_path, store):

@@ -184,9 +184,7 @@ def to_tensorboard(run: Exported, root: str | Path) -> Path:
             summary = Summary(value=[Summary.Value(tag=figure.name, simple_value=figure.value)])
             writer.write(Record(wall_time=figure.time, step=figure.round, summary=summary).SerializeToString())
         writer.close()
-        for old in folder.glob("events.out.tfevents.*.tacit"):
-            old.unlink()
-        unfinished.replace(folder / f"events.out.tfevents.{int(run.start)}.tacit")
+        unfinished.replace(folder / "events.out.tfevents.tacit")
     except OSError as error:
         raise ExportError(f"{folder}: figures cannot be stored there: {error.strerror}") from error
     return folder
