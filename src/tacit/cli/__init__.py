@@ -11,7 +11,7 @@ import click
 
 from tacit import __version__
 
-VERBS = ("init", "plan", "run")
+VERBS = ("init", "plan", "run", "export")
 
 
 class _Verbs(click.Group):

@@ -5,4 +5,5 @@ config      a federation's file: settings, or errors with file, line and key
 execute     carrying out what the settings say
 directory   what a run leaves behind: settings, `environment`, events, log, ledger and model
 lines       each event as a plain line
+export      a run's figures for TensorBoard and MLflow
 """

@@ -152,12 +152,19 @@ class RunDirectory:
 
 def read_events(path: str | Path) -> Iterator[Event]:
     """The events of an `events.jsonl`. A last line that was cut off while it was written is passed over."""
+    return (event for _, event in read_timed_events(path))
+
+
+def read_timed_events(path: str | Path) -> Iterator[tuple[float, Event]]:
+    """The same, each with its time in seconds since 1970; 0 where a line has none."""
     with Path(path).open(encoding="utf-8", errors="replace") as file:
         for count, text in enumerate(file, 1):
             if not text.endswith("\n"):
                 return
             try:
-                yield events.from_json(json.loads(text))
+                data = json.loads(text)
+                event = events.from_json(data)
+                yield datetime.fromisoformat(data.get("time", "1970-01-01T00:00:00+00:00")).timestamp(), event
             except (ValueError, TypeError, AttributeError) as error:
                 raise ValueError(f"{path}:{count}: this line is no event: {error}") from error
 

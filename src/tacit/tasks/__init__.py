@@ -9,7 +9,11 @@ from typing import Any
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Infers, Task
 
-_BUILT_IN = {"digits": "tacit.tasks.digits", "mnist_by_writer": "tacit.tasks.mnist_by_writer"}
+_BUILT_IN = {
+    "digits": "tacit.tasks.digits",
+    "digits_unsupervised": "tacit.tasks.digits_unsupervised",
+    "mnist_by_writer": "tacit.tasks.mnist_by_writer",
+}
 
 
 def make(name: str, clients: int, seed: int, options: dict[str, Any]) -> Task:
