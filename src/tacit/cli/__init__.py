@@ -11,7 +11,7 @@ import click
 
 from tacit import __version__
 
-VERBS = ("init", "run")
+VERBS = ("init", "run", "report")
 
 
 class _Verbs(click.Group):

@@ -1,0 +1,106 @@
+"""The blocks of which a report is built. No script, no network: one file that can be mailed and printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from typing import Literal
+
+from tacit.runs.chart import inline
+from tacit.runs.figures import Figure
+from tacit.runs.markup import Markup, element, join, text
+
+Tone = Literal["good", "fair", "bad", "plain"]
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def page(title: str, *body: Markup | None) -> str:
+    """A whole page. It asks the browser to load nothing and to run nothing."""
+    styles = files("tacit.runs").joinpath("styles")
+    style = "".join(styles.joinpath(name).read_text(encoding="utf-8") for name in ("chart.css", "page.css"))
+    head = join(
+        Markup('<meta charset="utf-8">\n'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">\n'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{text(_POLICY)}">\n'),
+        element("title", title),
+        element("style", Markup(style)),
+    )
+    shown = element("body", element("main", *body))
+    return f'<!doctype html>\n<html lang="en"><head>\n{head}</head>\n{shown}</html>\n'
+
+
+def header(kind: str, title: str, *lines: Markup) -> Markup:
+    return element("header", element("p", kind, class_="kind"), element("h1", title), *lines)
+
+
+def contents(sections: Sequence[tuple[str, str]]) -> Markup:
+    """Links to the sections: (anchor, title)."""
+    links = [element("li", element("a", title, href=f"#{anchor}")) for anchor, title in sections]
+    return element("nav", element("ul", *links), aria_label="Contents")
+
+
+def section(anchor: str, title: str, *children: Markup | None) -> Markup:
+    return element("section", element("h2", title, id=anchor), *children, aria_labelledby=anchor)
+
+
+def cards(*found: Markup | None) -> Markup:
+    return element("div", *found, class_="cards")
+
+
+def card(label: str, value: str, note: str = "", tone: Tone = "plain") -> Markup:
+    return element(
+        "div",
+        element("p", label, class_="label"),
+        element("p", value, class_="value"),
+        element("p", note, class_="note") if note else None,
+        class_=f"card {tone}",
+    )
+
+
+def notice(tone: Tone, title: str, *sentences: str) -> Markup:
+    """Something that must not be passed over."""
+    words = [element("p", sentence) for sentence in sentences]
+    return element("div", element("p", element("strong", title)), *words, class_=f"notice {tone}", role="note")
+
+
+def paragraph(*children: str) -> Markup:
+    return element("p", *children)
+
+
+def bullets(sentences: Iterable[str]) -> Markup:
+    return element("ul", *(element("li", sentence) for sentence in sentences), class_="text")
+
+
+def chip(covered: bool) -> Markup:
+    """Whether an epsilon covers a figure."""
+    words = "covered by ε" if covered else "not covered by ε"
+    return element("span", words, class_="chip " + ("covered" if covered else "open"))
+
+
+def figures(found: Iterable[Figure], covered: frozenset[str]) -> Markup:
+    return element("div", *(_figure(each, each.fields <= covered) for each in found), class_="figures")
+
+
+def _figure(found: Figure, covered: bool) -> Markup:
+    return element(
+        "figure",
+        element("div", element("h3", found.chart.title), chip(covered), class_="figure-head"),
+        inline(found.chart),
+        element("figcaption", found.chart.caption),
+    )
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False, label: str = "") -> Markup:
+    """A table in a box of its own, which scrolls where the page is narrow. `numbers`: all columns but the first."""
+    columns = element("tr", *(element("th", name, scope="col") for name in head))
+    lines = [element("tr", *(element("td", cell) for cell in row)) for row in rows]
+    body = element("table", element("thead", columns), element("tbody", *lines), class_="numbers" if numbers else None)
+    return element("div", body, class_="scroll", tabindex="0", role="region", aria_label=label or head[0])
+
+
+def folded(title: str, *children: Markup) -> Markup:
+    return element("details", element("summary", title), *children)
+
+
+def code(words: str) -> Markup:
+    return element("pre", element("code", words), tabindex="0")
