@@ -20,14 +20,15 @@ from tacit.runs.markup import Markup, element, join
 from tacit.runs.ticks import Axis, linear, logarithmic
 from tacit.runs.words import short
 
-Colour = Literal["blue", "red", "teal", "amber", "violet", "grey"]
-COLOURS: tuple[Colour, ...] = ("blue", "teal", "amber", "violet", "grey", "red")
+Colour = Literal["blue", "red", "teal", "amber", "violet", "green", "grey"]
+COLOURS: tuple[Colour, ...] = ("blue", "teal", "amber", "violet", "green", "grey")
 Point = tuple[float, float | None]
 
 WIDTH = 480.0
 _LETTER = 6.4  # pixels; the widest of usual text at this size
 _LINE = 18.0
 _SHOWN_DOTS = 40  # more would hide the line
+_SHOWN_DOTS_OF_SEVERAL = 8
 _MOST_TIPS = 600
 _BEYOND = 1e290  # sums and differences of such numbers overflow
 
@@ -69,6 +70,7 @@ class Chart:
     x_title: str
     panels: tuple[Panel, ...]
     whole_x: bool = True
+    tall: bool = False  # one panel as high as two
 
 
 def inline(chart: Chart) -> Markup:
@@ -136,7 +138,7 @@ def _drawn(chart: Chart, top: float) -> tuple[float, Markup]:
     left = 18 + _LETTER * max(len(label) for axis in axes for label in axis.labels)
     x_axis = _x_axis(chart, [x for x, _ in seen])
     legend, top = _legend(chart, top)
-    height = 190.0 if len(chart.panels) == 1 else 130.0
+    height = 130.0 if len(chart.panels) > 1 else 298.0 if chart.tall else 190.0
     found = [legend]
     for panel, axis in zip(chart.panels, axes, strict=True):
         box = _Box(left, WIDTH - 16, top + 24, top + 24 + height, x_axis, axis)
@@ -209,7 +211,7 @@ def _legend(chart: Chart, top: float) -> tuple[Markup, float]:
     found, left = [], 8.0
     for name, colour, dashed, kind in first.values():
         shown = name if len(name) <= 48 else f"{name[:47]}…"
-        wide = 26 + _LETTER * len(shown) + 12
+        wide = 26 + _LETTER * len(shown) + 20
         if left > 8 and left + wide > WIDTH:
             left, top = 8.0, top + _LINE
         if kind in ("bar", "dots"):
@@ -270,7 +272,7 @@ def _level(level: tuple[float, str], box: _Box) -> Markup:
     above = y - 6 if y - box.top > 20 else y + 15
     return join(
         element("path", class_="level", d=f"M{box.left:g} {y:.1f}H{box.right:g}"),
-        element("text", words, class_="legend", x=box.right - 4, y=above, text_anchor="end"),
+        element("text", words, class_="legend", x=box.left + 6, y=above),
     )
 
 
@@ -295,13 +297,16 @@ def _dots(series: Series, panel: Panel, box: _Box) -> Markup:
     scatter = series.kind == "dots"
     if len(points) > _MOST_TIPS and not scatter:
         return Markup()
-    shown = scatter or (series.kind == "line" and len(points) <= _SHOWN_DOTS)
+    lines = sum(other.kind == "line" for other in panel.series)  # dots of several lines hide each other's dashes
+    shown = scatter or (
+        series.kind == "line" and len(points) <= (_SHOWN_DOTS if lines == 1 else _SHOWN_DOTS_OF_SEVERAL)
+    )
     alone = _alone(placed)
     found = []
     for index, x, y in points:
         across, down = box.at(x, y)
         tip = series.tips[index] if index < len(series.tips) else f"{series.name}, {short(x)}: {short(y)}"
-        age = 0.35 + 0.65 * (index + 1) / len(series.points) if scatter else None  # later points are darker
+        age = 0.35 + 0.65 * (index + 1) / len(series.points) if scatter else None  # later points are stronger
         dot = element(
             "circle",
             class_=f"dot {series.colour}" if shown or index in alone else "hidden-dot",

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from tacit.horizontal import boundary
 from tacit.runs import page
-from tacit.runs.chart import Colour, Panel, Point, Series, number
-from tacit.runs.correlation import mean_relative_difference
-from tacit.runs.figures import Figure, overlay, score_name
+from tacit.runs.chart import Chart, Colour, Panel, Point, Series, number
+from tacit.runs.correlation import correlation, mean_relative_difference
+from tacit.runs.figures import Figure, score_name
 from tacit.runs.markup import Markup, element, join
 from tacit.runs.meaning import laplace, promises, strength
 from tacit.runs.record import Record
-from tacit.runs.scores import loss
+from tacit.runs.scores import loss, pairs
 from tacit.runs.single import PROTECTIONS, correlation_sentence, footer, promise_card
-from tacit.runs.words import duration, metric, short
+from tacit.runs.words import duration, metric, short, signed
 
 _OPEN: tuple[Colour, ...] = ("blue", "teal", "violet", "grey")
 _PROTECTED: tuple[Colour, ...] = ("red", "amber", "violet", "grey")
@@ -52,7 +52,7 @@ def comparison(records: Sequence[Record], share: bool) -> tuple[str, list[Figure
     whole = page.page(
         f"{names}: comparison",
         page.header("Tacit comparison", names, element("p", f"{len(runs)} runs over the same rounds")),
-        page.cards(*(promise_card(each) for run in runs for each in promises(run.record))),
+        page.cards(*_cards(runs, share)),
         _left_out() if share else None,
         *(page.section(anchor, title, body) for anchor, title, body in sections),
         footer(),
@@ -82,11 +82,17 @@ def _named(records: Sequence[Record], share: bool) -> list[_Run]:
 
 
 def _figures(runs: list[_Run], share: bool) -> list[Figure]:
+    found = [_over_rounds(runs, share), _against(runs, share), _accuracy(runs, share)]
+    return [figure for figure in found if figure is not None]
+
+
+def _over_rounds(runs: list[_Run], share: bool) -> Figure | None:
+    """Loss and score over rounds."""
     losses, scores, fields, kinds = [], [], set(), []
     for run in runs:
         record = run.record
         if (each := loss(record, covered=run.covered if share else None)) is not None:
-            losses.append(_series(run, tuple((number + 1, value) for number, value in each.by_round.items())))
+            losses.append(_series(run, tuple((round + 1, value) for round, value in each.by_round.items())))
             fields.add(each.field)
         if record.scores and run.shows("score", share):
             scores.append(_series(run, tuple((event.round + 1, event.score) for event in record.evaluations)))
@@ -97,46 +103,104 @@ def _figures(runs: list[_Run], share: bool) -> list[Figure]:
         panels.append(Panel("loss", tuple(losses)))
     if scores:
         panels.append(Panel(" and ".join(dict.fromkeys(kinds)), tuple(scores)))
-    found = []
-    if panels:
-        title = "Loss and score" if len(panels) > 1 else "Loss" if losses else "Score"
-        caption = "Dashed: the run's inference results have Laplace noise. " * any(run.protected for run in runs)
-        caption += "The score of a round is of the model with which it began, the loss of that with which it ended."
-        found.append(overlay("loss-score", title, caption, panels, fields))
-    accuracies = [
+    if not panels:
+        return None
+    title = "Loss and score" if len(panels) > 1 else "Loss" if losses else "Score"
+    caption = "Dashed: the run's inference results have Laplace noise. " if any(run.protected for run in runs) else ""
+    caption += "The score of a round is of the model with which it began, the loss of that with which it ended."
+    return Figure(Chart("loss-score", title, caption, "round", tuple(panels), tall=True), frozenset(fields))
+
+
+def _against(runs: list[_Run], share: bool) -> Figure | None:
+    """The score of each model against its loss."""
+    series, fields = [], {"score"}
+    for run in runs:
+        losses = loss(run.record, covered=run.covered if share else None)
+        if losses is not None and run.shows("score", share) and (both := pairs(run.record, losses)):
+            tips = tuple(f"{run.label}, round {r + 1}: loss {short(x)}, score {short(y)}" for r, (x, y) in both.items())
+            series.append(Series(run.label, tuple(both.values()), run.colour, "dots", tips=tips))
+            fields.add(losses.field)
+    if not series:
+        return None
+    caption = "A point for each round: the score of a model against its loss. Later rounds are stronger."
+    panel = Panel("score", tuple(series))
+    chart = Chart("score-loss", "Score against loss", caption, "loss", (panel,), whole_x=False, tall=True)
+    return Figure(chart, frozenset(fields))
+
+
+def _accuracy(runs: list[_Run], share: bool) -> Figure | None:
+    series = tuple(
         _series(run, tuple((event.round + 1, event.metrics.get("accuracy")) for event in run.record.rounds))
         for run in runs
         if run.shows("metrics", share) and any("accuracy" in event.metrics for event in run.record.rounds)
-    ]
-    if accuracies:
-        caption = "On the coordinator's own data, at the end of each round."
-        found.append(overlay("accuracy", "Accuracy", caption, [Panel("accuracy", tuple(accuracies))], ["metrics"]))
-    return found
+    )
+    if not series:
+        return None
+    caption = "On the coordinator's own data, at the end of each round."
+    return Figure(Chart("accuracy", "Accuracy", caption, "round", (Panel("accuracy", series),)), frozenset({"metrics"}))
 
 
 def _series(run: _Run, points: tuple[Point, ...]) -> Series:
-    return Series(run.label, points, run.colour, dashed=run.protected)
+    tips = tuple(f"{run.label}, round {short(x)}: {'no number' if y is None else short(y)}" for x, y in points)
+    return Series(run.label, points, run.colour, dashed=run.protected, tips=tips)
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """How far a protected score is from an unprotected one."""
+
+    run: _Run
+    clear: _Run
+    mean: float
+    rounds: int
+
+
+def _apart(runs: list[_Run], share: bool) -> list[_Apart]:
+    scored = [run for run in runs if run.record.scores and run.shows("score", share)]
+    clear = next((run for run in scored if not run.protected), None)
+    found = []
+    for run in scored:
+        if clear is None or not run.protected or _score_type(run) != _score_type(clear):
+            continue
+        difference = mean_relative_difference(run.record.scores, clear.record.scores)
+        if difference is not None:
+            found.append(_Apart(run, clear, *difference))
+    return found
+
+
+def _score_type(run: _Run) -> str:
+    return run.record.evaluations[-1].eval_type
+
+
+def _cards(runs: list[_Run], share: bool) -> list[Markup]:
+    found = [
+        page.card(
+            f"{each.run.label} against {each.clear.label}", _part(each.mean), "mean relative difference of the score"
+        )
+        for each in _apart(runs, share)
+    ]
+    for run in runs:
+        losses = loss(run.record, covered=run.covered if share else None)
+        if losses is None or not run.shows("score", share):
+            continue
+        if (together := correlation(list(pairs(run.record, losses).values()))) is not None:
+            note = f"correlation of score and loss (Pearson, n = {together.pairs})"
+            found.append(page.card(run.label, signed(together.pearson), note))
+    return [*found, *(promise_card(each, run.label) for run in runs for each in promises(run.record))]
 
 
 def _findings(runs: list[_Run], share: bool) -> list[str]:
     """How score and loss go together in each run, and how far protected scores are from the unprotected."""
     scored = [run for run in runs if run.record.scores]
     found = [f"{run.label}: {correlation_sentence(run.record, run.covered if share else None)}" for run in scored]
-    clear = next((run for run in scored if not run.protected and run.shows("score", share)), None)
-    for run in scored:
-        if not run.protected or clear is None or not run.shows("score", share):
-            continue
-        if run.record.evaluations[-1].eval_type != clear.record.evaluations[-1].eval_type:
-            found.append(f"{run.label} and {clear.label} have different scores, which cannot be compared.")
-        elif (apart := mean_relative_difference(run.record.scores, clear.record.scores)) is not None:
-            mean, rounds = apart
-            found.append(
-                f"The protected score of {run.label} is {_part(mean)} away from that of {clear.label}, on average over "
-                f"{rounds} rounds."
-            )
-    if not found:
-        found.append("No run has a score that can be shown here.")
-    return found
+    found += [
+        f"The protected score of {each.run.label} is {_part(each.mean)} away from that of {each.clear.label}, on "
+        f"average over {each.rounds} rounds."
+        for each in _apart(runs, share)
+    ]
+    if len({_score_type(run) for run in scored}) > 1:
+        found.append("The runs have different scores, which cannot be compared.")
+    return found or ["No run has a score."]
 
 
 def _part(value: float) -> str:

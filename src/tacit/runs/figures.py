@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tacit.events import RoundFinished
@@ -13,6 +13,7 @@ from tacit.runs.scores import Loss, pairs
 from tacit.runs.words import short
 
 _ROUND = "round"
+EPSILONS = frozenset({"epsilon", "evaluation_epsilon"})  # the promise itself, not what it covers
 _MOST_STAGES = 6
 _SCORES = {
     "SILHOUETTE_SCORE": "silhouette score",
@@ -100,7 +101,7 @@ def scoring(record: Record, losses: Loss | None) -> list[Figure]:
             kind="dots",
             tips=tuple(f"round {r + 1}: loss {short(x)}, score {short(y)}" for r, (x, y) in both.items()),
         )
-        words = f"A point for each round: the score of a model against its {losses.name}. Later rounds are darker."
+        words = f"A point for each round: the score of a model against its {losses.name}. Later rounds are stronger."
         chart = Chart("score-loss", "Score against loss", words, losses.name, (Panel(kind, (scatter,)),), whole_x=False)
         found.append(_figure(chart, "score", losses.field))
     return found
@@ -206,11 +207,6 @@ def costs(record: Record) -> list[Figure]:
     panel = Panel(unit, series, from_zero=True)
     found.append(_figure(Chart("bytes", "Traffic", "Of one client, on the wire.", _ROUND, (panel,)), "bytes_up"))
     return _with_points(found)
-
-
-def overlay(name: str, title: str, caption: str, panels: Iterable[Panel], fields: Iterable[str]) -> Figure:
-    """Several runs over the same rounds."""
-    return Figure(Chart(name, title, caption, _ROUND, tuple(panels)), frozenset(fields))
 
 
 def bytes_unit(largest: float) -> tuple[str, float]:

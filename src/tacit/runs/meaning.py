@@ -75,24 +75,19 @@ def against(promise: Promise) -> str:
 def explained(promise: Promise) -> str:
     """What an attacker may achieve against a promise."""
     if math.isinf(promise.epsilon):
-        return "ε = ∞ promises nothing: it does not rule out that an attacker is certain of what a client sent."
+        return "it promises nothing, and does not rule out that an attacker is certain of what a client sent."
     read = reading(promise.epsilon, min(promise.delta, 1 - 1e-12))
     question = (
         "whether a client's update is in the sums"
         if promise.central
-        else f"which of two equally likely {promise.what} a client had"
+        else f"which of two equally likely sets of {promise.what} is a client's"
     )
-    sentence = (
-        f"Asked {question}, an attacker is right at most {percent(read.accuracy)} of the time (50% is guessing); with "
-        f"1% false alarms he finds at most {percent(read.true_positives_at_1_percent)} of the true cases (1% is "
-        "guessing)."
+    certain = "It allows an attacker to be all but certain of what a client sent. " if promise.epsilon > 10 else ""
+    return (
+        f"{certain}Asked {question}, an attacker is right at most {percent(read.accuracy)} of the time (50% is "
+        f"guessing); with 1% false alarms he finds at most {percent(read.true_positives_at_1_percent)} of the true "
+        "cases (1% is guessing)."
     )
-    if promise.epsilon > 10:
-        return (
-            f"ε = {short(promise.epsilon)} hides nothing: it allows an attacker to be all but certain of what a client "
-            f"sent. {sentence}"
-        )
-    return sentence
 
 
 def laplace(epsilon: float) -> str:

@@ -7,10 +7,11 @@ from importlib.resources import files
 from typing import Literal
 
 from tacit.runs.chart import inline
-from tacit.runs.figures import Figure
+from tacit.runs.figures import EPSILONS, Figure
 from tacit.runs.markup import Markup, element, join, text
 
 Tone = Literal["good", "fair", "bad", "plain"]
+_LONG_CELL = 24  # letters, which must not stand in a narrow column
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
@@ -44,14 +45,15 @@ def section(anchor: str, title: str, *children: Markup | None) -> Markup:
 
 
 def cards(*found: Markup | None) -> Markup:
-    return element("div", *found, class_="cards")
+    shown = [each for each in found if each]
+    return element("div", *shown, class_="cards" if len(shown) > 5 else "cards few") if shown else Markup()
 
 
 def card(label: str, value: str, note: str = "", tone: Tone = "plain") -> Markup:
     return element(
         "div",
         element("p", label, class_="label"),
-        element("p", value, class_="value"),
+        element("p", value, class_="value" if len(value) <= 7 else "value long"),
         element("p", note, class_="note") if note else None,
         class_=f"card {tone}",
     )
@@ -78,13 +80,14 @@ def chip(covered: bool) -> Markup:
 
 
 def figures(found: Iterable[Figure], covered: frozenset[str]) -> Markup:
-    return element("div", *(_figure(each, each.fields <= covered) for each in found), class_="figures")
+    return element("div", *(_figure(each, covered) for each in found), class_="figures")
 
 
-def _figure(found: Figure, covered: bool) -> Markup:
+def _figure(found: Figure, covered: frozenset[str]) -> Markup:
+    mark = None if found.fields <= EPSILONS else chip(found.fields <= covered)
     return element(
         "figure",
-        element("div", element("h3", found.chart.title), chip(covered), class_="figure-head"),
+        element("div", element("h3", found.chart.title), mark, class_="figure-head"),
         inline(found.chart),
         element("figcaption", found.chart.caption),
     )
@@ -93,7 +96,10 @@ def _figure(found: Figure, covered: bool) -> Markup:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False, label: str = "") -> Markup:
     """A table in a box of its own, which scrolls where the page is narrow. `numbers`: all columns but the first."""
     columns = element("tr", *(element("th", name, scope="col") for name in head))
-    lines = [element("tr", *(element("td", cell) for cell in row)) for row in rows]
+    lines = [
+        element("tr", *(element("td", cell, class_="wide" if len(cell) > _LONG_CELL else None) for cell in row))
+        for row in rows
+    ]
     body = element("table", element("thead", columns), element("tbody", *lines), class_="numbers" if numbers else None)
     return element("div", body, class_="scroll", tabindex="0", role="region", aria_label=label or head[0])
 

@@ -12,7 +12,7 @@ from tacit.runs import figures, page
 from tacit.runs.chart import number
 from tacit.runs.config import Settings
 from tacit.runs.correlation import correlation
-from tacit.runs.figures import Figure
+from tacit.runs.figures import EPSILONS, Figure
 from tacit.runs.markup import Markup, element, join
 from tacit.runs.meaning import Promise, against, explained, laplace, promises, strength
 from tacit.runs.record import Account, Record
@@ -125,10 +125,11 @@ def _metric_cards(record: Record) -> list[Markup]:
     return found
 
 
-def promise_card(promise: Promise) -> Markup:
+def promise_card(promise: Promise, run: str = "") -> Markup:
     tone: page.Tone = "good" if promise.epsilon <= 3 else "fair" if promise.epsilon <= 10 else "bad"
     at = "" if promise.delta == 0 or math.isinf(promise.epsilon) else f"at δ = {short(promise.delta, 3)}: "
-    return page.card(f"ε of {promise.what}", short(promise.epsilon), f"{at}{strength(promise.epsilon)}", tone)
+    label = f"{run}: ε of {promise.what}" if run else f"ε of {promise.what}"
+    return page.card(label, short(promise.epsilon, 3), f"{at}{strength(promise.epsilon)}", tone)
 
 
 def _notices(record: Record, share: bool, left_out: list[Figure]) -> list[Markup]:
@@ -173,13 +174,15 @@ def _notices(record: Record, share: bool, left_out: list[Figure]) -> list[Markup
 
 
 def _left_out(record: Record, left_out: list[Figure]) -> Markup:
-    titles = [figure.chart.title for figure in left_out]
-    others = ["who was refused and why", "counts of clients", "times and traffic", "how the run ended, in words"]
+    titles = [figure.chart.title.lower() for figure in left_out if not figure.fields <= EPSILONS]
+    others = ["who was refused and why", "counts of clients", "times", "how the run ended, in words"]
+    if any(figure.fields <= EPSILONS for figure in left_out):
+        others.append("how ε grew from round to round")
     return page.notice(
         "plain",
         "This page is for sharing",
         "Left out, because no ε covers it: "
-        + "; ".join([*titles, *others])
+        + "; ".join(dict.fromkeys([*titles, *others]))
         + ". These figures derive from private records or tell who took part, and whoever has them may learn what ε "
         "does not bound.",
         f"Left out of the settings, because it may hold paths and addresses: {', '.join(_PRIVATE_SETTINGS)}.",
@@ -280,6 +283,9 @@ def _privacy(record: Record, drawn: Markup) -> Markup:
     elif not made:
         found.append(page.paragraph("Nothing was released with an ε yet."))
     for promise in made:
+        if math.isinf(promise.epsilon):
+            found.append(page.paragraph(element("strong", f"ε of the {promise.what}: ∞"), " — ", explained(promise)))
+            continue
         at = f"{short(promise.epsilon)} at δ = {short(promise.delta, 3)}"
         lead = element("strong", f"ε of the {promise.what}: {at}")
         found.append(

@@ -46,7 +46,7 @@ def metric(name: str, value: float) -> str:
 
 
 def signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")
+    return f"{value:+.3f}".replace("-", "−")
 
 
 def duration(seconds: float) -> str:
