@@ -163,16 +163,16 @@ def _x_axis(chart: Chart, values: list[float]) -> Axis:
 
 
 def _y_axis(panel: Panel) -> Axis:
-    values = [y for series in panel.series for _, y in _shown(series, panel)]
+    values = [y for series in panel.series if series.kind != "bar" for _, y in _shown(series, panel)]
     if any(series.kind == "bar" for series in panel.series):
-        values = [0.0, *_stack(panel).values()]
-    if panel.level is not None and number(panel.level[0]) is not None:
+        values += [0.0, *_stack(panel).values()]
+    if _has_level(panel) and panel.level is not None:
         values.append(panel.level[0])
-    if panel.from_zero and not panel.log:
+    if panel.from_zero and not _log(panel):
         values.append(0.0)
     if not values:
         return Axis(0.0, 1.0, (), ("",))
-    if panel.log:
+    if _log(panel):
         return logarithmic(min(values), max(values))
     return linear(min(values), max(values), whole=panel.whole)
 
@@ -188,7 +188,16 @@ def _placed(series: Series, panel: Panel) -> Iterator[tuple[int, float, float | 
         if number(x) is None:
             continue
         value = number(y)
-        yield index, float(x), None if value is not None and panel.log and value <= 0 else value
+        yield index, float(x), None if value is not None and _log(panel) and value < 1 / _BEYOND else value
+
+
+def _log(panel: Panel) -> bool:
+    """Bars begin at 0, which a logarithmic axis has not."""
+    return panel.log and all(series.kind != "bar" for series in panel.series)
+
+
+def _has_level(panel: Panel) -> bool:
+    return panel.level is not None and number(panel.level[0]) is not None and (not _log(panel) or panel.level[0] > 0)
 
 
 def _stack(panel: Panel) -> dict[float, float]:
@@ -232,7 +241,7 @@ def _panel(panel: Panel, box: _Box) -> Markup:
     for mark in panel.marks:
         if number(mark.x) is not None and box.x.low <= mark.x <= box.x.high:
             found.append(_mark(mark, box))
-    if panel.level is not None and number(panel.level[0]) is not None and (not panel.log or panel.level[0] > 0):
+    if _has_level(panel) and panel.level is not None:
         found.append(_level(panel.level, box))
     base: dict[float, float] = {}
     for series in panel.series:

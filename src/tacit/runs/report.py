@@ -38,6 +38,7 @@ def write_report(runs: Sequence[Path], output: Path | None = None, share: bool =
         words, figures = comparison(records, share)
         default = Path("comparison-share.html" if share else "comparison.html")
     page = output or default
+    page.parent.mkdir(parents=True, exist_ok=True)
     plots = page.with_name("plots") if page.name == "report.html" else page.with_name(f"{page.stem}-plots")
     _write_plots(plots, figures)
     replace_file(page, words.encode())

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from tacit.runs.words import short
 
+_TINY = 1e-280  # a fraction of it might be 0
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -27,8 +29,9 @@ class Axis:
 
 def linear(low: float, high: float, *, count: int = 5, whole: bool = False, rounded: bool = True) -> Axis:
     """About `count` ticks at round numbers. `rounded`: the axis begins and ends at ticks; `whole`: at no fractions."""
-    if high - low <= 1e-9 * max(abs(low), abs(high)):
-        padding = 1.0 if whole else 0.1 * max(abs(low), abs(high)) or 1.0
+    largest = max(abs(low), abs(high))
+    if high - low <= max(1e-9 * largest, _TINY):
+        padding = 1.0 if whole or largest <= _TINY else 0.1 * largest
         low, high = low - padding, high + padding
     step = _step((high - low) / count, whole)
     if rounded:
