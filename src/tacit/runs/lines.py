@@ -8,12 +8,14 @@ from __future__ import annotations
 from tacit.events import (
     BudgetReached,
     ClientRefused,
+    Evaluated,
     Event,
     Noted,
     RoundAborted,
     RoundFinished,
     RoundStarted,
     RunFinished,
+    RunResumed,
     RunStarted,
 )
 
@@ -31,6 +33,13 @@ def _words(event: Event, rounds: int | None) -> str:
                 f"{event.name}: {event.kind} federation of {event.clients} clients, {event.rounds} rounds, "
                 f"{event.protection}, {event.parameters} parameters"
             )
+        case RunResumed():
+            again = (
+                "; the one that was under way is done again, and what it released stays paid for"
+                if event.abandoned
+                else ""
+            )
+            return f"resumed after {event.round} rounds{again}"
         case Noted():
             return f"note: {event.text}"
         case RoundStarted():
@@ -39,6 +48,13 @@ def _words(event: Event, rounds: int | None) -> str:
             return f"{_round(event.round, rounds)} client {event.client} refused: {event.reason}"
         case RoundFinished():
             return " ".join([_round(event.round, rounds), *measured(event), f"{event.seconds or 0:.1f} s"])
+        case Evaluated() if event.score is None:
+            return f"{_round(event.round, rounds)} {event.eval_type}: not evaluable: {event.reason}"
+        case Evaluated():
+            return (
+                f"{_round(event.round, rounds)} {event.eval_type}: {number(event.score)} ({event.vectors} vectors of "
+                f"{event.clients} clients, {event.clusters} clusters)"
+            )
         case RoundAborted():
             return f"{_round(event.round, rounds)} changed nothing: {event.reason} {event.seconds or 0:.1f} s"
         case BudgetReached():
@@ -62,6 +78,8 @@ def measured(event: RoundFinished) -> list[str]:
     found += [f"{name}: {number(value)}" for name, value in event.metrics.items()]
     if event.epsilon is not None:
         found.append(f"epsilon: {number(event.epsilon)} (delta {number(event.delta)})")
+    if event.evaluation_epsilon is not None:
+        found.append(f"epsilon of inference: {number(event.evaluation_epsilon)}")
     return found
 
 
