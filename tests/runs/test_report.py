@@ -121,8 +121,8 @@ def test_figures_say_whether_epsilon_covers_them(tmp_path):
         "Accuracy": "covered by ε",
         "Loss": "covered by ε",
         "Size of the update": "covered by ε",
-        "Score": "covered by ε",
-        "Score against loss": "covered by ε",
+        "Score": "covered, but ε hides nothing",
+        "Score against loss": "covered, but ε hides nothing",
         "Survivors": "not covered by ε",
         "Time": "not covered by ε",
         "Traffic": "not covered by ε",
@@ -300,6 +300,7 @@ def test_a_shared_page_shows_what_epsilon_covers_and_nothing_else(tmp_path):
     assert "Left out, because no ε covers it" in page.text
     assert "training loss; survivors; time; traffic; who was refused and why" in page.text
     assert "task_options, network" in page.text
+    assert "Think before you share: an ε that hides nothing covers score." in page.text
 
 
 def test_a_shared_page_of_an_unprotected_run_has_no_figure(tmp_path):

@@ -14,7 +14,7 @@ from tacit.runs.chart import Chart, Colour, Panel, Point, Series, number
 from tacit.runs.correlation import correlation, mean_relative_difference
 from tacit.runs.figures import Figure, score_name
 from tacit.runs.markup import Markup, element, join
-from tacit.runs.meaning import laplace, promises, strength
+from tacit.runs.meaning import hollow, laplace, promises, strength
 from tacit.runs.record import Record
 from tacit.runs.scores import loss, pairs
 from tacit.runs.single import PROTECTIONS, correlation_sentence, footer, promise_card
@@ -42,9 +42,10 @@ def comparison(records: Sequence[Record], share: bool) -> tuple[str, list[Figure
     """The page, and the figures on it."""
     runs = _named(records, share)
     covered = frozenset.intersection(*(run.covered for run in runs))
+    cover = page.Cover(covered, frozenset.union(*(hollow(run.record) for run in runs)))
     drawn = _figures(runs, share)
     sections = [
-        ("overlay", "Loss and score", join(page.figures(drawn, covered), page.bullets(_findings(runs, share)))),
+        ("overlay", "Loss and score", join(page.figures(drawn, cover), page.bullets(_findings(runs, share)))),
         ("runs", "The runs", join(_table(runs, share), page.bullets(_settings_apart(runs)))),
         ("privacy", "What the protection means", _privacy(runs)),
     ]

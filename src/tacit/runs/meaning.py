@@ -14,6 +14,8 @@ from tacit.runs.words import percent, short
 # pure noise from 0.5.
 _FOLLOWS, _BLURRED, _FADES = 0.01, 0.1, 0.5
 
+_HIDES_NOTHING = 10.0  # above this epsilon; e^10 is 22,026
+
 
 @dataclass(frozen=True, slots=True)
 class Promise:
@@ -49,13 +51,22 @@ def promises(record: Record) -> list[Promise]:
     return [Promise(each.what, math.inf, each.delta, each.central) if broken else each for each in found]
 
 
+def hollow(record: Record) -> frozenset[str]:
+    """The figures, by the names of events' fields, that an epsilon covers without hiding anything."""
+    found: set[str] = set()
+    for promise in promises(record):
+        if promise.epsilon > _HIDES_NOTHING:
+            found |= {"score"} if promise.what == "inference vectors" else {"metrics", "update_norm", "score"}
+    return frozenset(found)
+
+
 def strength(epsilon: float) -> str:
     """In a word or two."""
     if epsilon <= 1:
         return "a strong promise"
     if epsilon <= 3:
         return "a fair promise"
-    if epsilon <= 10:
+    if epsilon <= _HIDES_NOTHING:
         return "a weak promise"
     return "promises nothing" if math.isinf(epsilon) else "hides nothing"
 
@@ -82,7 +93,11 @@ def explained(promise: Promise) -> str:
         if promise.central
         else f"which of two equally likely sets of {promise.what} is a client's"
     )
-    certain = "It allows an attacker to be all but certain of what a client sent. " if promise.epsilon > 10 else ""
+    certain = (
+        "It allows an attacker to be all but certain of what a client sent. "
+        if promise.epsilon > _HIDES_NOTHING
+        else ""
+    )
     return (
         f"{certain}Asked {question}, an attacker is right at most {percent(read.accuracy)} of the time (50% is "
         f"guessing); with 1% false alarms he finds at most {percent(read.true_positives_at_1_percent)} of the true "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal
 
@@ -12,6 +13,7 @@ from tacit.runs.markup import Markup, element, join, text
 
 Tone = Literal["good", "fair", "bad", "plain"]
 _LONG_CELL = 24  # letters, which must not stand in a narrow column
+_BRIEF_CELL = 10  # letters, which must not be parted
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
@@ -73,18 +75,31 @@ def bullets(sentences: Iterable[str]) -> Markup:
     return element("ul", *(element("li", sentence) for sentence in sentences), class_="text")
 
 
-def chip(covered: bool) -> Markup:
-    """Whether an epsilon covers a figure."""
-    words = "covered by ε" if covered else "not covered by ε"
-    return element("span", words, class_="chip " + ("covered" if covered else "open"))
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """The fields of events that an epsilon covers, and those among them whose epsilon hides nothing."""
+
+    fields: frozenset[str]
+    hollow: frozenset[str]
 
 
-def figures(found: Iterable[Figure], covered: frozenset[str]) -> Markup:
-    return element("div", *(_figure(each, covered) for each in found), class_="figures")
+def figures(found: Iterable[Figure], cover: Cover) -> Markup:
+    return element("div", *(_figure(each, cover) for each in found), class_="figures")
 
 
-def _figure(found: Figure, covered: frozenset[str]) -> Markup:
-    mark = None if found.fields <= EPSILONS else chip(found.fields <= covered)
+def _chip(fields: frozenset[str], cover: Cover) -> Markup | None:
+    """Whether an epsilon covers a figure; nothing for the epsilon itself."""
+    if fields <= EPSILONS:
+        return None
+    if not fields <= cover.fields:
+        return element("span", "not covered by ε", class_="chip open")
+    if fields & cover.hollow:
+        return element("span", "covered, but ε hides nothing", class_="chip hollow")
+    return element("span", "covered by ε", class_="chip covered")
+
+
+def _figure(found: Figure, cover: Cover) -> Markup:
+    mark = _chip(found.fields, cover)
     return element(
         "figure",
         element("div", element("h3", found.chart.title), mark, class_="figure-head"),
@@ -96,12 +111,13 @@ def _figure(found: Figure, covered: frozenset[str]) -> Markup:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False, label: str = "") -> Markup:
     """A table in a box of its own, which scrolls where the page is narrow. `numbers`: all columns but the first."""
     columns = element("tr", *(element("th", name, scope="col") for name in head))
-    lines = [
-        element("tr", *(element("td", cell, class_="wide" if len(cell) > _LONG_CELL else None) for cell in row))
-        for row in rows
-    ]
+    lines = [element("tr", *(element("td", cell, class_=_width(cell)) for cell in row)) for row in rows]
     body = element("table", element("thead", columns), element("tbody", *lines), class_="numbers" if numbers else None)
     return element("div", body, class_="scroll", tabindex="0", role="region", aria_label=label or head[0])
+
+
+def _width(cell: str) -> str | None:
+    return "wide" if len(cell) > _LONG_CELL else "brief" if len(cell) <= _BRIEF_CELL else None
 
 
 def folded(title: str, *children: Markup) -> Markup:

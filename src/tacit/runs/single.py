@@ -12,9 +12,10 @@ from tacit.runs import figures, page
 from tacit.runs.chart import number
 from tacit.runs.config import Settings
 from tacit.runs.correlation import correlation
-from tacit.runs.figures import EPSILONS, Figure
+from tacit.runs.figures import Figure
 from tacit.runs.markup import Markup, element, join
-from tacit.runs.meaning import Promise, against, explained, laplace, promises, strength
+from tacit.runs.meaning import Promise, against, explained, hollow, laplace, promises, strength
+from tacit.runs.notices import PRIVATE_SETTINGS, notices
 from tacit.runs.record import Account, Record
 from tacit.runs.scores import loss, pairs
 from tacit.runs.source import to_yaml
@@ -27,7 +28,6 @@ PROTECTIONS = {
     "DDP_ENCRYPT": "distributed differential privacy",
 }
 _TONES: dict[str, page.Tone] = {"done": "good", "budget reached": "fair", "failed": "bad"}
-_PRIVATE_SETTINGS = ("task_options", "network")  # they may hold paths and addresses
 _MOST_REASONS = 20
 
 
@@ -45,7 +45,8 @@ def single(record: Record, share: bool) -> tuple[str, list[Figure]]:
     }
     shown = {name: [each for each in found if not share or each.fields <= covered] for name, found in groups.items()}
     left_out = [each for found in groups.values() for each in found if share and not each.fields <= covered]
-    drawn = {name: page.figures(found, covered) for name, found in shown.items()}
+    cover = page.Cover(covered, hollow(record))
+    drawn = {name: page.figures(found, cover) for name, found in shown.items()}
     sections = [
         ("learning", "Learning", _learning(record, drawn["learning"], share, covered)),
         ("score", "Score", _score(record, drawn["scoring"], share, covered)),
@@ -59,7 +60,7 @@ def single(record: Record, share: bool) -> tuple[str, list[Figure]]:
     whole = page.page(
         f"{record.settings.name}: report",
         _headline(record, share, covered),
-        *_notices(record, share, left_out),
+        *notices(record, share, left_out),
         page.contents([(anchor, title) for anchor, title, _ in kept]),
         *(page.section(anchor, title, body) for anchor, title, body in kept),
         footer(),
@@ -130,66 +131,6 @@ def promise_card(promise: Promise, run: str = "") -> Markup:
     at = "" if promise.delta == 0 or math.isinf(promise.epsilon) else f"at δ = {short(promise.delta, 3)}: "
     label = f"{run}: ε of {promise.what}" if run else f"ε of {promise.what}"
     return page.card(label, short(promise.epsilon, 3), f"{at}{strength(promise.epsilon)}", tone)
-
-
-def _notices(record: Record, share: bool, left_out: list[Figure]) -> list[Markup]:
-    found = []
-    if record.settings.simulation.insecure_noise_seed is not None:
-        found.append(
-            page.notice(
-                "bad",
-                "ε = ∞: this run protects nothing",
-                "simulation.insecure_noise_seed is set: anybody who knows the settings can compute the noise and the "
-                "keys of this run, and take them away. Use it for tests and experiments only.",
-            )
-        )
-    if share:
-        found.append(_left_out(record, left_out))
-        return found
-    if not record.rounds:
-        found.append(page.notice("fair", "No round was finished", "There are no figures to show yet."))
-    if record.budget_reached is not None:
-        reached = record.budget_reached
-        found.append(
-            page.notice(
-                "fair",
-                "The privacy budget is spent",
-                f"Round {reached.round + 1} was not begun: it would have brought ε to {or_nothing(reached.epsilon)}, "
-                f"above the budget of {or_nothing(reached.budget)} at δ = {or_nothing(reached.delta)}.",
-            )
-        )
-    if record.finished is not None and record.finished.text:
-        found.append(page.notice("fair", f"The run ended: {record.finished.status}", record.finished.text))
-    if record.resumed:
-        times = "once" if record.resumed == 1 else f"{record.resumed} times"
-        found.append(
-            page.notice(
-                "plain",
-                f"The run was resumed {times}",
-                "Rounds that were done again are shown as they came out the last time; what an abandoned one released "
-                "is in the ledger. Times are those of the rounds.",
-            )
-        )
-    return found
-
-
-def _left_out(record: Record, left_out: list[Figure]) -> Markup:
-    titles = [figure.chart.title.lower() for figure in left_out if not figure.fields <= EPSILONS]
-    others = ["who was refused and why", "counts of clients", "times", "how the run ended, in words"]
-    if any(figure.fields <= EPSILONS for figure in left_out):
-        others.append("how ε grew from round to round")
-    return page.notice(
-        "plain",
-        "This page is for sharing",
-        "Left out, because no ε covers it: "
-        + "; ".join(dict.fromkeys([*titles, *others]))
-        + ". These figures derive from private records or tell who took part, and whoever has them may learn what ε "
-        "does not bound.",
-        f"Left out of the settings, because it may hold paths and addresses: {', '.join(_PRIVATE_SETTINGS)}.",
-        "ε itself is stated at the end of the run only: without it nothing here could be judged."
-        if record.settings.spends
-        else "Nothing in this run has an ε, so no figure of it is left.",
-    )
 
 
 # --- the sections
@@ -380,7 +321,7 @@ def _settings(record: Record, share: bool) -> Markup:
     settings = record.settings
     data = settings.model_dump(mode="json", fallback=lambda value: f"<{type(value).__name__}>")
     if share:
-        data = {key: value for key, value in data.items() if key not in _PRIVATE_SETTINGS}
+        data = {key: value for key, value in data.items() if key not in PRIVATE_SETTINGS}
     task = f" The task {settings.task} must be importable." if ":" in settings.task else ""
     noise = " Noise, masks and keys are drawn afresh." if settings.spends or settings.masked else ""
     notes = settings.notes() if share else list(record.notes)
