@@ -21,6 +21,7 @@ from tacit.runs.meaning import Promise, explained, laplace, promises, strength
 from tacit.runs.record import read_run
 from tacit.runs.report import report_run, write_report
 from tacit.runs.scores import loss, pairs
+from tacit.runs.words import duration, numbered
 from tests.runs.sample_runs import DDP, LAPLACE, LOCAL, UPDATES, VECTORS, evaluated, finished, settings, whole, write
 
 NASTY = "<script>alert(1)</script><img src=x onerror='a'>\"' onload=\"b &amp; \x00\x1b\u202e\ud800 {}%s"
@@ -83,7 +84,7 @@ def test_the_cards_give_the_numbers_of_the_run(tmp_path):
         "ε of inference vectors": "5.53×10⁷",
         "Rounds": "4 of 6",
         "Survivors": "7",
-        "Time": "5 min 22 s",
+        "Time": "5.36 min",
     }
     assert "distributed differential privacy · inference results with Laplace noise · 10 clients · 650 params" in (
         page.text.replace("parameters", "params")
@@ -102,8 +103,8 @@ def test_it_says_what_epsilon_holds_for_whom_and_what_it_allows(tmp_path):
 
 def test_what_happened_is_there(tmp_path):
     text = Page(report_run(protected(tmp_path))).text
-    assert "4 2 survivors of 5 needed 17.8 s" in text
-    assert "1 only one lump 7" in text
+    assert "why rounds 2 survivors of 5 needed 4" in text
+    assert "why rounds only one lump 1" in text
     assert "5 its shares are torn" in text
     assert "fitting 41.1 41.1 67.2%" in text
     assert "wound down slowly" in text
@@ -268,7 +269,7 @@ def test_a_real_run(tmp_path):
 LEFT_OUT = [
     *("3.375", "3.125", "2.875", "2.375"),  # training losses
     *("its shares are torn", "4242", "2 survivors of 5 needed", "only one lump", "wound down slowly"),
-    *("61.25", "17.75", "17.8", "321.5", "5 min", "41.1", "20.06", "fitting", "unmasking"),
+    *("61.25", "17.75", "321.5", "5.36 min", "41.1", "20.06", "fitting", "unmasking"),
     *("31337", "31.3", "27182", "27.1"),
     *("secret-place", "secret.example", "20231114"),
 ]
@@ -474,6 +475,15 @@ def test_an_epsilon_as_a_guess():
     assert "finds at most 2.7% of the true cases" in explained(Promise("updates", 1.0, 0.0, False))
     assert "whether a client's update is in the sums" in explained(Promise("updates", 1.0, 0.0, True))
     assert "promises nothing" in explained(Promise("updates", math.inf, 0.0, False))
+
+
+def test_rounds_are_counted_from_one_and_put_together():
+    assert numbered([0, 4, 5, 6, 9]) == "1, 5–7, 10"
+    assert numbered([]) == ""
+
+
+def test_times_are_short():
+    assert [duration(seconds) for seconds in (0.25, 119, 321.5, 9000)] == ["0.25 s", "119 s", "5.36 min", "2.5 h"]
 
 
 def test_many_rounds_stages_and_reasons_stay_readable(tmp_path):

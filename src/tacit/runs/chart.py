@@ -29,7 +29,7 @@ _LETTER = 6.4  # pixels; the widest of usual text at this size
 _LINE = 18.0
 _SHOWN_DOTS = 40  # more would hide the line
 _SHOWN_DOTS_OF_SEVERAL = 8
-_MOST_TIPS = 600
+_MOST_TIPS = 250  # of a line; a page of long runs would grow by megabytes
 _BEYOND = 1e290  # sums and differences of such numbers overflow
 
 

@@ -20,7 +20,7 @@ _SCORES = {
     "CALINSKI_HARABASZ_SCORE": "Calinski-Harabasz score",
     "DAVIES_BOULDIN_SCORE": "Davies-Bouldin score (less is better)",
 }
-_WIDE = 50.0  # from the least to the largest: beyond it an axis of epsilon is logarithmic
+_WIDE = 1000.0  # from the least to the largest: beyond it an axis of epsilon is logarithmic
 
 
 @dataclass(frozen=True, slots=True)

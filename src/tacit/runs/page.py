@@ -12,7 +12,7 @@ from tacit.runs.figures import EPSILONS, Figure
 from tacit.runs.markup import Markup, element, join, text
 
 Tone = Literal["good", "fair", "bad", "plain"]
-_LONG_CELL = 24  # letters, which must not stand in a narrow column
+_LONG_CELL = 18  # letters, which must not stand in a narrow column
 _BRIEF_CELL = 10  # letters, which must not be parted
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 

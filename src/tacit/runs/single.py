@@ -19,7 +19,7 @@ from tacit.runs.notices import PRIVATE_SETTINGS, notices
 from tacit.runs.record import Account, Record
 from tacit.runs.scores import loss, pairs
 from tacit.runs.source import to_yaml
-from tacit.runs.words import cut, duration, metric, or_nothing, percent, short, signed
+from tacit.runs.words import cut, duration, metric, numbered, or_nothing, percent, short, signed
 
 PROTECTIONS = {
     "NOT_ENCRYPT": "no protection of updates",
@@ -187,12 +187,22 @@ def _score(record: Record, drawn: Markup, share: bool, covered: frozenset[str]) 
     found.append(drawn)
     if not record.evaluations:
         found.append(page.paragraph("No round was evaluated."))
-    missing = [event for event in record.evaluations if event.score is None]
+    missing = [(event.round, event.reason) for event in record.evaluations if event.score is None]
     if missing and not share:
-        found.append(element("h3", "Rounds that could not be evaluated"))
-        rows = [(str(event.round + 1), cut(event.reason), str(event.clients)) for event in missing]
-        found.append(page.table(["round", "why", "clients"], rows, label="Rounds that could not be evaluated"))
+        found += [element("h3", "Rounds that could not be evaluated"), _by_reason(missing)]
     return join(*found)
+
+
+def _by_reason(events: list[tuple[int, str]]) -> Markup:
+    """Rounds that failed, put together by why they did."""
+    rounds: dict[str, list[int]] = {}
+    for round, reason in events:
+        rounds.setdefault(cut(reason), []).append(round)
+    most = sorted(rounds.items(), key=lambda each: -len(each[1]))
+    rows = [(reason, numbered(each)) for reason, each in most[:_MOST_REASONS]]
+    if rest := most[_MOST_REASONS:]:
+        rows.append((f"{len(rest)} other reasons: see run.log", numbered(sorted(r for _, each in rest for r in each))))
+    return page.table(["why", "rounds"], rows)
 
 
 def _laplace(settings: Settings) -> Markup:
@@ -287,8 +297,7 @@ def _clients(record: Record, drawn: Markup) -> Markup:
     found = [drawn]
     if record.aborted:
         found.append(element("h3", "Rounds that changed nothing"))
-        ended = [(str(event.round + 1), cut(event.reason), f"{event.seconds or 0:.1f} s") for event in record.aborted]
-        found.append(page.table(["round", "why", "after"], ended, label="Rounds that changed nothing"))
+        found.append(_by_reason([(event.round, event.reason) for event in record.aborted]))
     found.append(element("h3", "Refused clients"))
     reasons = Counter(cut(event.reason) for event in record.refused).most_common()
     if not reasons:

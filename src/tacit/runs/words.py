@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LONGEST = 300
@@ -52,9 +53,18 @@ def signed(value: float) -> str:
 def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{short(seconds, 3)} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+    return f"{short(seconds / 60, 3)} min" if seconds < 7200 else f"{short(seconds / 3600, 3)} h"
+
+
+def numbered(rounds: Sequence[int]) -> str:
+    """Rounds that count from 0 in rising order, as people count them: 1, 5-7."""
+    runs: list[list[int]] = []
+    for round in rounds:
+        if runs and round == runs[-1][-1] + 1:
+            runs[-1].append(round)
+        else:
+            runs.append([round])
+    return ", ".join(f"{run[0] + 1}" if len(run) == 1 else f"{run[0] + 1}–{run[-1] + 1}" for run in runs)
 
 
 def cut(reason: str) -> str:
