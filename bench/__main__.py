@@ -1,4 +1,4 @@
-"""The command line: `python -m bench NAME [--json] [--quick] [--data DIR]`.
+"""The command line: `python -m bench NAME [--json] [--quick] [--data DIR] [--plots DIR]`.
 
 Exit codes: 0 every judged row reaches its floor, 1 one does not, 2 the user's input or a missing package.
 """
@@ -83,6 +83,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line, not a table")
     parser.add_argument("--quick", action="store_true", help=f"small inputs; the run ends within {QUICK_LIMIT:.0f} s")
     parser.add_argument("--data", metavar="DIR", type=Path, help="a folder with data for the benchmarks that use it")
+    parser.add_argument("--plots", metavar="DIR", type=Path, help="a folder for the pictures that some benchmarks draw")
     return parser.parse_args(argv)
 
 
@@ -109,7 +110,7 @@ def stop_at_limit() -> threading.Timer:
     return timer
 
 
-def measure(names: Sequence[str], *, quick: bool, data: Path | None) -> tuple[list[Result], list[str]]:
+def measure(names: Sequence[str], *, quick: bool, data: Path | None, plots: Path | None) -> tuple[list[Result], list[str]]:
     """Run the benchmarks. Returns their results and the names of those that lack a package."""
     results, missing = [], []
     whole = Budget(QUICK_BUDGET)
@@ -118,7 +119,7 @@ def measure(names: Sequence[str], *, quick: bool, data: Path | None) -> tuple[li
             print(f"measuring {name} ({index + 1} of {len(names)})", file=sys.stderr, flush=True)
         budget = whole.share(len(names) - index) if quick else Budget(FULL_BUDGET)
         try:
-            results.append(run_benchmark(name, Options(budget, quick, data)))
+            results.append(run_benchmark(name, Options(budget, quick, data, plots)))
         except MissingPackage as error:
             print(error, file=sys.stderr)
             missing.append(name)
@@ -132,12 +133,14 @@ def main(argv: Sequence[str]) -> int:
         names = chosen(options.name)
         if options.data is not None and not options.data.is_dir():
             raise UsageError(f"The folder {str(options.data)!r} given by --data does not exist.")
+        if options.plots is not None and not options.plots.is_dir():
+            raise UsageError(f"The folder {str(options.plots)!r} given by --plots does not exist.")
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2
     limit = stop_at_limit() if options.quick else None
     try:
-        results, missing = measure(names, quick=options.quick, data=options.data)
+        results, missing = measure(names, quick=options.quick, data=options.data, plots=options.plots)
     finally:
         if limit is not None:
             limit.cancel()

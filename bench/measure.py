@@ -25,7 +25,7 @@ With `judged="ours"` they bound the absolute value of ours, for instance 10e6 sa
 Such a row needs no peer (`interleave(ours, None, ...)`), but may have one: its ratio is then shown and not judged.
 
 `options.quick` asks for small inputs and `options.budget` holds the time left: the whole run is stopped at 50 s.
-`options.data` is the folder given by `--data`, or None.
+`options.data` is the folder given by `--data`, or None; `options.plots` that for pictures, given by `--plots`.
 """
 
 import statistics
@@ -71,6 +71,7 @@ class Options:
     budget: Budget
     quick: bool = False
     data: Path | None = None
+    plots: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

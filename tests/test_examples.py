@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -21,8 +23,9 @@ def test_a_sum_that_nobody_shows(tmp_path):
     assert "mean over parties (1, 3, 4): [5633.33333333   11.66666667]" in done.stdout
 
 
-def test_the_digits_federation(tmp_path):
-    command = [sys.executable, "-m", "tacit", "run", EXAMPLES / "digits.yaml", "--set", "rounds=2"]
+@pytest.mark.parametrize("file", ["digits.yaml", "digits_unsupervised.yaml"])
+def test_the_federations_of_digits(tmp_path, file):
+    command = [sys.executable, "-m", "tacit", "run", EXAMPLES / file, "--set", "rounds=2"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
     assert "round 2/2 survivors" in done.stdout
     assert (tmp_path / "runs").is_dir()

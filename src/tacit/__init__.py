@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tacit.runs.execute import Outcome
@@ -12,11 +13,18 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def run(path_or_dict: str | Path | dict[str, Any], *, runs: str | Path = "runs") -> Outcome:
+def run(
+    path_or_dict: str | Path | dict[str, Any] | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    runs: str | Path = "runs",
+    resume: str | Path | None = None,
+) -> Outcome:
     """Run every party of a file, or of a dict with the same keys, in this process.
 
-    Returns the outcome: `status`, `model`, `history` (the finished rounds), `ledger` and `directory`.
+    `overrides` are texts such as "rounds=5". With `resume`, the run in that directory goes on, and the first argument
+    may be left out. Returns the outcome: `status`, `model`, `history` (the finished rounds), `ledger` and `directory`.
     """
     from tacit.runs.execute import run as run_here  # heavy: only when it is used
 
-    return run_here(path_or_dict, runs=runs)
+    return run_here(path_or_dict, overrides=overrides, runs=runs, resume=resume)

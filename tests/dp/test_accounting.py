@@ -284,7 +284,7 @@ def test_reading_of_pure_epsilon():
     assert found.posterior == pytest.approx(0.75)
     assert found.accuracy == pytest.approx(0.75)
     assert found.true_positives_at_1_percent == pytest.approx(0.03)
-    assert "right one at most 75.0000%" in str(found)
+    assert "right one at most 75%" in str(found)
     assert reading(0.0).posterior == 0.5
     assert reading(230_260.0).true_positives_at_1_percent == 1.0
     assert reading(math.inf).posterior == 1.0
@@ -488,3 +488,30 @@ def test_a_trade_off_of_a_mixture_composes_once():
 def test_slack_counts_every_occurrence():
     event = gaussian(1.0, log2_slack=-30.0)
     assert pricing._log_slack(((event, 8),)) == pytest.approx(-27 * math.log(2))
+
+
+def test_the_reading_of_a_ledger_is_that_of_its_whole_curve():
+    """Gaussian: the exact trade-off. Any ledger: no looser than its epsilon at one delta, and none below the truth."""
+    ledger = Ledger("client", "replace-one")
+    ledger.spend(GaussianEvent(2.0, "client", "replace-one"), 4)  # mu = 1
+    found = ledger.reading()
+    assert found.accuracy == pytest.approx(norm.cdf(0.5), abs=1e-6)
+    rate = norm.cdf(norm.ppf(0.01) + 1)
+    assert rate <= found.true_positives_at_1_percent == pytest.approx(rate, rel=1e-3)
+    for method in ("pld", "rdp", "zcdp"):
+        one = reading(ledger.epsilon(1e-5, method), 1e-5)
+        assert norm.cdf(0.5) - 1e-9 <= ledger.reading(method).accuracy <= one.accuracy
+        assert ledger.reading(method).true_positives_at_1_percent <= one.true_positives_at_1_percent
+    pure = Ledger("client", "replace-one")
+    pure.spend(PureEvent(1.0, "client", "replace-one"))
+    assert pure.reading().accuracy == pytest.approx(1 / (1 + math.exp(-1)), abs=1e-4)
+    assert pure.reading().posterior == pytest.approx(1 / (1 + math.exp(-1)))
+    hopeless = Ledger("client", "replace-one")
+    hopeless.spend(PureEvent(230260.0, "client", "replace-one"), 10)
+    assert hopeless.reading().accuracy == 1
+    assert Ledger("client", "replace-one").reading().accuracy == 0.5
+
+
+def test_readings_are_rounded_up():
+    assert "at most 73.2% of the time" in str(reading(1.0))
+    assert "at most 100% of the time" in str(reading(50.0))

@@ -13,6 +13,7 @@ from tacit.events import Kept, RoundFinished
 from tacit.horizontal.messages import ToCoordinator
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Fitted, Task
+from tacit.tasks.softmax import SoftmaxTask, softmax
 
 
 def settings_for(**keys: Any) -> Settings:
@@ -21,17 +22,40 @@ def settings_for(**keys: Any) -> Settings:
 
 
 def run(
-    settings: Settings, task: Task | None = None, watch: Callable[[int, ToCoordinator], None] | None = None
+    settings: Settings,
+    task: Task | None = None,
+    watch: Callable[[int, ToCoordinator], None] | None = None,
+    abandoned: int = 0,
 ) -> tuple[MemoryEngine, Kept]:
+    """A whole run, after so many rounds that were begun and abandoned."""
     kept = Kept()
     made = task or tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
     engine = MemoryEngine(settings, made, kept, watch=watch)
+    for _ in range(abandoned):
+        engine.coordinator.begin(0.0)
+        state = engine.coordinator.state()
+        engine = MemoryEngine(settings, made, kept, watch=watch)
+        engine.restore(state, made.model())
     engine.run()
     return engine, kept
 
 
 def finished(kept: Kept) -> list[RoundFinished]:
     return [event for event in kept.events if isinstance(event, RoundFinished)]
+
+
+class Inferring(SoftmaxTask):
+    """Digits whose model is also judged by what it infers."""
+
+    classes = 10
+
+    def __init__(self) -> None:
+        made = tasks.make("digits", 12, 0, {})
+        super().__init__(made._parts, made._test, 10)
+
+    def infer(self, client, model, count):
+        x, _ = self._parts[client]
+        return softmax(x[:count] @ model["weights"] + model["bias"])
 
 
 class Numbers:

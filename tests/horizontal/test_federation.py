@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 import tracemalloc
+from typing import get_args
 
 import numpy as np
 import pytest
 
-from tacit.dp.calibration import gaussian_sigma
+from tacit.dp.gaussian import gaussian_epsilon, gaussian_sigma
 from tacit.errors import BudgetError, PeerError
 from tacit.events import BudgetReached, ClientRefused, Kept, RoundAborted
-from tacit.horizontal.boundary import RELEASES
+from tacit.horizontal.boundary import releases
 from tacit.horizontal.client import Client
 from tacit.horizontal.coordinator import Coordinator
 from tacit.horizontal.messages import Update, Work
+from tacit.horizontal.settings import EncryptType
 from tacit.horizontal.task import Fitted
 from tacit.horizontal.vector import Layout
-from tests.horizontal.federations import Numbers, finished, run, settings_for
+from tests.horizontal.federations import Inferring, Numbers, finished, run, settings_for
 
 
 def largest_difference(one, other) -> float:
@@ -87,8 +89,9 @@ def test_rounds_compose_per_client():
     assert sum(uploads.values()) == 60
     most = max(uploads.values())
     assert 2 <= most < 6
-    expected = sampled.coordinator._ledger(most).epsilon(1e-3)
-    assert sampled.coordinator.epsilon() == expected
+    expected = gaussian_epsilon(gaussian_sigma(1.0, 1e-3) / math.sqrt(most), 1e-3)
+    (spent,) = sampled.coordinator.spent()
+    assert spent.epsilon == pytest.approx(expected, rel=1e-3)
     assert 1.0 < expected < most
 
 
@@ -110,17 +113,17 @@ def test_a_client_keeps_its_own_budget_whatever_the_coordinator_says():
     )
     task = Numbers()
     client = Client(settings, 1, task.fit, Layout.of(task.model()))
-    client.receive(Work(0, np.zeros(5), 1.0), 0.0)
+    client.receive(Work(0, 0, np.zeros(5), 1.0), 0.0)
     with pytest.raises(BudgetError):
-        client.receive(Work(1, np.zeros(5), 1.0), 0.0)
-    assert sum(count for _, count in client.ledger.lines) == 1
+        client.receive(Work(1, 1, np.zeros(5), 1.0), 0.0)
+    assert sum(count for _, count in client.local.lines) == 1
 
 
 def test_the_coordinator_cannot_raise_the_clipping_norm():
     settings = settings_for(encrypt={"encrypt_type": "DP_ENCRYPT", "dp_eps": 1e6, "dp_norm_clip": 0.5})
     task = Numbers()
     client = Client(settings, 9, task.fit, Layout.of(task.model()))
-    (update,) = client.receive(Work(0, np.zeros(5), clip=100.0), 0.0)
+    (update,) = client.receive(Work(0, 0, np.zeros(5), clip=100.0), 0.0)
     assert np.linalg.norm(update.vector) < 0.6
 
 
@@ -129,7 +132,8 @@ def test_adaptive_clipping_follows_the_released_update_and_never_grows():
     engine, kept = run(settings_for(clients=50, rounds=6, encrypt=encrypt))
     norms = [e.update_norm for e in finished(kept)]
     assert engine.coordinator._clip == pytest.approx(min(1.0, 2 * min(norms)))
-    assert len({event for event, _ in engine.coordinator.ledger().lines}) == 1  # the event does not depend on it
+    (spent,) = engine.coordinator.spent()
+    assert len({event for event, _ in spent.ledger.lines}) == 1  # the event does not depend on it
 
 
 # --- faults
@@ -196,18 +200,24 @@ def test_too_many_dropouts_abort_a_masked_round():
 # --- the release boundary
 
 
-@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT"])
+@pytest.mark.parametrize("encrypt_type", get_args(EncryptType))
 @pytest.mark.parametrize("mode", ["active", "semi_honest"])
-def test_what_leaves_a_client_is_what_the_list_says(encrypt_type, mode):
-    listed = {(r.message, r.field) for r in RELEASES[encrypt_type]}
+@pytest.mark.parametrize("evaluated", [None, "NOT_ENCRYPT", "LAPLACE"])
+def test_what_leaves_a_client_is_what_the_list_says(encrypt_type, mode, evaluated):
+    encrypt = {"encrypt_type": encrypt_type, "pw_encrypt": {"mode": mode}}
+    keys = {}
+    if evaluated:
+        encrypt |= {"privacy_eval_type": evaluated, "laplace_eval_eps": 1.0}
+        keys = {"unsupervised": {"cluster_client_num": 5}}
+    settings = settings_for(encrypt=encrypt, simulation={"dropout": 0.1}, **keys)
+    listed = {(r.message, r.field) for r in releases(settings)}
     seen: set[tuple[str, str]] = set()
 
     def watch(client, message):
-        names = message.__dataclass_fields__ if isinstance(message, Update) else message.__struct_fields__
+        names = getattr(message, "__dataclass_fields__", None) or message.__struct_fields__
         seen.update((type(message).__name__, name) for name in names if getattr(message, name) is not None)
 
-    encrypt = {"encrypt_type": encrypt_type, "pw_encrypt": {"mode": mode}}
-    run(settings_for(encrypt=encrypt, simulation={"dropout": 0.1}), watch=watch)
+    run(settings, Inferring(), watch=watch)
     assert seen
     assert seen <= listed
     unseen = listed - seen
@@ -216,7 +226,7 @@ def test_what_leaves_a_client_is_what_the_list_says(encrypt_type, mode):
         assert not {field for _, field in seen} & {"loss", "samples", "accuracy"}
 
 
-@pytest.mark.parametrize("encrypt_type", ["DP_ENCRYPT", "PW_ENCRYPT"])
+@pytest.mark.parametrize("encrypt_type", ["DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"])
 def test_no_event_holds_a_clients_loss_under_a_protection(encrypt_type):
     _, kept = run(settings_for(encrypt={"encrypt_type": encrypt_type}))
     assert all(e.training_loss is None for e in finished(kept))
@@ -225,7 +235,7 @@ def test_no_event_holds_a_clients_loss_under_a_protection(encrypt_type):
 # --- seeds
 
 
-@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT"])
+@pytest.mark.parametrize("encrypt_type", get_args(EncryptType))
 def test_a_noise_seed_repeats_a_run_and_costs_the_claim(encrypt_type):
     settings = settings_for(
         encrypt={"encrypt_type": encrypt_type}, simulation={"insecure_noise_seed": 5, "dropout": 0.1}
@@ -233,7 +243,7 @@ def test_a_noise_seed_repeats_a_run_and_costs_the_claim(encrypt_type):
     one, kept = run(settings)
     two, _ = run(settings)
     assert largest_difference(one.coordinator.model, two.coordinator.model) == 0
-    if encrypt_type == "DP_ENCRYPT":
+    if encrypt_type in ("DP_ENCRYPT", "DDP_ENCRYPT"):
         assert finished(kept)[-1].epsilon == math.inf
 
 
@@ -312,10 +322,13 @@ def test_a_client_answers_each_round_once():
     settings = settings_for(rounds=3)
     task = Numbers()
     client = Client(settings, 1, task.fit, Layout.of(task.model()))
-    client.receive(Work(1, np.zeros(5)), 0.0)
-    for number in (1, 0, 3):
-        with pytest.raises(PeerError, match=f"work for round {number} after round 1 of 3"):
-            client.receive(Work(number, np.zeros(5)), 0.0)
+    client.receive(Work(1, 1, np.zeros(5)), 0.0)
+    for attempt in (1, 0, 2000):
+        with pytest.raises(PeerError, match=f"work for attempt {attempt} after 2 at 2 rounds"):
+            client.receive(Work(2, attempt, np.zeros(5)), 0.0)
+    with pytest.raises(PeerError, match="work for round 3 of 3"):
+        client.receive(Work(3, 3, np.zeros(5)), 0.0)
+    client.receive(Work(1, 2, np.zeros(5)), 0.0)  # one that was abandoned, once more
 
 
 @pytest.mark.parametrize("samples", [0, -1, 10**9, True, 2.0, "9", None])

@@ -17,7 +17,9 @@ UPDATES = {
     "unit": "client",
     "relation": "zero-out",
     "budget": None,
-    "lines": [{"kind": "skellam", "count": 29, "variance": 183422.5, "l2_sensitivity": 401.25}],
+    "lines": [
+        {"kind": "skellam", "count": 29, "variance": 9183422.5, "l2_sensitivity": 401.25, "l1_sensitivity": 16000.0}
+    ],
     "epsilon": 2.5,
     "delta": 1e-05,
 }

@@ -50,8 +50,8 @@ def test_the_fragments_of_the_seed_load_as_they_are(written):
     assert settings.encrypt.privacy_eval_type == "LAPLACE"
     assert settings.encrypt.laplace_eval.laplace_eval_eps == 230260
     assert (settings.unsupervised.cluster_client_num, settings.unsupervised.eval_type) == (1000, "SILHOUETTE_SCORE")
-    assert any("not yet run" in note for note in settings.notes())
-    assert not any("not yet run" in note for note in load(NEEDED).notes())
+    assert any("hides nothing" in note for note in settings.notes())
+    assert not any("hides nothing" in note for note in load(NEEDED).notes())
 
 
 def test_every_key_of_the_seeds_may_be_flat(written):
@@ -205,7 +205,7 @@ def test_an_error_names_the_override(written, override, expected):
         ("seed: 1.5", "fleet.yaml:5: seed is 1.5: give a whole number of at least 0"),
         (
             "encrypt: {encrypt_train_type: DP}",
-            "fleet.yaml:5: encrypt.encrypt_train_type is 'DP': give NOT_ENCRYPT, DP_ENCRYPT or PW_ENCRYPT",
+            "fleet.yaml:5: encrypt.encrypt_train_type is 'DP': give NOT_ENCRYPT, DP_ENCRYPT, PW_ENCRYPT or DDP_ENCRYPT",
         ),
         ("encrypt: {collusion: 7}", "fleet.yaml:5: encrypt.collusion is 7: give true or false"),
         ("name: [a]", "fleet.yaml:5: name is a list: give text that matches"),

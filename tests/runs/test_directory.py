@@ -130,7 +130,7 @@ def test_a_broken_line_in_the_middle_is_an_error(tmp_path):
     ],
 )
 def test_a_model_comes_back_bit_for_bit(directory, arrays):
-    directory.save_model(arrays, 7)
+    directory.save(arrays, {"round": 7}, {})
     path = directory.path / "model.safetensors"
     stored = safetensors.numpy.load_file(path)
     assert stored.keys() == arrays.keys()
@@ -143,7 +143,7 @@ def test_a_model_comes_back_bit_for_bit(directory, arrays):
 
 
 def test_a_model_that_cannot_be_written_leaves_the_one_before(directory, monkeypatch):
-    directory.save_model({"w": np.ones(3)}, 1)
+    directory.save({"w": np.ones(3)}, {"round": 1}, {})
     before = (directory.path / "model.safetensors").read_bytes()
 
     def full(_: int) -> None:
@@ -151,24 +151,23 @@ def test_a_model_that_cannot_be_written_leaves_the_one_before(directory, monkeyp
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        directory.save_model({"w": np.zeros(3)}, 2)
+        directory.save({"w": np.zeros(3)}, {"round": 2}, {})
     assert (directory.path / "model.safetensors").read_bytes() == before
     assert not list(directory.path.glob(".*"))
 
 
 def test_a_reader_sees_the_old_model_or_the_new_one(directory):
     path = directory.path / "model.safetensors"
-    directory.save_model({"w": np.ones(3)}, 1)
+    directory.save({"w": np.ones(3)}, {"round": 1}, {})
     before = path.read_bytes()
     with path.open("rb") as reader:
-        directory.save_model({"w": np.zeros(3)}, 2)
+        directory.save({"w": np.zeros(3)}, {"round": 2}, {})
         assert reader.read() == before
     assert path.read_bytes() != before
 
 
 def test_nothing_temporary_stays(directory):
-    directory.save_model({"w": np.ones(3)}, 1)
-    directory.save_ledger({"epsilon": math.inf, "lines": [{"count": np.int64(2)}]})
+    directory.save({"w": np.ones(3)}, {"round": 1}, {"epsilon": math.inf, "lines": [{"count": np.int64(2)}]})
     assert json.loads((directory.path / "ledger.json").read_text()) == {"epsilon": None, "lines": [{"count": 2}]}
     assert {path.name for path in directory.path.iterdir()} == {
         "config.yaml",
@@ -177,6 +176,7 @@ def test_nothing_temporary_stays(directory):
         "run.log",
         "ledger.json",
         "model.safetensors",
+        "state-1.safetensors",
     }
 
 

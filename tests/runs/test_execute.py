@@ -27,19 +27,20 @@ def test_a_run_from_python(tmp_path):
     assert [event.round for event in run.history] == [0, 1]
     stored = safetensors.numpy.load_file(run.directory / "model.safetensors")
     assert all((stored[name] == array).all() for name, array in run.model.items())
-    assert run.ledger is None
+    assert run.ledger == {"version": 1, "ledgers": []}
 
 
 def test_the_stored_ledger_has_what_its_epsilon_needs(tmp_path):
     dp = DIGITS | {"encrypt": {"encrypt_type": "DP_ENCRYPT", "dp_eps": 1.0, "dp_delta": 1e-3}}
     run = tacit.run(dp, runs=tmp_path)
-    ledger = json.loads((run.directory / "ledger.json").read_text())
+    (ledger,) = json.loads((run.directory / "ledger.json").read_text())["ledgers"]
     assert ledger["epsilon"] == run.history[-1].epsilon
     assert ledger["delta"] == 1e-3
-    assert ledger["uploads"] == 2
+    assert ledger["view"] == "local"
+    assert ledger["covers"] == ["updates"]
     assert ledger["lines"][0]["count"] == 2
     insecure = tacit.run(dp | {"simulation": {"insecure_noise_seed": 1}}, runs=tmp_path)
-    assert json.loads((insecure.directory / "ledger.json").read_text())["epsilon"] == "infinite"
+    assert json.loads((insecure.directory / "ledger.json").read_text())["ledgers"][0]["epsilon"] == "infinite"
 
 
 def test_a_run_that_reaches_its_budget_says_so(tmp_path):
@@ -67,7 +68,8 @@ def test_what_is_spent_is_stored_before_the_first_message(tmp_path, monkeypatch)
     with pytest.raises(RuntimeError, match="power cut"):
         tacit.run(dp, runs=tmp_path)
     (folder,) = tmp_path.iterdir()
-    assert json.loads((folder / "ledger.json").read_text())["uploads"] == 1
+    (ledger,) = json.loads((folder / "ledger.json").read_text())["ledgers"]
+    assert [line["count"] for line in ledger["lines"]] == [1]
 
 
 def test_a_federation_without_enough_updates_has_failed(tmp_path):

@@ -34,6 +34,15 @@ FINISHED = events.RoundFinished(
             events.RoundFinished(0, 87, 2, 0.1, 1, training_loss=float("inf")),
             "round 1/30 survivors 87 refused 2 training loss: inf 0.1 s",
         ),
+        (events.RunResumed(2, False), "resumed after 2 rounds"),
+        (
+            events.Evaluated(2, "SILHOUETTE_SCORE", 0.41234, "", 60, 480, 9),
+            "round 3/30 SILHOUETTE_SCORE: 0.4123 (480 vectors of 60 clients, 9 clusters)",
+        ),
+        (
+            events.Evaluated(2, "SILHOUETTE_SCORE", None, "all vectors are in one cluster", 60, 480, 1),
+            "round 3/30 SILHOUETTE_SCORE: not evaluable: all vectors are in one cluster",
+        ),
         (events.RoundAborted(2, "only 3 answered", 4), "round 3/30 changed nothing: only 3 answered 4.0 s"),
         (
             events.BudgetReached(2, 12.34, 10, 1e-5),
@@ -52,7 +61,7 @@ def test_without_the_number_of_rounds():
 
 
 def test_every_kind_of_event_has_words():
-    samples = {"str": "x", "int": 1, "float": 1.0}
+    samples = {"str": "x", "int": 1, "float": 1.0, "bool": True, "float | None": 1.0}
     for kind in events.KINDS.values():
         needed = [
             samples.get(str(field.type), "done")

@@ -15,9 +15,9 @@ from scipy import stats
 
 import tacit
 from tacit import events
-from tacit.dp.accounting import reading
+from tacit.dp.accounting import Ledger, reading
 from tacit.runs.correlation import correlation, mean_relative_difference
-from tacit.runs.meaning import Promise, explained, laplace, promises, strength
+from tacit.runs.meaning import explained, laplace, promise, promises, strength
 from tacit.runs.record import read_run
 from tacit.runs.report import report_run, write_report
 from tacit.runs.scores import loss, pairs
@@ -94,11 +94,12 @@ def test_the_cards_give_the_numbers_of_the_run(tmp_path):
 def test_it_says_what_epsilon_holds_for_whom_and_what_it_allows(tmp_path):
     text = Page(report_run(protected(tmp_path))).text
     assert "ε of the updates: 2.5 at δ = 10⁻⁵ — a fair promise. It holds for each client, against whoever sees" in text
-    assert f"right at most {100 * reading(2.5, 1e-5).accuracy:.1f}% of the time" in text
+    allowed = float(re.search(r"in the sums, an attacker is right at most ([0-9.]+)% of the time", text)[1])
+    assert 50 < allowed < 100 * reading(2.5, 1e-5).accuracy  # the whole ledger bounds him, not one point of it
     assert "ε of the inference vectors: 5.526×10⁷ at δ = 0 — hides nothing." in text
     assert "noise of scale 2/ε = 8.69×10⁻⁶" in text
     assert "skellam" in text
-    assert "variance 183,422" in text
+    assert "variance 9.183×10⁶" in text
 
 
 def test_what_happened_is_there(tmp_path):
@@ -211,13 +212,37 @@ def test_a_spent_budget_and_a_resumption_are_said(tmp_path):
 
 def test_one_ledger_for_updates_and_vectors(tmp_path):
     made = settings(encrypt={**LOCAL, **LAPLACE}, **SCORED)
-    both = {**VECTORS, "covers": ["updates", "inference vectors"], "epsilon": 77.5, "delta": 1e-5}
-    found = promises(read_run(write(tmp_path, made, whole(made), [both])))
+    lines = [{"kind": "gaussian", "count": 4, "noise_multiplier": 10.0}, {"kind": "pure", "count": 4, "epsilon": 0.25}]
+    both = {**VECTORS, "covers": ["updates", "inference vectors"], "lines": lines, "epsilon": 77.5, "delta": 1e-5}
+    record = read_run(write(tmp_path, made, whole(made), [both]))
+    updates, vectors, together = promises(record)
+    # Four times noise of 10 sensitivities is one of 5.
+    assert (updates.what, updates.delta) == ("updates", 1e-5)
+    assert updates.epsilon == pytest.approx(Ledger.from_json(one_gaussian(5.0)).epsilon(1e-5), rel=1e-3)
+    assert (vectors.what, vectors.epsilon, vectors.delta) == ("inference vectors", 1.0, 0.0)
+    assert (together.what, together.epsilon, together.delta) == ("updates and inference vectors", 77.5, 1e-5)
+    assert "ε of the updates and inference vectors" in Page(report_run(record.path)).headings
+
+
+def one_gaussian(noise_multiplier):
+    line = {"kind": "gaussian", "count": 1, "noise_multiplier": noise_multiplier}
+    return {"version": 1, "unit": "client", "relation": "replace-one", "budget": None, "lines": [line]}
+
+
+def test_before_the_first_ledger_the_last_round_tells(tmp_path):
+    made = settings(encrypt={**LOCAL, **LAPLACE}, **SCORED)
+    found = promises(read_run(write(tmp_path, made, whole(made))))
     assert [(each.what, each.epsilon, each.delta) for each in found] == [
-        ("updates", 2.5, 1e-5),
+        ("updates and inference vectors", 2.5, 1e-5),
         ("inference vectors", 9210400.0, 0.0),
-        ("updates and inference vectors", 77.5, 1e-5),
     ]
+
+
+def test_a_ledger_of_unknown_events_still_has_its_epsilon(tmp_path):
+    made = settings(encrypt=LOCAL)
+    account = {**UPDATES, "view": "local", "lines": [{"kind": "new", "count": 1}]}
+    (found,) = promises(read_run(write(tmp_path, made, whole(made), [account])))
+    assert (found.epsilon, found.reading) == (2.5, reading(2.5, 1e-5))
 
 
 def test_text_stays_text(tmp_path):
@@ -466,15 +491,15 @@ def test_at_one_the_scale_is_two():
 )
 def test_an_epsilon_in_a_word(epsilon, words):
     assert strength(epsilon) == words
-    certain = "all but certain" in explained(Promise("updates", epsilon, 0.0, False))
+    certain = "all but certain" in explained(promise("updates", epsilon, 0.0))
     assert certain == (epsilon > 10)
 
 
 def test_an_epsilon_as_a_guess():
-    assert "right at most 73.1% of the time" in explained(Promise("updates", 1.0, 0.0, False))
-    assert "finds at most 2.7% of the true cases" in explained(Promise("updates", 1.0, 0.0, False))
-    assert "whether a client's update is in the sums" in explained(Promise("updates", 1.0, 0.0, True))
-    assert "promises nothing" in explained(Promise("updates", math.inf, 0.0, False))
+    assert "right at most 73.2% of the time" in explained(promise("updates", 1.0, 0.0))
+    assert "finds at most 2.8% of the true cases" in explained(promise("updates", 1.0, 0.0))
+    assert "whether a client's update is in the sums" in explained(promise("updates", 1.0, 0.0, central=True))
+    assert "promises nothing" in explained(promise("updates", math.inf, 0.0))
 
 
 def test_rounds_are_counted_from_one_and_put_together():

@@ -116,7 +116,7 @@ def test_a_users_own_task(monkeypatch):
         ("mine:other", {}, "has no function other"),
         ("mine:make_nothing", {}, "made a NoneType, which has no method model"),
         ("nowhere.at_all:make", {}, "which is not installed"),
-        ("letters", {}, "not known: take one of digits, mnist_by_writer"),
+        ("letters", {}, "not known: take one of digits, digits_unsupervised, mnist_by_writer"),
         ("mine:make_task", {"colour": 1}, "does not take these task_options"),
         ("digits", {"split": "odd"}, "iid or dirichlet, got 'odd'"),
         ("digits", {"network": "odd"}, "softmax or mlp, got 'odd'"),

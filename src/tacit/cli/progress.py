@@ -9,7 +9,16 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from tacit.events import ClientRefused, Event, RoundAborted, RoundFinished, RoundStarted, RunStarted
+from tacit.events import (
+    ClientRefused,
+    Evaluated,
+    Event,
+    RoundAborted,
+    RoundFinished,
+    RoundStarted,
+    RunResumed,
+    RunStarted,
+)
 from tacit.runs.lines import line, measured, number
 
 
@@ -48,6 +57,7 @@ class Bar:
             console=console,
         )
         self._epsilon = "ε" if console.encoding.lower().startswith("utf") else "epsilon"
+        self._score = ""  # of the last evaluation
         self._task: TaskID | None = None
         self._rounds: int | None = None
 
@@ -57,12 +67,20 @@ class Bar:
                 self._rounds = event.rounds
                 self._say(event)
                 self._task = self._progress.add_task("rounds", total=event.rounds, numbers="")
+            case RunResumed():
+                self._say(event)
+                if self._task is not None:
+                    self._progress.update(self._task, completed=event.round)
             case RoundStarted() | ClientRefused():
                 pass
+            case Evaluated() if event.score is not None:
+                self._score = f"{event.eval_type.removesuffix('_SCORE').lower()}: {number(event.score)}"
             case RoundFinished():
                 numbers = measured(replace(event, epsilon=None))
                 if event.epsilon is not None:
                     numbers.append(f"{self._epsilon} {number(event.epsilon)}")  # without delta, for want of room
+                if self._score:
+                    numbers.append(self._score)
                 if self._task is not None:
                     self._progress.update(self._task, advance=1, numbers="  ".join(numbers))
             case RoundAborted():

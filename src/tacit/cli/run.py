@@ -19,25 +19,36 @@ if TYPE_CHECKING:
 
 
 @click.command("run")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
 @click.option("--runs", default="runs", metavar="DIR", type=click.Path(path_type=Path), help="Where results go.")
+@click.option("--resume", "resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a stopped run.")
 @click.option("--quiet", is_flag=True, help="Say only where the results are.")
-def command(file: Path, overrides: tuple[str, ...], runs: Path, quiet: bool) -> None:
+def command(file: Path | None, overrides: tuple[str, ...], runs: Path, resume: Path | None, quiet: bool) -> None:
     """Run every party of FILE on this machine.
+
+    --resume takes the directory of a run that was stopped or killed. FILE may then be left out, unless the task lies
+    beside it; of the settings only rounds may change (--set rounds=50). A round that was under way is done again, and
+    what it released stays in the ledger.
 
     Exit codes: 0 done, 1 failed or stopped, 2 a mistake in the input, 3 a fault of another party, 4 budget reached.
     """
     from tacit.runs.config import ConfigError, load
     from tacit.runs.directory import RunDirectory
+    from tacit.runs.resume import resumed
 
     try:
-        settings = load(file, overrides)
-        directory = RunDirectory.create(runs, settings, time.time())
+        if resume is not None:
+            settings, directory = resumed(resume, file, overrides)
+        elif file is None:
+            end("Give the FILE to run, or a run to go on with: tacit run FILE, or tacit run --resume RUN", USER)
+        else:
+            settings = load(file, overrides)
+            directory = RunDirectory.create(runs, settings, time.time())
     except ConfigError as error:
         end(str(error), USER)
     except OSError as error:
-        end(f"{runs}: results cannot be stored there: {error.strerror}", USER)
+        end(f"{resume or runs}: results cannot be stored there: {error.strerror}", USER)
 
     outcome = _carried_out(settings, directory, file, quiet)
     if quiet and outcome.status != "done":
@@ -47,7 +58,7 @@ def command(file: Path, overrides: tuple[str, ...], runs: Path, quiet: bool) -> 
         raise SystemExit(code)
 
 
-def _carried_out(settings: Settings, directory: RunDirectory, file: Path, quiet: bool) -> Outcome:
+def _carried_out(settings: Settings, directory: RunDirectory, file: Path | None, quiet: bool) -> Outcome:
     """Run it. What the user can mend ends in a sentence, anything else in a traceback."""
     from tacit.cli.progress import screen
     from tacit.errors import BudgetError, PeerError
@@ -55,7 +66,7 @@ def _carried_out(settings: Settings, directory: RunDirectory, file: Path, quiet:
     from tacit.runs.execute import execute
 
     # A task `module:function` may lie beside the file. Last, so that nothing there hides an installed module.
-    sys.path += [str(Path.cwd()), str(file.resolve().parent)]
+    sys.path += [str(Path.cwd()), *([str(file.resolve().parent)] if file else [])]
     kept = f"What was finished is in {directory.path}"
     try:
         with directory, nullcontext() if quiet else screen() as shown:

@@ -135,13 +135,31 @@ class Ledger:
         rates = np.asarray(false_positive_rates, dtype=np.float64)
         if rates.size == 0 or not ((rates >= 0) & (rates <= 1)).all():
             raise ValueError("false_positive_rates must be numbers in [0, 1]")
+        missed = np.zeros_like(rates)
+        for epsilon, delta in self._curve(method):
+            missed = np.maximum(missed, _missed(rates, epsilon, delta))
+        return missed
+
+    def reading(self, method: Method = "pld") -> Reading:
+        """What these events allow somebody who guesses: every (epsilon, delta) that holds bounds him, not only one."""
+        curve = self._curve(method)
+        each = [reading(epsilon, delta) for epsilon, delta in curve if delta < 1]
+        if not each:
+            return reading(math.inf, 0.0)
+        return Reading(
+            max(found.epsilon for found in each),
+            min(found.delta for found in each),
+            1 / (1 + math.exp(-self.pure_epsilon())),
+            min(found.accuracy for found in each),
+            min(found.true_positives_at_1_percent for found in each),
+        )
+
+    def _curve(self, method: Method) -> list[tuple[float, float]]:
+        """Some of the (epsilon, delta) that hold together."""
         top = max(1e-3, epsilon_of(self.lines, 1e-9, method))
         if math.isinf(top):
-            return np.zeros_like(rates)
-        missed = np.zeros_like(rates)
-        for epsilon in np.linspace(0.0, top, 200):
-            missed = np.maximum(missed, _missed(rates, float(epsilon), self.delta(float(epsilon), method)))
-        return missed
+            return []
+        return [(float(epsilon), self.delta(float(epsilon), method)) for epsilon in np.linspace(0.0, top, 200)]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `json.dumps`; `from_json` gives the same ledger back."""
@@ -190,9 +208,14 @@ class Reading:
 
     def __str__(self) -> str:
         return (
-            f"of two equally likely inputs an attacker names the right one at most {self.accuracy:.4%} of the time; at "
-            f"1% false positives he finds at most {self.true_positives_at_1_percent:.4%} of the true ones"
+            f"of two equally likely inputs an attacker names the right one at most {_up(self.accuracy)} of the time; "
+            f"at 1% false positives he finds at most {_up(self.true_positives_at_1_percent)} of the true ones"
         )
+
+
+def _up(rate: float) -> str:
+    """In percent, rounded up: it is a bound."""
+    return f"{min(100.0, math.ceil(rate * 1000 - 1e-9) / 10):g}%"
 
 
 def reading(epsilon: float, delta: float = 0.0) -> Reading:

@@ -11,21 +11,23 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 from numpy.random import Generator
 
+from tacit import tasks
 from tacit.crypto.signing import SigningKey
 from tacit.engines.pool import Trainer
 from tacit.errors import BudgetError, PeerError
 from tacit.events import Sink
-from tacit.horizontal.client import Client, UnusableUpdate
-from tacit.horizontal.coordinator import Coordinator, Outgoing, State
-from tacit.horizontal.messages import ToCoordinator, Update, Work
+from tacit.horizontal.client import Client
+from tacit.horizontal.coordinator import Coordinator, Outgoing, Phase
+from tacit.horizontal.messages import Inference, ToCoordinator, Update, Work
+from tacit.horizontal.protection import UnusableUpdate
 from tacit.horizontal.settings import Settings
-from tacit.horizontal.task import Evaluates, Task
+from tacit.horizontal.task import Arrays, Evaluates, Task
 from tacit.horizontal.vector import Layout
 from tacit.randomness import seeded_rng
 from tacit.secagg.messages import Inbox, Masked
@@ -59,10 +61,25 @@ class MemoryEngine:
         self._keys = self._signing_keys()
         self._identities = {i: key.public for i, key in self._keys.items()} or None
         evaluate = task.evaluate if isinstance(task, Evaluates) else None
-        self.coordinator = Coordinator(settings, model, sink, clock, evaluate=evaluate, identities=self._identities)
+        self._infers = tasks.infers(task, settings)
+        self.coordinator = Coordinator(
+            settings,
+            model,
+            sink,
+            clock,
+            evaluate=evaluate,
+            identities=self._identities,
+            classes=self._infers.classes if self._infers else None,
+        )
+        self._restored = False
         self._clients: dict[int, Client] = {}
         self._should_stop: Callable[[], bool] = lambda: False
         self._now = 0.0
+
+    def restore(self, state: dict[str, Any], model: Arrays) -> None:
+        """Go on where a run stopped. Simulated clients are taken to have paid for all that they were asked."""
+        self.coordinator.restore(state, model)
+        self._restored = True
 
     def run(
         self,
@@ -76,7 +93,7 @@ class MemoryEngine:
             while True:
                 outgoing = self.coordinator.begin(self._now)
                 store(self.coordinator)
-                if self.coordinator.state is State.FINISHED:
+                if self.coordinator.phase is Phase.FINISHED:
                     return
                 self._round(outgoing)
                 store(self.coordinator)
@@ -84,10 +101,10 @@ class MemoryEngine:
             self._trainer.close()
 
     def _round(self, outgoing: Outgoing) -> None:
-        number = self.coordinator.round
-        fates = dict(zip((c for c, _ in outgoing), self._fates(number, len(outgoing)), strict=True))
+        attempt = self.coordinator.attempts - 1
+        fates = dict(zip((c for c, _ in outgoing), self._fates(attempt, len(outgoing)), strict=True))
         late: list[tuple[int, ToCoordinator]] = []
-        while self.coordinator.state is State.COLLECTING:
+        while self.coordinator.phase is Phase.COLLECTING:
             if not outgoing:
                 # Nobody answers any more: whatever stage is open runs out of time. A window is long in simulated time.
                 self._now += 1e6
@@ -100,7 +117,7 @@ class MemoryEngine:
             answers: Outgoing = []
             for client, message in outgoing:
                 for answer in self._answer(client, message, fates[client]):
-                    if fates[client] == "late" and isinstance(answer, Update | Masked):
+                    if fates[client] == "late" and isinstance(answer, Update | Inference | Masked):
                         late.append((client, answer))
                     else:
                         answers += self.coordinator.receive(client, answer, self._now)
@@ -111,8 +128,7 @@ class MemoryEngine:
 
     def _answer(self, identity: int, message: object, fate: Fate) -> list[ToCoordinator]:
         """What a client sends, faults included."""
-        masked = self._settings.encrypt.encrypt_type == "PW_ENCRYPT"
-        if fate == "drops" and isinstance(message, Inbox if masked else Work):
+        if fate == "drops" and isinstance(message, Inbox if self._settings.masked else Work):
             return []  # before it uploads; under masks, after it shared its secrets
         if self._should_stop():
             raise KeyboardInterrupt
@@ -136,34 +152,39 @@ class MemoryEngine:
         return sent
 
     def _client(self, identity: int) -> Client:
-        def random(round_number: int) -> Generator | None:
+        def random(attempt: int) -> Generator | None:
             seed = self._settings.simulation.insecure_noise_seed
             if seed is None:
                 return None
-            digest = hashlib.sha256(repr(("noise", seed, round_number, identity)).encode()).digest()
+            digest = hashlib.sha256(repr(("noise", seed, attempt, identity)).encode()).digest()
             return seeded_rng(int.from_bytes(digest, "big"))
 
-        return Client(
+        client = Client(
             self._settings,
             identity,
             self._trainer.fit,
             self._layout,
+            infers=self._infers,
             key=self._keys.get(identity),
             identities=self._identities,
             random=random,
         )
+        if self._restored:  # without the attempt that is under way now
+            now = self.coordinator
+            uploads, sums = max(0, now.uploads[identity] - 1), max(0, now.sums - 1)
+            client.restore({"attempts": now.attempts - 1, "uploads": uploads, "sums": sums})
+        return client
 
     def _signing_keys(self) -> dict[int, SigningKey]:
-        encrypt = self._settings.encrypt
-        if encrypt.encrypt_type != "PW_ENCRYPT" or encrypt.pw_encrypt.mode != "active":
+        if not self._settings.masked or self._settings.encrypt.pw_encrypt.mode != "active":
             return {}
         return {identity: SigningKey.generate() for identity in range(self._settings.clients)}
 
     # --- faults
 
-    def _fates(self, number: int, count: int) -> list[Fate]:
+    def _fates(self, attempt: int, count: int) -> list[Fate]:
         simulation = self._settings.simulation
-        draws = np.random.default_rng([self._settings.seed, _FAULTS, number]).random(count)
+        draws = np.random.default_rng([self._settings.seed, _FAULTS, attempt]).random(count)
         kinds: list[Fate] = []
         for draw in draws:
             if draw < simulation.dropout:

@@ -10,7 +10,6 @@ from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 
 from tacit import tasks
-from tacit.horizontal.client import fit_work
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays, Fitted, FitWork, Task
 
@@ -60,7 +59,7 @@ class Trainer:
             return self._task.fit(client, model, work)
         while self._expected and (client not in self._ahead or len(self._ahead) <= 2 * self._workers):
             ahead = self._expected.popleft()
-            self._ahead[ahead] = self._pool.submit(_fit, ahead, model, fit_work(self._settings, work.round, ahead))
+            self._ahead[ahead] = self._pool.submit(_fit, ahead, model, work.of(ahead))
         started = self._ahead.pop(client, None) or self._pool.submit(_fit, client, model, work)
         return started.result()
 

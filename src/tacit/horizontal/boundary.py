@@ -83,10 +83,11 @@ def _training(settings: Settings) -> tuple[Release, ...]:
             return (*_MASKS, Release("Masked", "words", what, how))
         case "DDP_ENCRYPT":
             distributed = encrypt.ddp_encrypt
+            epsilon, delta = settings.central
             how = (
-                f"clipped to norm {distributed.ddp_norm_clip:g}, with a share of Skellam noise, masked: the coordinator "
-                f"learns only the noisy sum over {settings.fewest} or more survivors, epsilon {distributed.ddp_eps:g} "
-                f"at delta {distributed.ddp_delta:.3g} for the run"
+                f"clipped to norm {distributed.ddp_norm_clip:g}, with a share of Skellam noise, masked: the coordinator"
+                f" learns only the noisy sum over {settings.fewest} or more survivors, epsilon {epsilon:g} at delta "
+                f"{delta:.3g} for the run"
             )
             return (*_MASKS, Release("Masked", "words", "the update", how))
 

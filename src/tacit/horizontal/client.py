@@ -1,6 +1,7 @@
 """One client of a horizontal federation, without I/O: feed it messages, send what it returns.
 
-It trains when it is sent a model, protects what it learnt, keeps its own ledger and refuses uploads beyond its budget.
+It infers and trains when it is sent a model, protects what it learnt, keeps its own ledgers and refuses what would
+exceed a budget.
 """
 
 from __future__ import annotations
@@ -11,28 +12,21 @@ import numpy as np
 from numpy.random import Generator
 
 from tacit.crypto.signing import SigningKey
-from tacit.dp.accounting import Budget, Ledger
-from tacit.errors import PeerError
-from tacit.horizontal.messages import ToClient, ToCoordinator, Update, Work
-from tacit.horizontal.protection import LocalDP, secure_encoding, secure_settings
+from tacit.errors import BudgetError, PeerError
+from tacit.horizontal.costs import Costs
+from tacit.horizontal.evaluation import inference_event, on_simplex, protect
+from tacit.horizontal.messages import Inference, ToClient, ToCoordinator, Update, Work
+from tacit.horizontal.protection import LocalDP, UnusableUpdate, masked_sum, secure_context
 from tacit.horizontal.settings import Settings
-from tacit.horizontal.task import Arrays, Fitted, FitWork
+from tacit.horizontal.task import Arrays, Fitted, FitWork, Infers
 from tacit.horizontal.vector import Flat, Layout
 from tacit.secagg.client import Client as SecureClient
-from tacit.secagg.session import Context
+from tacit.secagg.messages import Masked
 from tacit.secagg.unmask import Words
 
 _TRAINING = 12  # what a seed is for: see `coordinator.SAMPLING`
+_MOST_ABANDONED = 1000  # rounds of a run that a client sees begun and not finished, before it stops answering
 Fit = Callable[[int, Arrays, FitWork], Fitted]
-
-
-class UnusableUpdate(ValueError):
-    """What a client's training returned cannot be used. Others may read the words: they hold no private values."""
-
-
-def fit_work(settings: Settings, number: int, identity: int) -> FitWork:
-    """What `fit` of one client in one round is told: the same wherever it runs."""
-    return FitWork(number, settings.train, (settings.seed, _TRAINING, number, identity))
 
 
 class Client:
@@ -41,8 +35,9 @@ class Client:
     Args:
         fit: the task's training.
         layout: of the model, known from the task.
+        infers: the task, where the model is judged by what it infers.
         key, identities: for secure aggregation in active mode.
-        random: gives the generator of noise and keys for a round; from the operating system by default.
+        random: gives the generator of noise and keys for an attempt; from the operating system by default.
     """
 
     def __init__(
@@ -52,25 +47,34 @@ class Client:
         fit: Fit,
         layout: Layout,
         *,
+        infers: Infers | None = None,
         key: SigningKey | None = None,
         identities: Mapping[int, bytes] | None = None,
-        random: Callable[[int], Generator | None] = lambda round: None,
+        random: Callable[[int], Generator | None] = lambda attempt: None,
     ) -> None:
         self.identity = identity
         self._settings = settings
         self._fit = fit
         self._layout = layout
+        self._infers = infers
         self._key = key
         self._identities = identities
         self._random = random
         self._secure: SecureClient | None = None
-        self._last_round = -1
-        self.ledger: Ledger | None = None
-        if settings.encrypt.encrypt_type == "DP_ENCRYPT":
-            self._local = LocalDP.of(settings)
-            limit = settings.budget
-            budget = Budget(limit.epsilon, limit.delta or settings.delta) if limit else None
-            self.ledger = Ledger("client", "replace-one", budget)
+        self._inference: Inference | None = None  # made, and not yet sent
+        self._costs = Costs(settings, layout.size)
+        self.restore({"attempts": 0, "uploads": 0, "sums": 0})
+
+    def state(self) -> dict[str, int]:
+        """What must survive a restart: what was answered, and what it cost."""
+        return {"attempts": self._attempts, "uploads": self._uploads, "sums": self._sums}
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        """Take up `state`. A round that was under way is not taken up: its keys are gone."""
+        self._attempts, self._uploads, self._sums = state["attempts"], state["uploads"], state["sums"]
+        self.local = self._costs.local_ledger(self._uploads)
+        self.central = self._costs.central_ledger(self._sums)
+        self.end_round()
 
     def receive(self, message: ToClient, now: float) -> list[ToCoordinator]:
         """What to send in answer. Raises BudgetError, and sends nothing, where an upload would exceed the budget."""
@@ -78,31 +82,72 @@ class Client:
             return self._work(message, now)
         if self._secure is None:
             raise PeerError(f"{type(message).__name__} without a round of secure aggregation")
-        return list(self._secure.receive(message, now))
+        answers: list[ToCoordinator] = list(self._secure.receive(message, now))
+        if any(isinstance(answer, Masked) for answer in answers):
+            for cost in self._costs.central:
+                self.central.spend(cost.event, cost.count)  # from here on others can open the sum without this client
+            self._sums += 1
+            if self._inference is not None:
+                answers.insert(0, self._inference)
+        return answers
 
     def end_round(self) -> None:
         """Drop what belongs to a round that is over."""
         self._secure = None
+        self._inference = None
 
     def _work(self, work: Work, now: float) -> list[ToCoordinator]:
         if work.model.shape != (self._layout.size,) or str(work.model.dtype) != self._layout.dtype:
             raise PeerError(f"a model of {work.model.shape} numbers, this task has {self._layout.size}")
-        if not self._last_round < work.round < self._settings.rounds:
+        if not 0 <= work.round < self._settings.rounds:
+            raise PeerError(f"work for round {work.round} of {self._settings.rounds}")
+        if not self._attempts <= work.attempt <= work.round + _MOST_ABANDONED:
             # Answering one round twice would let the coordinator subtract two sums.
-            raise PeerError(f"work for round {work.round} after round {self._last_round} of {self._settings.rounds}")
-        self._last_round = work.round
+            raise PeerError(f"work for attempt {work.attempt} after {self._attempts} at {work.round} rounds")
+        self._attempts = work.attempt + 1
+        self._pay()
+        rng = self._random(work.attempt)
         match self._settings.encrypt.encrypt_type:
             case "NOT_ENCRYPT":
+                inferred = self._infer(work, rng)
                 trained, fitted = self._train(work)
-                return [Update(work.round, self.identity, trained, fitted.samples, fitted.loss)]
+                return [*inferred, Update(work.attempt, self.identity, trained, fitted.samples, fitted.loss)]
             case "DP_ENCRYPT":
-                return [self._noisy(work)]
-            case "PW_ENCRYPT":
-                return list(self._begin_secure(work, now))
+                return [*self._infer(work, rng), self._noisy(work, rng)]
+            case "PW_ENCRYPT" | "DDP_ENCRYPT":
+                return self._begin_secure(work, now, rng)
+
+    def _pay(self) -> None:
+        """Before anything is drawn. A masked upload is paid when it is sent: before that it is only looked up."""
+        beyond = self._costs.beyond(self._uploads + 1, self._sums + 1)
+        if beyond is not None:
+            raise BudgetError(
+                f"this round would bring the {beyond.view} epsilon of {' and '.join(beyond.covers)} to "
+                f"{beyond.epsilon:.4g} at delta {beyond.delta:.3g}, above the budget: this client answers no more"
+            )
+        for cost in self._costs.local:
+            self.local.spend(cost.event, cost.count)
+        self._uploads += 1
+
+    def _infer(self, work: Work, rng: Generator | None) -> list[Inference]:
+        """The inference vectors of this round, where the file asks for them."""
+        wanted = self._settings.unsupervised
+        if wanted is None or self._infers is None:
+            return []
+        classes = self._infers.classes
+        rows = self._infers.infer(self.identity, self._layout.unflatten(work.model), wanted.vectors)
+        vectors = on_simplex(rows, wanted.vectors, classes)
+        event = inference_event(self._settings)
+        if event is None:
+            return [] if vectors is None else [Inference(work.attempt, self.identity, vectors)]
+        if vectors is None:  # to stay silent would tell: what leaves is noise around nothing
+            vectors = np.full((wanted.vectors, classes), 1 / classes)
+        return [Inference(work.attempt, self.identity, protect(vectors, event.epsilon, rng).value)]
 
     def _train(self, work: Work) -> tuple[Flat, Fitted]:
         model = self._layout.unflatten(work.model)
-        fitted = self._fit(self.identity, model, fit_work(self._settings, work.round, self.identity))
+        seed = (self._settings.seed, _TRAINING, work.attempt, self.identity)
+        fitted = self._fit(self.identity, model, FitWork(work.round, self._settings.train, seed))
         if not isinstance(fitted, Fitted):
             raise TypeError(f"fit must return Fitted(model, samples, loss), got {type(fitted).__name__}")
         if fitted.samples < 1:
@@ -115,42 +160,30 @@ class Client:
             raise UnusableUpdate("its training gave NaN or infinite numbers")
         return trained, fitted
 
-    def _noisy(self, work: Work) -> Update:
+    def _update(self, work: Work) -> tuple[Flat, int]:
+        """What was learnt, and from how many samples; nothing where that is unusable and silence would tell so."""
+        try:
+            trained, fitted = self._train(work)
+        except UnusableUpdate:
+            if self._settings.encrypt.encrypt_type == "PW_ENCRYPT":
+                raise
+            return np.zeros_like(work.model), 1
+        return trained - work.model, fitted.samples
+
+    def _noisy(self, work: Work, rng: Generator | None) -> Update:
         # The clipping norm is the coordinator's to lower, never to raise: the event does not depend on it.
         clip = min(work.clip or np.inf, self._settings.encrypt.dp_encrypt.dp_norm_clip)
-        ledger = self.ledger or Ledger("client", "replace-one")
-        event = self._local.event(self._layout.size)
-        ledger.spend(event)  # before anything is drawn
-        try:
-            update = self._train(work)[0] - work.model
-        except UnusableUpdate:  # to stay silent would tell: what leaves is noise around nothing
-            update = np.zeros_like(work.model)
-        released = self._local.protect(update, clip, self._random(work.round))
-        return Update(work.round, self.identity, released.value)
+        update, _ = self._update(work)
+        released = LocalDP.of(self._settings).protect(update, clip, rng)
+        return Update(work.attempt, self.identity, released.value)
 
-    def _begin_secure(self, work: Work, now: float) -> list[ToCoordinator]:
-        context = Context(
-            secure_settings(self._settings, self._layout.size), self._layout.digest(work.model), work.round
-        )
-        encoding = secure_encoding(self._settings, self._layout.size)
+    def _begin_secure(self, work: Work, now: float, rng: Generator | None) -> list[ToCoordinator]:
+        context = secure_context(self._settings, self._layout, work.model, work.attempt)
 
         def vector() -> Words:
-            trained, fitted = self._train(work)
-            update = trained - work.model
-            if np.abs(update).max() > encoding.bound:
-                raise UnusableUpdate(
-                    f"its update has numbers above pw_encrypt.bound = {encoding.bound:g}: raise it, or train less"
-                )
-            if fitted.samples > self._settings.encrypt.pw_encrypt.largest_weight:
-                raise UnusableUpdate("it has more samples than pw_encrypt.largest_weight")
-            return encoding.encode(update, fitted.samples)
+            self._inference = next(iter(self._infer(work, rng)), None)
+            update, samples = self._update(work)
+            return masked_sum(self._settings, self._layout.size).encode(update, samples, context.digest(), rng)
 
-        self._secure = SecureClient(
-            context,
-            self.identity,
-            vector,
-            key=self._key,
-            identities=self._identities,
-            rng=self._random(work.round),
-        )
+        self._secure = SecureClient(context, self.identity, vector, key=self._key, identities=self._identities, rng=rng)
         return list(self._secure.start(now))

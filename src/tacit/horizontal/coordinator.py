@@ -12,23 +12,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum, auto
+from typing import Any
 
 import numpy as np
 
-from tacit.dp.accounting import Ledger
 from tacit.errors import PeerError
-from tacit.events import BudgetReached, ClientRefused, RoundAborted, RoundFinished, RoundStarted, Sink
-from tacit.horizontal.messages import ToClient, ToCoordinator, Update, Work
+from tacit.events import BudgetReached, ClientRefused, Evaluated, RoundAborted, RoundFinished, RoundStarted, Sink
+from tacit.horizontal.costs import Costs, Spent
+from tacit.horizontal.evaluation import Clusters
+from tacit.horizontal.messages import HEAD_BYTES, Inference, ToClient, ToCoordinator, Update, Work
 from tacit.horizontal.optimizer import Optimizer
-from tacit.horizontal.protection import LocalDP, Sum, secure_encoding, secure_settings
+from tacit.horizontal.protection import LocalDP, Sum, masked_sum, secure_context
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays
 from tacit.horizontal.vector import Flat, Layout
-from tacit.secagg.messages import Advertise, Masked, Reveal, Shares
+from tacit.secagg.messages import Advertise, Agreed, Masked, Reveal, Shares
 from tacit.secagg.server import Server
 from tacit.secagg.server import State as SecureState
-from tacit.secagg.session import Context
 from tacit.wire import encode
 
 Outgoing = list[tuple[int, ToClient]]
@@ -36,7 +38,23 @@ LARGEST_NORM = 1e4  # of an update in the clear: a longer one is no honest step
 SAMPLING = 10  # what a seed is for: each purpose draws from a stream of its own
 
 
-class State(Enum):
+_STAGES = {
+    SecureState.ADVERTISING: "advertise keys",
+    SecureState.SHARING: "share secrets",
+    SecureState.UPLOADING: "train and upload",
+    SecureState.AGREEING: "agree on survivors",
+    SecureState.REVEALING: "reveal shares",
+    SecureState.READY: "open the sum",
+}
+
+
+def sample(settings: Settings, attempt: int) -> list[int]:
+    """Who is sent the model. Drawn from the seed, which everybody may know: no amplification is claimed for it."""
+    draw = np.random.default_rng([settings.seed, SAMPLING, attempt])
+    return sorted(draw.choice(settings.clients, settings.sampled, replace=False).tolist())
+
+
+class Phase(Enum):
     BETWEEN = auto()  # rounds
     COLLECTING = auto()
     FINISHED = auto()
@@ -48,6 +66,7 @@ class Coordinator:
     Args:
         model: before the first round.
         evaluate: judges a model on the coordinator's own data.
+        classes: the length of an inference vector, where the model is judged by those.
         clock: seconds, for the durations it reports.
     """
 
@@ -60,11 +79,14 @@ class Coordinator:
         *,
         evaluate: Callable[[Arrays], dict[str, float]] | None = None,
         identities: Mapping[int, bytes] | None = None,
+        classes: int | None = None,
     ) -> None:
         self.layout = Layout.of(model)
-        self.state = State.BETWEEN
+        self.phase = Phase.BETWEEN
         self.round = 0  # of which `round` are over
-        self.uploads: Counter[int] = Counter()
+        self.attempts = 0  # rounds begun, those that a stopped run abandoned included
+        self.uploads: Counter[int] = Counter()  # how often each client was sent the model, where that costs it
+        self.sums = 0  # that were opened, or could have been, where that costs
         self.budget_reached = False
         self._settings = settings
         self._model = self.layout.flatten(model).copy()
@@ -74,21 +96,27 @@ class Coordinator:
         self._clock = clock
         self._evaluate = evaluate
         self._identities = identities
+        self._classes = classes
+        self.costs = Costs(settings, self.layout.size)
         self._optimizer = Optimizer(settings.server, self.layout.size)
         self._local = LocalDP.of(settings) if settings.encrypt.encrypt_type == "DP_ENCRYPT" else None
         self._clip = settings.encrypt.dp_encrypt.dp_norm_clip
         self._secure: Server | None = None
-        if settings.encrypt.encrypt_type == "PW_ENCRYPT":
-            secure_settings(settings, self.layout.size)  # refused before the first round, if at all
+        if settings.masked:
+            secure_context(settings, self.layout, self._model, 0)  # refused before the first round, if at all
         self._open()
 
     def _open(self) -> None:
         """Forget the last round."""
-        self._waiting: set[int] = set()
+        self._sampled: frozenset[int] = frozenset()
+        self._waiting: set[int] = set()  # who may still answer
         self._arrived: set[int] = set()
         self._refused: set[int] = set()
         self._losses: list[tuple[float, int]] = []
-        self._bytes: Counter[str] = Counter()  # largest message of each kind: what one client sends up
+        self._up: Counter[str] = Counter()  # largest message of each kind: what one client sends
+        self._down: Counter[str] = Counter()  # and is sent
+        self._stages: dict[str, float] = {}
+        self._clusters: Clusters | None = None
         self._deadline = float("inf")
 
     @property
@@ -97,24 +125,30 @@ class Coordinator:
 
     def begin(self, now: float) -> Outgoing:
         """Open the next round, or finish: after the last one, or before one that the budget does not allow."""
-        if self.state is not State.BETWEEN:
-            raise ValueError(f"a round begins between rounds, not while {self.state.name}")
+        if self.phase is not Phase.BETWEEN:
+            raise ValueError(f"a round begins between rounds, not while {self.phase.name}")
         settings = self._settings
         if self.round >= settings.rounds:
-            self.state = State.FINISHED
+            self.phase = Phase.FINISHED
             return []
-        draw = np.random.default_rng([settings.seed, SAMPLING, self.round])
-        sampled = sorted(draw.choice(settings.clients, settings.sampled, replace=False).tolist())
+        sampled = sample(settings, self.attempts)
         if not self._affordable(sampled):
-            self.state = State.FINISHED
+            self.phase = Phase.FINISHED
             self.budget_reached = True
             return []
         self._open()
+        self._sampled = frozenset(sampled)
         self._waiting = set(sampled)
-        if self._local is not None:
+        attempt = self.attempts
+        self.attempts += 1
+        if self.costs.local:
             self.uploads.update(sampled)  # whoever is sent the model may upload, and then it is out, of use or not
-        self._started = self._clock()
-        self.state = State.COLLECTING
+        if self.costs.central:
+            self.sums += 1  # taken back if the round ends before the sum could be opened
+        self._started = self._marked = self._clock()
+        self.phase = Phase.COLLECTING
+        if settings.unsupervised is not None and self._classes is not None:
+            self._clusters = Clusters(settings, self._classes)
         clip = None
         match settings.encrypt.encrypt_type:
             case "NOT_ENCRYPT":
@@ -122,38 +156,40 @@ class Coordinator:
             case "DP_ENCRYPT" if self._local is not None:
                 clip = self._clip
                 self._sum = Sum(self._model, self._local.largest_norm(self.layout.size, clip))
-            case "PW_ENCRYPT":
-                context = Context(
-                    secure_settings(settings, self.layout.size), self.layout.digest(self._model), self.round
-                )
+            case "PW_ENCRYPT" | "DDP_ENCRYPT":
+                self._context = secure_context(settings, self.layout, self._model, attempt)
                 window = settings.round.update_model_time_window / 1000
-                self._secure = Server(context, sampled, identities=self._identities, upload_window=window)
+                self._secure = Server(self._context, sampled, identities=self._identities, upload_window=window)
                 self._secure.start(now)
         self._deadline = now + settings.round.update_model_time_window / 1000
         self._sink.emit(RoundStarted(self.round, len(sampled)))
         shared = self._model.view()
         shared.flags.writeable = False
-        return [(client, Work(self.round, shared, clip)) for client in sampled]
+        self._down["Work"] = shared.nbytes + HEAD_BYTES
+        return [(client, Work(self.round, attempt, shared, clip)) for client in sampled]
 
     def receive(self, sender: int, message: ToCoordinator, now: float) -> Outgoing:
         """Take a message from `sender`, whom the transport has identified."""
         try:
             if isinstance(message, Update):
                 return self._update(sender, message)
+            if isinstance(message, Inference):
+                self._inferred(sender, message)
+                return []
             if self._secure is None:
-                if self._settings.encrypt.encrypt_type != "PW_ENCRYPT":
+                if not self._settings.masked:
                     raise PeerError(f"{type(message).__name__} belongs to secure aggregation, which is not used here")
                 return []  # the sum was opened before this one's share arrived
-            late = self._secure.late
+            late, stage = self._secure.late, self._secure.state
             outgoing = self._secure.receive(sender, message, now)
             if isinstance(message, Masked) and self._secure.late > late:
                 self.refuse(sender, "its masked update came too late")
-            self._count_bytes(message)
-            return self._after_secure(outgoing)
+            self._count_up(message)
+            return self._after_secure(outgoing, stage)
         except PeerError as error:
-            number = min(message.round, self.round) if isinstance(message, Update) else self.round
-            self.refuse(sender, str(error), number)
-            if number == self.round:  # one that is late for an earlier round may still be in time for this one
+            belated = isinstance(message, Update) and message.attempt < self.attempts - (self.phase is Phase.COLLECTING)
+            self.refuse(sender, str(error), max(0, self.round - 1) if belated else None)
+            if not belated:  # one that is late for an earlier round may still be in time for this one
                 self.left(sender)
             return []
 
@@ -168,10 +204,11 @@ class Coordinator:
 
     def tick(self, now: float) -> Outgoing:
         """Close what is overdue."""
-        if self.state is not State.COLLECTING:
+        if self.phase is not Phase.COLLECTING:
             return []
         if self._secure is not None:
-            return self._after_secure(self._secure.tick(now))
+            stage = self._secure.state
+            return self._after_secure(self._secure.tick(now), stage)
         if now >= self._deadline:
             self._close()
         return []
@@ -181,8 +218,8 @@ class Coordinator:
     def _update(self, sender: int, message: Update) -> Outgoing:
         if message.sender != sender:
             raise PeerError(f"client {sender} sent an update of client {message.sender}")
-        if message.round != self.round or self.state is not State.COLLECTING or self._secure is not None:
-            raise PeerError(f"an update of round {message.round}, too late or out of turn")
+        if message.attempt != self.attempts - 1 or self.phase is not Phase.COLLECTING or self._secure is not None:
+            raise PeerError("an update that is too late or out of turn")
         if sender in self._arrived:
             raise PeerError("a second update in one round")
         if sender not in self._waiting:
@@ -199,7 +236,7 @@ class Coordinator:
             self._sum.add_update(message.vector)
         self._waiting.discard(sender)
         self._arrived.add(sender)
-        self._bytes["Update"] = max(self._bytes["Update"], message.vector.nbytes + 32)
+        self._up["Update"] = max(self._up["Update"], message.vector.nbytes + HEAD_BYTES)
         if not self._waiting:
             self._close()
         return []
@@ -213,10 +250,11 @@ class Coordinator:
     def left(self, client: int) -> None:
         """A client is gone and not waited for."""
         self._waiting.discard(client)
-        if self.state is State.COLLECTING and self._secure is None and not self._waiting:
+        if self.phase is Phase.COLLECTING and self._secure is None and not self._waiting:
             self._close()
 
     def _close(self) -> None:
+        self._mark("train and upload")
         if self._sum.count < self._settings.needed:
             self._abort(f"{self._sum.count} updates, {self._settings.needed} are needed")
             return
@@ -224,31 +262,76 @@ class Coordinator:
 
     # --- updates under masks
 
-    def _after_secure(self, outgoing: Sequence[tuple[int, ToClient]]) -> Outgoing:
+    def _after_secure(self, outgoing: Sequence[tuple[int, ToClient]], stage: SecureState) -> Outgoing:
+        """Go on from `stage`, in which the aggregation was before its last message."""
         secure = self._secure
-        if secure is None or self.state is not State.COLLECTING:
+        if secure is None or self.phase is not Phase.COLLECTING:
             return []
+        if secure.state is not stage:
+            self._mark(_STAGES[stage])
+        for _, message in outgoing:
+            self._count_down(message)
         if secure.state is SecureState.ABORTED:
+            if self.costs.central and stage < SecureState.AGREEING:
+                self.sums -= 1  # nobody was asked to reveal anything
             self._abort(secure.reason)
         elif secure.state is SecureState.READY:
             result = secure.finish(shards=self._settings.server_num)
             if len(result.survivors) < self._settings.needed:
                 self._abort(f"{len(result.survivors)} updates, {self._settings.needed} are needed")
                 return []
-            encoding = secure_encoding(self._settings, self.layout.size)
+            inside = masked_sum(self._settings, self.layout.size)
             try:
-                mean = encoding.decode(result.words, len(result.survivors)).mean
+                mean = inside.decode(result.words, len(result.survivors), self._context.digest())
             except PeerError as error:
                 self._abort(str(error))
                 return []
+            self._mark(_STAGES[SecureState.READY])
             self._finish(mean, len(result.survivors))
         return list(outgoing)
 
-    def _count_bytes(self, message: ToCoordinator) -> None:
-        if isinstance(message, Advertise | Shares | Masked | Reveal):
-            kind = type(message).__name__
-            if kind not in self._bytes:  # those of one kind are of one size, or nearly
-                self._bytes[kind] = len(encode(message))
+    def _count_up(self, message: ToCoordinator) -> None:
+        kind = type(message).__name__
+        if isinstance(message, Advertise | Shares | Masked | Agreed | Reveal) and kind not in self._up:
+            self._up[kind] = len(encode(message))  # those of one kind are of one size, or nearly
+
+    def _count_down(self, message: ToClient) -> None:
+        kind = type(message).__name__
+        if not isinstance(message, Work) and kind not in self._down:
+            self._down[kind] = len(encode(message))
+
+    # --- inference vectors
+
+    def _inferred(self, sender: int, message: Inference) -> None:
+        """Take a client's vectors. Wrong ones are not scored; the client's update is none the worse."""
+        if self._clusters is None or message.attempt != self.attempts - 1:
+            return  # scored already, or too late
+        if message.sender != sender:
+            raise PeerError(f"client {sender} sent vectors of client {message.sender}")
+        if sender not in self._sampled:
+            raise PeerError("inference vectors of a client that was not sampled")
+        with suppress(PeerError):  # counted among the malformed, and told with the score
+            self._clusters.add(sender, message.vectors)
+            self._up["Inference"] = message.vectors.nbytes + HEAD_BYTES
+        if self._clusters.complete:
+            self._score()
+
+    def _score(self) -> None:
+        if self._clusters is None or self._settings.unsupervised is None:
+            return
+        score = self._clusters.score()
+        self._sink.emit(
+            Evaluated(
+                self.round,
+                self._settings.unsupervised.eval_type,
+                score.value,
+                score.reason,
+                score.clients,
+                score.vectors,
+                score.clusters,
+            )
+        )
+        self._clusters = None
 
     # --- the end of a round
 
@@ -265,7 +348,11 @@ class Coordinator:
         norm = float(np.linalg.norm(update))
         if self._settings.encrypt.dp_encrypt.adaptive and self._local is not None:
             self._clip = min(self._clip, self._settings.encrypt.dp_encrypt.adaptive_factor * norm)
-        epsilon = self.epsilon()
+        self._score()
+        self._mark("move the model")
+        metrics = self._evaluate(self.model) if self._evaluate else {}
+        self._mark("evaluate")
+        updates = next((spent for spent in self.spent() if "updates" in spent.covers), None)
         total = sum(weight for _, weight in self._losses)
         self._sink.emit(
             RoundFinished(
@@ -273,58 +360,79 @@ class Coordinator:
                 survivors=survivors,
                 refused=len(self._refused),
                 seconds=self._clock() - self._started,
-                bytes_up=sum(self._bytes.values()),
-                metrics=self._evaluate(self.model) if self._evaluate else {},
+                bytes_up=sum(self._up.values()),
+                metrics=metrics,
                 training_loss=sum(loss * weight for loss, weight in self._losses) / total if total else None,
-                epsilon=epsilon,
-                delta=None if epsilon is None else self.delta,
+                epsilon=updates.epsilon if updates else None,
+                delta=updates.delta if updates else None,
                 update_norm=norm,
+                evaluation_epsilon=self.costs.inference_epsilon(self._most_uploads),
+                bytes_down=sum(self._down.values()),
+                stages=self._stages,
             )
         )
         self._next()
 
     def _abort(self, reason: str) -> None:
+        self._score()
         self._sink.emit(RoundAborted(self.round, reason, self._clock() - self._started))
         self._next()
 
     def _next(self) -> None:
         self.round += 1
         self._secure = None
-        self.state = State.BETWEEN
+        self.phase = Phase.BETWEEN
+
+    def _mark(self, stage: str) -> None:
+        """The time since the last mark was this stage's."""
+        now = self._clock()
+        self._stages[stage] = self._stages.get(stage, 0.0) + now - self._marked
+        self._marked = now
+
+    # --- what must survive a restart
+
+    def state(self) -> dict[str, Any]:
+        """Everything but the model. Taken while a round is under way, it says that this round was abandoned."""
+        clients = sorted(self.uploads)
+        return {
+            "round": self.round,
+            "attempts": self.attempts,
+            "under_way": self.phase is Phase.COLLECTING,
+            "sums": self.sums,
+            "clip": self._clip,
+            "clients": np.array(clients, dtype=np.int64),
+            "uploads": np.array([self.uploads[client] for client in clients], dtype=np.int64),
+            **self._optimizer.state(),
+        }
+
+    def restore(self, state: dict[str, Any], model: Arrays) -> None:
+        """Go on from `state` and the model that belongs to it, between rounds."""
+        if self.phase is not Phase.BETWEEN:
+            raise ValueError(f"a coordinator is restored between rounds, not while {self.phase.name}")
+        if model.keys() != set(self.layout.names):
+            raise ValueError(f"a model of {', '.join(self.layout.names)} is due, got {', '.join(model)}")
+        flat = self.layout.flatten({name: model[name] for name in self.layout.names}).copy()  # files sort their names
+        if not np.isfinite(flat).all() or not 0 <= state["round"] <= state["attempts"]:
+            raise ValueError("this is no state of a coordinator: its model or its rounds cannot be")
+        self._model = flat
+        self.round, self.attempts, self.sums = state["round"], state["attempts"], state["sums"]
+        self._clip = state["clip"]
+        self.uploads = Counter(dict(zip(state["clients"].tolist(), state["uploads"].tolist(), strict=True)))
+        self._optimizer.restore(state)
 
     # --- what it costs
 
     @property
-    def delta(self) -> float:
-        """At which the run's epsilon is stated."""
-        limit = self._settings.budget
-        return (limit.delta if limit else None) or self._settings.delta
+    def _most_uploads(self) -> int:
+        return max(self.uploads.values(), default=0)
 
-    def ledger(self) -> Ledger | None:
-        """Of the client with the most uploads so far."""
-        return None if self._local is None else self._ledger(max(self.uploads.values(), default=0))
-
-    def epsilon(self) -> float | None:
-        """What the uploads of that client cost it together; infinite where the noise can be computed."""
-        ledger = self.ledger()
-        if ledger is None:
-            return None
-        if self._settings.simulation.insecure_noise_seed is not None:
-            return float("inf")
-        return ledger.epsilon(self.delta)
-
-    def _ledger(self, uploads: int) -> Ledger:
-        ledger = Ledger("client", "replace-one")
-        if uploads and self._local is not None:
-            ledger.spend(self._local.event(self.layout.size), uploads)
-        return ledger
+    def spent(self) -> list[Spent]:
+        """What the run cost so far: the client with the most uploads, and the sums. Infinite without secret noise."""
+        return self.costs.spent(self._most_uploads, self.sums)
 
     def _affordable(self, sampled: list[int]) -> bool:
-        limit = self._settings.budget
-        if limit is None or self._local is None:
+        beyond = self.costs.beyond(max(self.uploads[client] for client in sampled) + 1, self.sums + 1)
+        if beyond is None or beyond.ledger.budget is None:
             return True
-        spent = self._ledger(max(self.uploads[client] for client in sampled) + 1).epsilon(self.delta)
-        if spent > limit.epsilon:
-            self._sink.emit(BudgetReached(self.round, spent, limit.epsilon, self.delta))
-            return False
-        return True
+        self._sink.emit(BudgetReached(self.round, beyond.epsilon, beyond.ledger.budget.epsilon, beyond.delta))
+        return False

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tacit.horizontal.vector import Flat
 from tacit.secagg.messages import ToClient as SecureToClient
 from tacit.secagg.messages import ToServer as SecureToServer
+
+HEAD_BYTES = 32  # of a message beside its numbers, about
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
     """Train this model. Read-only: all clients of a process may share it."""
 
-    round: int
+    round: int  # finished before this one
+    attempt: int  # rounds begun before this one: more than `round` where some were abandoned. No client answers twice.
     model: Flat
     clip: float | None = None  # the norm to clip to, where the protection clips
 
@@ -22,12 +28,21 @@ class Work:
 class Update:
     """What a client learnt: its trained model in the clear, or the update to the model with noise."""
 
-    round: int
+    attempt: int
     sender: int
     vector: Flat
     samples: int | None = None  # only in the clear
     loss: float | None = None  # only in the clear
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Inference:
+    """What the received model says about some of a client's samples: rows of probabilities, with noise or without."""
+
+    attempt: int
+    sender: int
+    vectors: NDArray[np.float64]
+
+
 ToClient = Work | SecureToClient
-ToCoordinator = Update | SecureToServer
+ToCoordinator = Update | Inference | SecureToServer

@@ -2,16 +2,18 @@
 
     InTheClear      the update and its weight
     LocalDP         clip, Gaussian noise for two updates 2C apart, equal weights; an event for each upload
-    PairwiseMasks   the weighted update as the vector of a secure aggregation
+    WeightedSum     the weighted update as the vector of a secure aggregation
+    NoisySum        the clipped update with a share of the noise, likewise; the event is that of an opened sum
 
-Each has an encoder for the client and a `Sum` for the coordinator that takes updates one by one, so that memory is that
-of one model. What comes in wrong raises PeerError and leaves the sum as it was.
+Each encodes at the client. What comes in one by one is added up by a `Sum`, so that memory is that of one model; what
+comes in wrong raises PeerError and leaves the sum as it was.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.random import Generator
@@ -22,9 +24,11 @@ from tacit.dp.gaussian import gaussian_sigma
 from tacit.dp.release import GaussianEvent, Released
 from tacit.errors import PeerError
 from tacit.horizontal.settings import Settings
-from tacit.horizontal.vector import Flat
+from tacit.horizontal.vector import Flat, Layout
 from tacit.secagg.encode import Encoding
-from tacit.secagg.settings import Settings as SecureSettings
+from tacit.secagg.session import Context
+from tacit.secagg.skellam import SkellamEncoding
+from tacit.secagg.unmask import Words
 
 _BLOCK = 1 << 17  # numbers; a block and what it meets stay in the second-level cache
 _FLUSH = 64  # updates between two additions to the float64 total
@@ -62,21 +66,96 @@ class LocalDP:
         return clip + 2 * clip * self.noise_multiplier * (math.sqrt(size) + 10) * 1.001
 
 
-def secure_encoding(settings: Settings, size: int) -> Encoding:
-    """Weighted updates inside the masks."""
+class UnusableUpdate(ValueError):
+    """What a client's training returned cannot be used. Others may read the words: they hold no private values."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedSum:
+    """Updates weighted by samples inside the masks: the coordinator learns the weighted mean, exactly."""
+
+    encoding: Encoding
+
+    def encode(self, update: Flat, samples: int, rotation: bytes, rng: Generator | None) -> Words:
+        if np.abs(update).max() > self.encoding.bound:
+            raise UnusableUpdate(
+                f"its update has numbers above pw_encrypt.bound = {self.encoding.bound:g}: raise it, or train less"
+            )
+        if samples > (self.encoding.largest_weight or 1):
+            raise UnusableUpdate("it has more samples than pw_encrypt.largest_weight")
+        return self.encoding.encode(update, samples)
+
+    def decode(self, words: Words, survivors: int, rotation: bytes) -> Flat:
+        return self.encoding.decode(words, survivors).mean
+
+    @property
+    def ring(self) -> tuple[int, int]:
+        return self.encoding.columns, self.encoding.ring.modulus_bits
+
+
+@dataclass(frozen=True, slots=True)
+class NoisySum:
+    """Clipped updates with noise shares inside the masks, equal weights: the coordinator learns a noisy mean.
+
+    Guarantee: see `SkellamEncoding.event`.
+    """
+
+    encoding: SkellamEncoding
+
+    def encode(self, update: Flat, samples: int, rotation: bytes, rng: Generator | None) -> Words:
+        return self.encoding.encode(update, rotation, rng)
+
+    def decode(self, words: Words, survivors: int, rotation: bytes) -> Flat:
+        return self.encoding.decode(words, survivors, rotation)
+
+    @property
+    def ring(self) -> tuple[int, int]:
+        return self.encoding.columns, self.encoding.modulus_bits
+
+
+def masked_sum(settings: Settings, size: int) -> WeightedSum | NoisySum:
+    """What goes into the masks of this federation."""
+    if settings.encrypt.encrypt_type == "DDP_ENCRYPT":
+        return NoisySum(skellam_encoding(settings, size))
     masks = settings.encrypt.pw_encrypt
-    return Encoding(
-        values=size,
-        bound=masks.bound,
-        clients=settings.sampled,
-        fraction_bits=masks.fraction_bits,
-        largest_weight=masks.largest_weight,
+    return WeightedSum(
+        Encoding(
+            values=size,
+            bound=masks.bound,
+            clients=settings.sampled,
+            fraction_bits=masks.fraction_bits,
+            largest_weight=masks.largest_weight,
+        )
     )
 
 
-def secure_settings(settings: Settings, size: int) -> SecureSettings:
-    encoding = secure_encoding(settings, size)
-    return settings.secure(encoding.columns, encoding.ring.modulus_bits)
+def skellam_encoding(settings: Settings, size: int) -> SkellamEncoding:
+    """The encoding with the least noise for which the sums of all rounds stay within the run's epsilon."""
+    epsilon, delta = settings.central
+    clip = settings.encrypt.ddp_encrypt.ddp_norm_clip
+    return _skellam(size, clip, settings.sampled, settings.fewest, settings.colluders, epsilon, delta, settings.rounds)
+
+
+@lru_cache(maxsize=16)  # the search takes half a second, and each of thousands of simulated clients asks
+def _skellam(
+    values: int, clip: float, clients: int, fewest: int, colluders: int, epsilon: float, delta: float, rounds: int
+) -> SkellamEncoding:
+    return SkellamEncoding.for_budget(
+        values=values,
+        clip=clip,
+        clients=clients,
+        fewest=fewest,
+        colluders=colluders,
+        epsilon=epsilon,
+        delta=delta,
+        rounds=rounds,
+    )
+
+
+def secure_context(settings: Settings, layout: Layout, model: Flat, attempt: int) -> Context:
+    """What coordinator and clients know of an aggregation before it starts."""
+    columns, modulus_bits = masked_sum(settings, layout.size).ring
+    return Context(settings.secure(columns, modulus_bits), layout.digest(model), attempt)
 
 
 class Sum:

@@ -75,8 +75,8 @@ class PairwiseMasks(Section):
 class DistributedDP(Section):
     """Noise shares inside the masks of `pw_encrypt`: the sum of all updates is (ddp_eps, ddp_delta)-DP."""
 
-    ddp_eps: Positive = 8.0  # of the whole run, against whoever sees the sums
-    ddp_delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    ddp_eps: Positive | None = None  # of the whole run, against whoever sees the sums; the budget's, or 8
+    ddp_delta: Annotated[float, Field(gt=0, lt=1)] | None = None  # the budget's, or 1e-5
     ddp_norm_clip: Positive = 1.0
     n_min: Annotated[int, Field(ge=2, strict=True)] | None = None  # smaller sums are not opened; those needed if None
     colluders: Annotated[int, Field(ge=0, strict=True)] | None = None  # may tell their noise; corrupt * n_min if None
@@ -194,6 +194,12 @@ class Settings(Section):
             )
         if self.masked and self.sampled < 3:
             raise ValueError(f"{self.encrypt.encrypt_type} needs 3 clients in a round, got {self.sampled}")
+        if self.encrypt.encrypt_type == "DDP_ENCRYPT" and self.budget is not None:
+            epsilon, _ = self.central
+            if self.budget.epsilon < epsilon:
+                raise ValueError(
+                    f"ddp_eps is {epsilon:g}, above the budget of {self.budget.epsilon:g}: lower it, or leave out one"
+                )
         if self.encrypt.encrypt_type == "DDP_ENCRYPT" and not self.colluders < self.fewest <= self.sharing:
             raise ValueError(
                 f"n_min is {self.fewest} and colluders is {self.colluders}: n_min must be more than colluders, and at "
@@ -208,8 +214,8 @@ class Settings(Section):
             )
         if self.unsupervised is not None and self.unsupervised.cluster_client_num > self.sampled:
             raise ValueError(
-                f"cluster_client_num is {self.unsupervised.cluster_client_num}, but a round has {self.sampled} clients: "
-                "lower it"
+                f"cluster_client_num is {self.unsupervised.cluster_client_num}, but a round has {self.sampled} "
+                "clients: lower it"
             )
         if self.budget is not None and not self.spends:
             raise ValueError(
@@ -267,6 +273,13 @@ class Settings(Section):
         return _part(self.encrypt.pw_encrypt.share_secrets_ratio, self.sampled)
 
     @property
+    def central(self) -> tuple[float, float]:
+        """The epsilon and delta of a run under distributed DP, for which its noise is sized."""
+        given, limit = self.encrypt.ddp_encrypt, self.budget
+        epsilon = given.ddp_eps or (limit.epsilon if limit else 8.0)
+        return epsilon, given.ddp_delta or (limit.delta if limit else None) or 1e-5
+
+    @property
     def colluders(self) -> int:
         """Survivors that may tell the coordinator their share of the noise."""
         given = self.encrypt.ddp_encrypt.colluders
@@ -300,8 +313,8 @@ class Settings(Section):
             found.append("NOT_ENCRYPT: the coordinator sees every client's update in the clear")
         if self.encrypt.laplace_eval is not None and self.encrypt.laplace_eval.laplace_eval_eps > 10:
             found.append(
-                f"laplace_eval_eps {self.encrypt.laplace_eval.laplace_eval_eps:g} for each vector hides nothing: whoever "
-                "sees a vector is all but certain of what it was"
+                f"laplace_eval_eps {self.encrypt.laplace_eval.laplace_eval_eps:g} for each vector hides nothing: "
+                "whoever sees a vector is all but certain of what it was"
             )
         if self.unsupervised is not None and self.encrypt.privacy_eval_type == "NOT_ENCRYPT":
             found.append("privacy_eval_type NOT_ENCRYPT: the coordinator sees inference results in the clear")

@@ -42,6 +42,10 @@ class FitWork:
         """For shuffling and initialisation; never for noise."""
         return np.random.default_rng(self.seed)
 
+    def of(self, client: int) -> FitWork:
+        """The same for another client: the last part of a seed is its number."""
+        return FitWork(self.round, self.train, (*self.seed[:-1], client))
+
 
 @dataclass(frozen=True, slots=True)
 class Fitted:

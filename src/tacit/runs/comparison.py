@@ -6,7 +6,7 @@ A run whose inference results are protected is dashed, the first of them in red.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tacit.horizontal import boundary
 from tacit.runs import page
@@ -14,7 +14,7 @@ from tacit.runs.chart import Chart, Colour, Panel, Point, Series, number
 from tacit.runs.correlation import correlation, mean_relative_difference
 from tacit.runs.figures import Figure, score_name
 from tacit.runs.markup import Markup, element, join
-from tacit.runs.meaning import hollow, laplace, promises, strength
+from tacit.runs.meaning import Promise, hollow, laplace, promises, strength
 from tacit.runs.record import Record
 from tacit.runs.scores import loss, pairs
 from tacit.runs.single import PROTECTIONS, correlation_sentence, footer, promise_card
@@ -33,6 +33,7 @@ class _Run:
     covered: frozenset[str]
     colour: Colour
     protected: bool  # its inference results
+    promises: list[Promise]
 
     def shows(self, field: str, share: bool) -> bool:
         return not share or field in self.covered
@@ -42,7 +43,7 @@ def comparison(records: Sequence[Record], share: bool) -> tuple[str, list[Figure
     """The page, and the figures on it."""
     runs = _named(records, share)
     covered = frozenset.intersection(*(run.covered for run in runs))
-    cover = page.Cover(covered, frozenset.union(*(hollow(run.record) for run in runs)))
+    cover = page.Cover(covered, frozenset.union(*(hollow(run.promises) for run in runs)))
     drawn = _figures(runs, share)
     sections = [
         ("overlay", "Loss and score", join(page.figures(drawn, cover), page.bullets(_findings(runs, share)))),
@@ -73,12 +74,9 @@ def _named(records: Sequence[Record], share: bool) -> list[_Run]:
         colours = _PROTECTED if protected else _OPEN
         colour = colours[counts[protected] % len(colours)]
         counts[protected] += 1
-        found.append(_Run(name, record, boundary.covered(record.settings), colour, protected))
+        found.append(_Run(name, record, boundary.covered(record.settings), colour, protected, promises(record)))
     if len({run.label for run in found}) < len(found):  # folders of one name, in different places
-        found = [
-            _Run(f"{run.label} ({n})", run.record, run.covered, run.colour, run.protected)
-            for n, run in enumerate(found, 1)
-        ]
+        found = [replace(run, label=f"{run.label} ({count})") for count, run in enumerate(found, 1)]
     return found
 
 
@@ -187,7 +185,7 @@ def _cards(runs: list[_Run], share: bool) -> list[Markup]:
         if (together := correlation(list(pairs(run.record, losses).values()))) is not None:
             note = f"correlation of score and loss (Pearson, n = {together.pairs})"
             found.append(page.card(run.label, signed(together.pearson), note))
-    return [*found, *(promise_card(each, run.label) for run in runs for each in promises(run.record))]
+    return [*found, *(promise_card(each, run.label) for run in runs for each in run.promises)]
 
 
 def _findings(runs: list[_Run], share: bool) -> list[str]:
@@ -214,7 +212,7 @@ def _table(runs: list[_Run], share: bool) -> Markup:
         record = run.record
         last = record.rounds[-1].metrics if record.rounds and run.shows("metrics", share) else {}
         values = {name: found for name, value in last.items() if (found := number(value)) is not None}
-        epsilons = [f"{short(each.epsilon)} ({each.what})" for each in promises(record)]
+        epsilons = [f"{short(each.epsilon)} ({each.what})" for each in run.promises]
         row = [
             run.label,
             PROTECTIONS[record.settings.encrypt.encrypt_type],
@@ -250,7 +248,7 @@ def _privacy(runs: list[_Run]) -> Markup:
         evaluation = run.record.settings.encrypt.laplace_eval
         if run.protected and evaluation is not None:
             found.append(page.paragraph(element("strong", f"{run.label}: "), laplace(evaluation.laplace_eval_eps)))
-        for each in promises(run.record):
+        for each in run.promises:
             at = f"{short(each.epsilon)} at δ = {short(each.delta, 3)}"
             words = f"ε of the {each.what} is {at}: {strength(each.epsilon)}."
             found.append(page.paragraph(element("strong", f"{run.label}: "), words))

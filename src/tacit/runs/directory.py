@@ -6,12 +6,15 @@
     run.log             the same in words
     ledger.json         what the run cost in privacy
     model.safetensors   the model after the last whole round
+    state-N.safetensors what else is needed to go on after N rounds: the optimizer's moments, who was asked how often
 
-Each file is whole at any moment: the last two are replaced in one step, and a line that was cut off is passed over.
+Each file is whole at any moment: all but events and log are replaced in one step, and a line that was cut off is passed
+over. The model says which state belongs to it, and is replaced after that: killed at any moment, the two fit.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
@@ -23,12 +26,13 @@ from types import TracebackType
 from typing import Any, TextIO
 
 import numpy as np
+import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
 from tacit import events
 from tacit.events import Event, RoundFinished, RoundStarted, RunFinished, RunStarted
-from tacit.runs.config import Settings, resolved
+from tacit.runs.config import ConfigError, Settings, resolved
 from tacit.runs.environment import environment
 from tacit.runs.lines import line
 
@@ -47,7 +51,13 @@ class RunDirectory:
         self._rounds: int | None = None
         self._finished_rounds = 0
         self._ended = False
+        self._stored_round: int | None = None  # of the model on disk
         self._events = _appending(path / "events.jsonl")
+        try:
+            fcntl.flock(self._events, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._events.close()
+            raise ConfigError(f"{path}: another process is writing there: wait until it ends, or stop it") from None
         self._log = _appending(path / "run.log")
 
     @classmethod
@@ -59,6 +69,17 @@ class RunDirectory:
         _replace(path / "config.yaml", resolved(settings).encode())
         _replace(path / "environment.json", _json_file(environment()))
         return cls(path, clock)
+
+    @classmethod
+    def reopen(cls, path: Path, settings: Settings, *, clock: Callable[[], float] = time.time) -> RunDirectory:
+        """Take up the folder of a run that stopped, and whatever a kill left half done in it."""
+        directory = cls(path, clock)
+        for name in ("events.jsonl", "run.log"):
+            _cut_last_line(path / name)
+        for left in path.glob(".*.tmp"):
+            left.unlink()
+        _replace(path / "config.yaml", resolved(settings).encode())
+        return directory
 
     def emit(self, event: Event) -> None:
         """Add an event to `events.jsonl` and `run.log`."""
@@ -77,14 +98,39 @@ class RunDirectory:
         self._events.flush()
         self._log.flush()
 
-    def save_model(self, arrays: Mapping[str, NDArray[Any]], round: int) -> None:
-        """Replace the stored model by the one after `round` rounds."""
-        whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-        _replace(self.path / "model.safetensors", safetensors.numpy.save(whole, metadata={"round": str(round)}))
+    def save(self, model: Mapping[str, NDArray[Any]], state: Mapping[str, Any], ledger: Mapping[str, Any]) -> None:
+        """Replace what is stored. `state` holds arrays and plain numbers, among them the `round` that comes next.
 
-    def save_ledger(self, ledger: Mapping[str, Any]) -> None:
-        """Replace the stored ledger."""
+        The ledger and the state come first: what was released is never more than they say.
+        """
+        number = int(state["round"])
         _replace(self.path / "ledger.json", _json_file(ledger))
+        arrays = {key: value for key, value in state.items() if isinstance(value, np.ndarray)}
+        plain = {key: value for key, value in state.items() if key not in arrays}
+        _replace(
+            self.path / f"state-{number}.safetensors",
+            safetensors.numpy.save(arrays, metadata={"state": json.dumps(plain, allow_nan=False)}),
+        )
+        if self._stored_round == number:
+            return
+        whole = {name: np.asarray(array, order="C") for name, array in model.items()}
+        _replace(self.path / "model.safetensors", safetensors.numpy.save(whole, metadata={"round": str(number)}))
+        self._stored_round = number
+        for old in self.path.glob("state-*.safetensors"):
+            if old.name != f"state-{number}.safetensors":
+                old.unlink()
+
+    def stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+        """The state and the model to go on from; None where the run stopped before its first round."""
+        if not (self.path / "model.safetensors").exists():
+            return None
+        model, about = _read_safetensors(self.path / "model.safetensors")
+        if not about.get("round", "").isdecimal():
+            raise ConfigError(f"{self.path / 'model.safetensors'}: it does not say after how many rounds it was stored")
+        number = int(about["round"])
+        arrays, about = _read_safetensors(self.path / f"state-{number}.safetensors")
+        self._stored_round = number
+        return {**arrays, **json.loads(about["state"])}, model
 
     def close(self) -> None:
         self._events.close()
@@ -106,12 +152,19 @@ class RunDirectory:
 
 def read_events(path: str | Path) -> Iterator[Event]:
     """The events of an `events.jsonl`. A last line that was cut off while it was written is passed over."""
+    return (event for _, event in read_timed_events(path))
+
+
+def read_timed_events(path: str | Path) -> Iterator[tuple[float, Event]]:
+    """The same, each with its time in seconds since 1970; 0 where a line has none."""
     with Path(path).open(encoding="utf-8", errors="replace") as file:
         for count, text in enumerate(file, 1):
             if not text.endswith("\n"):
                 return
             try:
-                yield events.from_json(json.loads(text))
+                data = json.loads(text)
+                event = events.from_json(data)
+                yield datetime.fromisoformat(data.get("time", "1970-01-01T00:00:00+00:00")).timestamp(), event
             except (ValueError, TypeError, AttributeError) as error:
                 raise ValueError(f"{path}:{count}: this line is no event: {error}") from error
 
@@ -128,6 +181,22 @@ def _new_folder(root: Path, name: str) -> Path:
             count += 1
 
 
+def _read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """The arrays of a file and its metadata."""
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except (OSError, safetensors.SafetensorError) as error:
+        raise ConfigError(f"{path}: this file is damaged or missing, the run cannot go on: {error}") from None
+
+
+def _cut_last_line(path: Path) -> None:
+    """Take away what was written after the last end of a line."""
+    with path.open("rb+") as file:
+        data = file.read()
+        file.truncate(data.rfind(b"\n") + 1)
+
+
 def _appending(path: Path) -> TextIO:
     return path.open("a", encoding="utf-8", newline="\n")
 
@@ -141,6 +210,11 @@ def _replace(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

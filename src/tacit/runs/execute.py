@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +15,13 @@ import numpy as np
 
 from tacit import tasks
 from tacit.engines.memory import MemoryEngine
-from tacit.events import Kept, Noted, RoundFinished, RunFinished, RunStarted, Sink, Tee
+from tacit.events import Kept, Noted, RoundFinished, RunFinished, RunResumed, RunStarted, Sink, Tee
 from tacit.horizontal.coordinator import Coordinator
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays
 from tacit.runs.config import load
-from tacit.runs.directory import RunDirectory
+from tacit.runs.directory import RunDirectory, read_events
+from tacit.runs.resume import resumed
 
 Status = Literal["done", "budget reached", "stopped", "failed"]
 
@@ -33,17 +33,30 @@ class Outcome:
     status: Status
     text: str
     model: Arrays
-    ledger: dict[str, Any] | None  # of the client with the most uploads; None where nothing has an epsilon
+    ledger: dict[str, Any]  # as in ledger.json: no ledgers where nothing has an epsilon
     history: list[RoundFinished] = field(default_factory=list)
     directory: Path | None = None
 
 
 def run(
-    path_or_dict: str | Path | dict[str, Any], *, overrides: list[str] | None = None, runs: str | Path = "runs"
+    path_or_dict: str | Path | dict[str, Any] | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    runs: str | Path = "runs",
+    resume: str | Path | None = None,
 ) -> Outcome:
-    """Run a federation here: a file or a dict with the same keys. Leaves a run directory under `runs`."""
-    settings = load(path_or_dict, overrides or [])
-    with RunDirectory.create(Path(runs), settings, time.time()) as directory:
+    """Run a federation here: a file or a dict with the same keys. Leaves a run directory under `runs`.
+
+    With `resume`, the run in that directory goes on instead; then the first argument may be left out.
+    """
+    if resume is not None:
+        settings, directory = resumed(resume, path_or_dict, overrides)
+    elif path_or_dict is None:
+        raise ValueError("run needs a file or a dict, or the directory of a run to resume")
+    else:
+        settings = load(path_or_dict, overrides)
+        directory = RunDirectory.create(Path(runs), settings, time.time())
+    with directory:
         return execute(settings, sink=directory, directory=directory)
 
 
@@ -66,6 +79,10 @@ def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -
     )
     for note in settings.notes():
         both.emit(Noted(note))
+    if directory is not None and (stored := directory.stored()) is not None:
+        state, model = stored
+        engine.restore(state, model)
+        both.emit(RunResumed(coordinator.round, state["under_way"]))
     start = time.perf_counter()
     status: Status = "failed"
     text = ""
@@ -73,8 +90,7 @@ def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -
         with _stop_signals() as asked:
             engine.run(_saver(directory), asked)
         status = "budget reached" if coordinator.budget_reached else "done"
-        finished = [event for event in kept.events if isinstance(event, RoundFinished)]
-        if not finished and status == "done":
+        if not _history(kept, directory, coordinator.round) and status == "done":
             status, text = "failed", "no round had enough updates: see the aborted rounds for the reason"
     except KeyboardInterrupt:
         status, text = "stopped", "by hand"
@@ -89,7 +105,7 @@ def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -
         text,
         {name: np.array(array) for name, array in coordinator.model.items()},
         _ledger(coordinator),
-        [event for event in kept.events if isinstance(event, RoundFinished)],
+        _history(kept, directory, coordinator.round),
         directory.path if directory else None,
     )
 
@@ -115,24 +131,21 @@ def _stop_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
+def _history(kept: Kept, directory: RunDirectory | None, rounds: int) -> list[RoundFinished]:
+    """The finished rounds, those before a resumption included; of one that was done again, the last."""
+    happened = kept.events if directory is None else read_events(directory.path / "events.jsonl")
+    found = {event.round: event for event in happened if isinstance(event, RoundFinished)}
+    return [found[number] for number in sorted(found) if number < rounds]
+
+
 def _saver(directory: RunDirectory | None) -> Callable[[Coordinator], None]:
     def save(coordinator: Coordinator) -> None:
         if directory is not None:
-            directory.save_ledger(_ledger(coordinator) or {"lines": []})
-            directory.save_model(dict(coordinator.model), coordinator.round)
+            directory.save(coordinator.model, coordinator.state(), _ledger(coordinator))
 
     return save
 
 
-def _ledger(coordinator: Coordinator) -> dict[str, Any] | None:
-    """The ledger as plain data, with what it amounts to. It is stored before the model: never less than was spent."""
-    ledger = coordinator.ledger()
-    if ledger is None:
-        return None
-    epsilon = coordinator.epsilon()
-    return {
-        **ledger.to_json(),
-        "epsilon": "infinite" if epsilon is None or math.isinf(epsilon) else epsilon,
-        "delta": coordinator.delta,
-        "uploads": max(coordinator.uploads.values(), default=0),
-    }
+def _ledger(coordinator: Coordinator) -> dict[str, Any]:
+    """The ledgers as plain data, with what they amount to."""
+    return {"version": 1, "ledgers": [spent.to_json() for spent in coordinator.spent()]}

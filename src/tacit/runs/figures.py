@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tacit.events import RoundFinished
 from tacit.runs.chart import COLOURS, Chart, Colour, Mark, Panel, Series, number
+from tacit.runs.meaning import spent_on
 from tacit.runs.record import Record
 from tacit.runs.scores import Loss, pairs
 from tacit.runs.words import short
@@ -111,10 +112,10 @@ def spending(record: Record) -> list[Figure]:
     """Epsilon over rounds: of the updates and of the inference vectors."""
     settings = record.settings
     level = None
-    if settings.budget is not None:
+    if settings.encrypt.encrypt_type == "DDP_ENCRYPT":
+        level = (settings.central[0], f"budget {short(settings.central[0])}")
+    elif settings.budget is not None:
         level = (settings.budget.epsilon, f"budget {short(settings.budget.epsilon)}")
-    elif settings.encrypt.encrypt_type == "DDP_ENCRYPT":
-        level = (settings.encrypt.ddp_encrypt.ddp_eps, f"ddp_eps {short(settings.encrypt.ddp_encrypt.ddp_eps)}")
     deltas = {event.delta for event in record.rounds if event.delta is not None}
     at = f" at δ = {short(max(deltas))}" if deltas else ""
     return _with_points(
@@ -122,8 +123,8 @@ def spending(record: Record) -> list[Figure]:
             _figure(
                 _over_rounds(
                     "epsilon-updates",
-                    "ε of the updates",
-                    f"What the updates so far cost{at}.",
+                    f"ε of the {spent_on(record)}",
+                    f"What the {spent_on(record)} so far cost{at}.",
                     f"ε{at}",
                     record,
                     lambda event: event.epsilon,

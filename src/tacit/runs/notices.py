@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from tacit.horizontal import boundary
 from tacit.runs import page
 from tacit.runs.figures import EPSILONS, Figure
 from tacit.runs.markup import Markup
-from tacit.runs.meaning import hollow
 from tacit.runs.record import Record
 from tacit.runs.words import or_nothing
 
 PRIVATE_SETTINGS = ("task_options", "network")  # they may hold paths and addresses
 
 
-def notices(record: Record, share: bool, left_out: list[Figure]) -> list[Markup]:
+def notices(record: Record, cover: page.Cover, share: bool, left_out: list[Figure]) -> list[Markup]:
     """In the order in which they are to be read. `left_out`: figures that a page for sharing does not show."""
     found = []
     if record.settings.simulation.insecure_noise_seed is not None:
@@ -26,7 +24,7 @@ def notices(record: Record, share: bool, left_out: list[Figure]) -> list[Markup]
             )
         )
     if share:
-        found.append(_left_out(record, left_out))
+        found.append(_left_out(record, cover, left_out))
         return found
     if not record.rounds:
         found.append(page.notice("fair", "No round was finished", "There are no figures to show yet."))
@@ -55,7 +53,7 @@ def notices(record: Record, share: bool, left_out: list[Figure]) -> list[Markup]
     return found
 
 
-def _left_out(record: Record, left_out: list[Figure]) -> Markup:
+def _left_out(record: Record, cover: page.Cover, left_out: list[Figure]) -> Markup:
     titles = [figure.chart.title.lower() for figure in left_out if not figure.fields <= EPSILONS]
     others = ["who was refused and why", "counts of clients", "times", "how the run ended, in words"]
     if any(figure.fields <= EPSILONS for figure in left_out):
@@ -71,12 +69,12 @@ def _left_out(record: Record, left_out: list[Figure]) -> Markup:
         "ε itself is stated at the end of the run only: without it nothing here could be judged."
         if record.settings.spends
         else "Nothing in this run has an ε, so no figure of it is left.",
-        *_hollow(record, boundary.covered(record.settings)),
+        *_hollow(cover),
     )
 
 
-def _hollow(record: Record, covered: frozenset[str]) -> list[str]:
+def _hollow(cover: page.Cover) -> list[str]:
     """A warning where something is shared under an epsilon that hides nothing."""
     names = {"metrics": "metrics", "update_norm": "size of the update", "score": "score"}
-    found = [words for field, words in names.items() if field in covered & hollow(record)]
+    found = [words for field, words in names.items() if field in cover.fields & cover.hollow]
     return [f"Think before you share: an ε that hides nothing covers {', '.join(found)}."] if found else []

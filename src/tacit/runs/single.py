@@ -45,12 +45,13 @@ def single(record: Record, share: bool) -> tuple[str, list[Figure]]:
     }
     shown = {name: [each for each in found if not share or each.fields <= covered] for name, found in groups.items()}
     left_out = [each for found in groups.values() for each in found if share and not each.fields <= covered]
-    cover = page.Cover(covered, hollow(record))
+    made = promises(record)
+    cover = page.Cover(covered, hollow(made))
     drawn = {name: page.figures(found, cover) for name, found in shown.items()}
     sections = [
         ("learning", "Learning", _learning(record, drawn["learning"], share, covered)),
         ("score", "Score", _score(record, drawn["scoring"], share, covered)),
-        ("privacy", "Privacy", _privacy(record, drawn["spending"])),
+        ("privacy", "Privacy", _privacy(record, made, drawn["spending"])),
         ("boundary", "Who saw what", _boundary(record.settings)),
         ("clients", "Clients", None if share else _clients(record, drawn["participation"])),
         ("costs", "Time and traffic", None if share else _costs(record, drawn["costs"])),
@@ -59,8 +60,8 @@ def single(record: Record, share: bool) -> tuple[str, list[Figure]]:
     kept = [(anchor, title, body) for anchor, title, body in sections if body is not None]
     whole = page.page(
         f"{record.settings.name}: report",
-        _headline(record, share, covered),
-        *notices(record, share, left_out),
+        _headline(record, made, share, covered),
+        *notices(record, cover, share, left_out),
         page.contents([(anchor, title) for anchor, title, _ in kept]),
         *(page.section(anchor, title, body) for anchor, title, body in kept),
         footer(),
@@ -75,7 +76,7 @@ def footer() -> Markup:
 # --- the top of the page
 
 
-def _headline(record: Record, share: bool, covered: frozenset[str]) -> Markup:
+def _headline(record: Record, made: list[Promise], share: bool, covered: frozenset[str]) -> Markup:
     settings = record.settings
     badge = element("span", record.status, class_=f"badge {_TONES.get(record.status, 'fair')}")
     parts = [PROTECTIONS[settings.encrypt.encrypt_type], f"{settings.clients:,} clients"]
@@ -86,14 +87,14 @@ def _headline(record: Record, share: bool, covered: frozenset[str]) -> Markup:
     lines = [element("p", badge, " ", " · ".join(parts))]
     if not share:
         lines.append(element("p", record.path.resolve().name))
-    return join(page.header("Tacit run", settings.name, *lines), page.cards(*_cards(record, share, covered)))
+    return join(page.header("Tacit run", settings.name, *lines), page.cards(*_cards(record, made, share, covered)))
 
 
-def _cards(record: Record, share: bool, covered: frozenset[str]) -> list[Markup]:
+def _cards(record: Record, made: list[Promise], share: bool, covered: frozenset[str]) -> list[Markup]:
     found = []
     if not share or "metrics" in covered:
         found += _metric_cards(record)
-    found += [promise_card(promise) for promise in promises(record)]
+    found += [promise_card(promise) for promise in made]
     if not record.settings.spends:
         found.append(page.card("ε", "none", "nothing that leaves a client has an ε", "bad"))
     if share:
@@ -226,8 +227,7 @@ def correlation_sentence(record: Record, covered: frozenset[str] | None) -> str:
     )
 
 
-def _privacy(record: Record, drawn: Markup) -> Markup:
-    made = promises(record)
+def _privacy(record: Record, made: list[Promise], drawn: Markup) -> Markup:
     found = []
     if not record.settings.spends:
         found.append(page.paragraph(_no_epsilon(record.settings)))

@@ -41,6 +41,11 @@ def percent(part: float) -> str:
     return f"{100 * part:.2f}".rstrip("0").rstrip(".") + "%" if part > 0.99 else f"{100 * part:.1f}%"
 
 
+def at_most(part: float) -> str:
+    """A bound in percent: never less than it is."""
+    return f"{min(100.0, math.ceil(1000 * part - 1e-9) / 10):g}%"
+
+
 def metric(name: str, value: float) -> str:
     """A task's metric: an accuracy in percent, any other as it is."""
     return percent(value) if name == "accuracy" and 0 <= value <= 1 else short(value)

@@ -6,9 +6,14 @@ import importlib
 import inspect
 from typing import Any
 
-from tacit.horizontal.task import Task
+from tacit.horizontal.settings import Settings
+from tacit.horizontal.task import Infers, Task
 
-_BUILT_IN = {"digits": "tacit.tasks.digits", "mnist_by_writer": "tacit.tasks.mnist_by_writer"}
+_BUILT_IN = {
+    "digits": "tacit.tasks.digits",
+    "digits_unsupervised": "tacit.tasks.digits_unsupervised",
+    "mnist_by_writer": "tacit.tasks.mnist_by_writer",
+}
 
 
 def make(name: str, clients: int, seed: int, options: dict[str, Any]) -> Task:
@@ -34,4 +39,16 @@ def make(name: str, clients: int, seed: int, options: dict[str, Any]) -> Task:
     for method in ("model", "fit"):
         if not callable(getattr(task, method, None)):
             raise ValueError(f"task {name!r} made a {type(task).__name__}, which has no method {method}")
+    return task
+
+
+def infers(task: Task, settings: Settings) -> Infers | None:
+    """The task as one whose model is judged by what it infers, where the file asks for that."""
+    if settings.unsupervised is None:
+        return None
+    if not isinstance(task, Infers):
+        raise ValueError(
+            f"unsupervised: task {settings.task} has no infer() and no number of classes, so that there is nothing to "
+            "evaluate: take a task that has them, such as digits_unsupervised, or leave the section out"
+        )
     return task

@@ -11,16 +11,33 @@ import numpy as np
 
 from tacit.horizontal.task import Task
 from tacit.tasks import partition
-from tacit.tasks.softmax import SoftmaxTask
+from tacit.tasks.softmax import Features, Labels, SoftmaxTask
+
+Split = Literal["iid", "dirichlet"]
+Samples = tuple[Features, Labels]
 
 
 def make_task(
     clients: int,
     seed: int,
-    split: Literal["iid", "dirichlet"] = "iid",
+    split: Split = "iid",
     alpha: float = 0.5,
     network: Literal["softmax", "mlp"] = "softmax",
 ) -> Task:
+    data, test = dealt_out(clients, seed, split, alpha)
+    match network:
+        case "softmax":
+            return SoftmaxTask(data, test, classes=10)
+        case "mlp":
+            from tacit.tasks.mlp import MlpTask
+
+            return MlpTask(data, test, classes=10, seed=seed)
+        case _:
+            raise ValueError(f"network must be softmax or mlp, got {network!r}")
+
+
+def dealt_out(clients: int, seed: int, split: Split, alpha: float) -> tuple[list[Samples], Samples]:
+    """Each client's images and labels, and those that the coordinator holds back."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -35,14 +52,4 @@ def make_task(
             parts = partition.dirichlet(y[rest], clients, alpha, rng)
         case _:
             raise ValueError(f"split must be iid or dirichlet, got {split!r}")
-    data = [(x[rest[part]], y[rest[part]]) for part in parts]
-    test = (x[held_back], y[held_back])
-    match network:
-        case "softmax":
-            return SoftmaxTask(data, test, classes=10)
-        case "mlp":
-            from tacit.tasks.mlp import MlpTask
-
-            return MlpTask(data, test, classes=10, seed=seed)
-        case _:
-            raise ValueError(f"network must be softmax or mlp, got {network!r}")
+    return [(x[rest[part]], y[rest[part]]) for part in parts], (x[held_back], y[held_back])

@@ -1,0 +1,33 @@
+"""`tacit plan`: what a file will cost and show, before anybody trains."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from tacit.cli.exits import USER, end
+
+
+@click.command("plan")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+def command(file: Path, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Say what FILE will cost in privacy and who will see what, without training.
+
+    Epsilon of a round and of the whole run, for whom and what it means; noise against signal; bytes and exchanges of
+    each client; what leaves a client and how it is protected; what is not protected; what is worth a second thought.
+    """
+    import json
+
+    from tacit.runs.config import ConfigError, load
+    from tacit.runs.plan import plain, planned, words
+
+    sys.path += [str(Path.cwd()), str(file.resolve().parent)]
+    try:
+        made = planned(load(file, overrides))
+    except (ConfigError, ValueError) as error:
+        end(str(error), USER)
+    click.echo(json.dumps(plain(made), indent=2) if as_json else words(made), nl=as_json)

@@ -1,0 +1,224 @@
+"""What a federation will cost and show, before anybody trains.
+
+`plan(settings, size)` prices every release, sets noise against signal, counts messages and bytes, and says who sees
+what. It reads the same price list and release boundary as the run itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.dp.accounting import Reading
+from tacit.horizontal import boundary
+from tacit.horizontal.coordinator import sample
+from tacit.horizontal.costs import Costs, Covers, Spent
+from tacit.horizontal.evaluation import SENSITIVITY
+from tacit.horizontal.messages import HEAD_BYTES
+from tacit.horizontal.protection import LocalDP, masked_sum, skellam_encoding
+from tacit.horizontal.settings import Settings
+from tacit.horizontal.vector import Layout
+from tacit.secagg.traffic import traffic
+
+WEAK = 10.0  # an epsilon from here on is a weak promise, ...
+NOTHING = 50.0  # ... and from here on none: an attacker errs with probability e^-50
+_MOST_DRAWS = 10**7  # of the sampling, to know who is asked how often
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What one kind of release costs whom."""
+
+    covers: tuple[Covers, ...]
+    view: str
+    unit: str
+    relation: str
+    delta: float
+    epsilon_round: float
+    epsilon_run: float
+    times: int  # that it happens in the run, to the one it happens to most often
+    reading: Reading
+
+    @property
+    def against(self) -> str:
+        if self.view == "local":
+            return "of each client, against everybody who sees its messages, for replacing all its data"
+        return "of the sums, against whoever sees them, for leaving out one client's data"
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What one client sends and is sent in a round, in bytes, by message."""
+
+    up: dict[str, int]
+    down: dict[str, int]
+
+    @property
+    def exchanges(self) -> int:
+        """Times that a client answers: what it infers travels with its update."""
+        return len(self.up.keys() - {"Inference"})
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    title: str
+    prices: tuple[Price, ...]
+    noise: tuple[str, ...]
+    traffic: Traffic
+    rounds: int
+    sees: tuple[str, ...]
+    unprotected: tuple[str, ...]
+    warnings: tuple[str, ...]
+    laplace_scale: float | None  # of the noise on inference vectors
+
+
+def plan(settings: Settings, layout: Layout, classes: int | None) -> Plan:
+    """The plan of a federation with such a model, whose inference vectors have `classes` entries."""
+    size = layout.size
+    costs = Costs(settings, size)
+    most = most_uploads(settings)
+    prices = tuple(
+        _price(once, whole, most if once.view == "local" else settings.rounds)
+        for once, whole in zip(costs.spent(1, 1), costs.spent(most, settings.rounds), strict=True)
+    )
+    laplace = settings.encrypt.laplace_eval if settings.encrypt.privacy_eval_type == "LAPLACE" else None
+    return Plan(
+        title=(
+            f"{settings.name}: {settings.clients} clients, {settings.sampled} in a round, {settings.rounds} rounds, "
+            f"{settings.encrypt.encrypt_type}, {size} parameters"
+        ),
+        prices=prices,
+        noise=tuple(_noise(settings, size)),
+        traffic=_traffic(settings, layout, classes or 0),
+        rounds=settings.rounds,
+        sees=tuple(boundary.sentences(settings)),
+        unprotected=tuple(boundary.unprotected(settings)),
+        warnings=(*_budget(settings, costs), *_weak(prices), *settings.notes()),
+        laplace_scale=SENSITIVITY / laplace.laplace_eval_eps if laplace else None,
+    )
+
+
+def most_uploads(settings: Settings) -> int:
+    """How often the client is sampled that is sampled most; sampling is drawn from the seed, so that it is known."""
+    if settings.sampled == settings.clients or settings.clients * settings.rounds > _MOST_DRAWS:
+        return settings.rounds
+    asked: Counter[int] = Counter()
+    for attempt in range(settings.rounds):
+        asked.update(sample(settings, attempt))
+    return max(asked.values())
+
+
+def _price(once: Spent, whole: Spent, times: int) -> Price:
+    return Price(
+        once.covers,
+        once.view,
+        once.ledger.unit,
+        once.ledger.relation,
+        once.delta,
+        once.epsilon,
+        whole.epsilon,
+        times,
+        whole.reading(),
+    )
+
+
+def _noise(settings: Settings, size: int) -> list[str]:
+    """Noise against signal, in sentences."""
+    found = []
+    encrypt = settings.encrypt
+    root = math.sqrt(size)
+    match encrypt.encrypt_type:
+        case "NOT_ENCRYPT":
+            found.append("Updates carry no noise.")
+        case "PW_ENCRYPT":
+            step = 2.0**-encrypt.pw_encrypt.fraction_bits
+            found.append(f"Updates carry no noise: sums are exact but for rounding each number to {step:.2g}.")
+        case "DP_ENCRYPT":
+            clip = encrypt.dp_encrypt.dp_norm_clip
+            one = 2 * clip * LocalDP.of(settings).noise_multiplier * root
+            found.append(_against(clip, one, one / math.sqrt(settings.sampled), settings.sampled))
+        case "DDP_ENCRYPT":
+            encoding = skellam_encoding(settings, size)
+            share = math.sqrt(encoding.share_variance) / encoding.scale * root
+            found.append(
+                _against(encoding.clip, share, share / math.sqrt(settings.sampled), settings.sampled)
+                + f" That of one upload alone is not what protects it: its masks are, and the noise of all together is "
+                f"sized for {encoding.fewest} survivors, {encoding.colluders} of whom may tell theirs."
+            )
+    if encrypt.laplace_eval is not None and encrypt.privacy_eval_type == "LAPLACE":
+        scale = SENSITIVITY / encrypt.laplace_eval.laplace_eval_eps
+        found.append(
+            f"Each of a vector's probabilities, between 0 and 1, carries Laplace noise of scale {scale:.3g}: "
+            f"{_within(1e-5, scale)} of it is below 1e-5, {_within(0.1, scale)} below 0.1. {_meaning(scale)}"
+        )
+    return found
+
+
+def _against(clip: float, one: float, mean: float, clients: int) -> str:
+    return (
+        f"An update has a norm of at most {clip:.3g}; the noise on one upload has a norm of about {one:.3g} "
+        f"({one / clip:.3g} times as much), that on the mean of {clients} one of about {mean:.3g} "
+        f"({mean / clip:.3g} times)."
+    )
+
+
+def _within(bound: float, scale: float) -> str:
+    return f"{-math.expm1(-bound / scale):.0%}"
+
+
+def _meaning(scale: float) -> str:
+    if scale < 0.01:
+        return "The score follows that of the vectors themselves."
+    if scale < 0.2:
+        return "Labels of uncertain vectors change: the score is blurred."
+    return "The noise is as large as what it is added to: the score is one of noise, and says little about the model."
+
+
+def _traffic(settings: Settings, layout: Layout, classes: int) -> Traffic:
+    model = layout.size * np.dtype(layout.dtype).itemsize + HEAD_BYTES
+    up: dict[str, int] = {}
+    if settings.unsupervised is not None:
+        up["Inference"] = settings.unsupervised.vectors * classes * 8 + HEAD_BYTES
+    if settings.masked:
+        masked_up, masked_down = traffic(settings.secure(*masked_sum(settings, layout.size).ring))
+        return Traffic(up | masked_up, {"Work": model} | masked_down)
+    return Traffic(up | {"Update": model}, {"Work": model})
+
+
+def _budget(settings: Settings, costs: Costs) -> list[str]:
+    """How far the budget reaches, if not to the end."""
+    if settings.budget is None:
+        return []
+    asked: Counter[int] = Counter()
+    for attempt in range(settings.rounds):
+        if settings.clients * settings.rounds > _MOST_DRAWS:
+            most = attempt + 1
+        else:
+            sampled = sample(settings, attempt)
+            asked.update(sampled)
+            most = max(asked[client] for client in sampled)
+        if costs.beyond(most, attempt + 1) is not None:
+            paid = f"pays for {attempt} of {settings.rounds} rounds" if attempt else "does not pay for a single round"
+            return [f"The budget of epsilon {settings.budget.epsilon:g} {paid}: the run stops there."]
+    return []
+
+
+def _weak(prices: tuple[Price, ...]) -> list[str]:
+    found = []
+    for price in prices:
+        what = " and ".join(price.covers)
+        if not np.isfinite(price.epsilon_run):
+            found.append(f"The {price.view} epsilon of {what} is infinite: nothing is hidden.")
+        elif price.epsilon_run >= NOTHING:
+            found.append(
+                f"The {price.view} epsilon of {what}, {price.epsilon_run:.4g} over the run, hides nothing from whoever "
+                "sees all of it."
+            )
+        elif price.epsilon_run >= WEAK:
+            found.append(
+                f"The {price.view} epsilon of {what}, {price.epsilon_run:.4g} over the run, is a weak promise."
+            )
+    return found

@@ -1,0 +1,101 @@
+"""A file's plan: made without training, in words, as plain data, and as a picture of the noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict
+from textwrap import fill
+from typing import Any
+
+from tacit import tasks
+from tacit.horizontal.plan import Plan, Price, plan
+from tacit.horizontal.settings import Settings
+from tacit.horizontal.vector import Layout
+
+_WIDTH = 110
+
+
+def planned(settings: Settings) -> Plan:
+    """What the settings come to. The task is made, for the size of its model; nothing is trained."""
+    task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
+    judged = tasks.infers(task, settings)
+    return plan(settings, Layout.of(task.model()), judged.classes if judged else None)
+
+
+def words(made: Plan) -> str:
+    """The plan as text for a terminal."""
+    parts = [made.title, ""]
+    parts += ["What it costs in privacy", *(line for price in made.prices for line in _priced(price))]
+    parts += [""] if made.prices else ["  Nothing that leaves a client has an epsilon.", ""]
+    parts += _section("What the noise does", made.noise)
+    parts += _section("What travels, for each client and round", _travels(made))
+    parts += _section("Who sees what", made.sees)
+    parts += _section("What is not protected", made.unprotected)
+    parts += _section("Worth a thought", made.warnings)
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def plain(made: Plan) -> dict[str, Any]:
+    """The plan for `json.dumps`; what is infinite stands as text."""
+    data = asdict(made)
+    data["traffic"]["exchanges"] = made.traffic.exchanges
+    cleaned: dict[str, Any] = _finite(data)
+    return cleaned
+
+
+def _section(title: str, sentences: Iterable[str]) -> list[str]:
+    lines = [fill(text, _WIDTH, initial_indent="  - ", subsequent_indent="    ") for text in sentences]
+    return [title, *lines, ""] if lines else []
+
+
+def _priced(price: Price) -> list[str]:
+    delta = f"at delta {price.delta:.3g}"
+    often = f"{price.times} rounds" + (", for the client that is asked most often" if price.view == "local" else "")
+    rows = [
+        ("one round", f"epsilon {_number(price.epsilon_round)} {delta}"),
+        ("the run", f"epsilon {_number(price.epsilon_run)} {delta} ({often})"),
+        ("that is", str(price.reading)),
+    ]
+    head = f"{' and '.join(price.covers)}: {price.against} (unit {price.unit}, {price.relation})"
+    return [
+        fill(head, _WIDTH, initial_indent="  ", subsequent_indent="    "),
+        *(fill(text, _WIDTH, initial_indent=f"    {name:<12}", subsequent_indent=" " * 16) for name, text in rows),
+    ]
+
+
+def _travels(made: Plan) -> list[str]:
+    traffic = made.traffic
+    up, down = sum(traffic.up.values()), sum(traffic.down.values())
+    return [
+        f"{traffic.exchanges} exchange{'s' * (traffic.exchanges > 1)} with the coordinator",
+        f"up {size(up)}: " + ", ".join(f"{name} {size(count)}" for name, count in traffic.up.items()),
+        f"down {size(down)}: " + ", ".join(f"{name} {size(count)}" for name, count in traffic.down.items()),
+        f"in {made.rounds} rounds, if it is sampled for each: up {size(up * made.rounds)}, "
+        f"down {size(down * made.rounds)}",
+    ]
+
+
+def size(count: float) -> str:
+    """Bytes, for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def _number(epsilon: float) -> str:
+    return "infinite" if math.isinf(epsilon) else f"{epsilon:.4g}" if epsilon < 1e4 else f"{epsilon:.0f}"
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return "infinite"
+        case dict():
+            return {key: _finite(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_finite(item) for item in value]
+        case _:
+            return value

@@ -1,0 +1,133 @@
+"""A plan says beforehand what the run then costs, sends and shows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tacit import tasks
+from tacit.horizontal import boundary
+from tacit.horizontal.plan import most_uploads, plan
+from tacit.horizontal.vector import Layout
+from tests.horizontal.federations import Inferring, finished, run, settings_for
+
+DIGITS = Layout.of(tasks.make("digits", 12, 0, {}).model())
+EVALUATED = {"unsupervised": {"cluster_client_num": 5}}
+
+
+@pytest.mark.parametrize("mode", ["active", "semi_honest"])
+@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"])
+@pytest.mark.parametrize("evaluated", [False, True])
+def test_it_foresees_what_the_run_costs_and_sends(encrypt_type, mode, evaluated):
+    encrypt = {"encrypt_type": encrypt_type, "pw_encrypt": {"mode": mode}}
+    keys = EVALUATED if evaluated else {}
+    if evaluated:
+        encrypt |= {"privacy_eval_type": "LAPLACE", "laplace_eval_eps": 0.5}
+    settings = settings_for(encrypt=encrypt, **keys)
+    made = plan(settings, DIGITS, 10 if evaluated else None)
+    engine, kept = run(settings, Inferring())
+    spent = engine.coordinator.spent()
+    assert [(price.view, price.covers, price.epsilon_run) for price in made.prices] == [
+        (each.view, each.covers, each.epsilon) for each in spent
+    ]
+    last = finished(kept)[-1]
+    assert sum(made.traffic.up.values()) == pytest.approx(last.bytes_up, abs=8)
+    assert sum(made.traffic.down.values()) == pytest.approx(last.bytes_down, abs=8)
+    exchanges = {"NOT_ENCRYPT": 1, "DP_ENCRYPT": 1}.get(encrypt_type, 5 if mode == "active" else 4)
+    assert made.traffic.exchanges == exchanges
+
+
+def test_bytes_on_a_sparse_graph():
+    settings = settings_for(clients=120, rounds=1, encrypt={"encrypt_type": "PW_ENCRYPT"})
+    _, kept = run(settings)
+    made = plan(settings, DIGITS, None)
+    assert sum(made.traffic.up.values()) == pytest.approx(finished(kept)[0].bytes_up, abs=16)
+    assert sum(made.traffic.down.values()) == pytest.approx(finished(kept)[0].bytes_down, abs=16)
+
+
+def test_a_sampled_client_pays_for_the_rounds_in_which_it_is_asked():
+    settings = settings_for(
+        clients=30, rounds=8, round={"start_fl_job_threshold": 5}, encrypt={"encrypt_type": "DP_ENCRYPT", "dp_eps": 1.0}
+    )
+    engine, _ = run(settings)
+    assert most_uploads(settings) == max(engine.coordinator.uploads.values()) < 8
+    (price,) = plan(settings, DIGITS, None).prices
+    assert price.times == most_uploads(settings)
+    assert price.epsilon_run == engine.coordinator.spent()[0].epsilon
+
+
+def test_the_reading_is_that_of_the_gaussian_trade_off():
+    settings = settings_for(encrypt={"encrypt_type": "DP_ENCRYPT", "dp_eps": 1.0, "dp_delta": 1e-3}, rounds=1)
+    (price,) = plan(settings, DIGITS, None).prices
+    from tacit.dp.gaussian import gaussian_sigma
+
+    mu = 1 / gaussian_sigma(1.0, 1e-3)
+    assert price.reading.accuracy == pytest.approx(stats.norm.cdf(mu / 2), abs=1e-3)
+    assert price.reading.true_positives_at_1_percent == pytest.approx(
+        stats.norm.cdf(stats.norm.ppf(0.01) + mu), abs=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "below", "words"),
+    [
+        (230260, "68% of it is below 1e-5", "follows that of the vectors"),
+        (30.0, "0% of it is below 1e-5, 78% below 0.1", "blurred"),
+        (1.0, "0% of it is below 1e-5, 5% below 0.1", "one of noise"),
+    ],
+)
+def test_laplace_noise_against_probabilities(epsilon, below, words):
+    encrypt = {"privacy_eval_type": "LAPLACE", "laplace_eval_eps": epsilon}
+    made = plan(settings_for(encrypt=encrypt, **EVALUATED), DIGITS, 10)
+    text = " ".join(made.noise)
+    assert below in text
+    assert words in text
+    assert made.laplace_scale == 2 / epsilon
+    (price,) = made.prices
+    assert price.epsilon_run == pytest.approx(8 * 3 * epsilon)
+    assert any("hides nothing" in warning for warning in made.warnings) == (epsilon > 10)
+
+
+def test_noise_on_the_mean_is_what_the_run_has():
+    for encrypt in (
+        {"encrypt_type": "DP_ENCRYPT", "dp_eps": 1.0, "dp_delta": 1e-3},
+        {"encrypt_type": "DDP_ENCRYPT", "ddp_eps": 1.0},
+    ):
+        settings = settings_for(clients=40, rounds=1, encrypt=encrypt, train={"learning_rate": 1e-9})
+        engine, _ = run(settings)
+        (sentence,) = plan(settings, DIGITS, None).noise
+        norm = math.sqrt(sum(float(np.sum(array**2)) for array in engine.coordinator.model.values()))
+        stated = float(sentence.split("on the mean of 40 one of about ")[1].split()[0])
+        assert norm == pytest.approx(stated, rel=0.15)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 3.0, 1e6])
+def test_how_far_a_budget_reaches(epsilon):
+    encrypt = {"encrypt_type": "DP_ENCRYPT", "dp_eps": 1.0, "dp_delta": 1e-3}
+    settings = settings_for(rounds=20, encrypt=encrypt, budget={"epsilon": epsilon, "delta": 1e-3})
+    _, kept = run(settings)
+    done = len(finished(kept))
+    text = " ".join(plan(settings, DIGITS, None).warnings)
+    expected = {0: "does not pay for a single round", 20: ""}.get(done, f"pays for {done} of 20 rounds")
+    assert expected in text
+    assert ("pay" in text) == (done < 20)
+
+
+def test_insecure_noise_is_no_promise():
+    settings = settings_for(encrypt={"encrypt_type": "DP_ENCRYPT"}, simulation={"insecure_noise_seed": 1})
+    made = plan(settings, DIGITS, None)
+    assert made.prices[0].epsilon_run == math.inf
+    assert made.prices[0].reading.accuracy == 1
+    assert any("infinite: nothing is hidden" in warning for warning in made.warnings)
+
+
+@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"])
+def test_what_is_covered_is_never_more_than_has_an_epsilon(encrypt_type):
+    covered = boundary.covered(settings_for(encrypt={"encrypt_type": encrypt_type}))
+    assert ("metrics" in covered) == (encrypt_type in ("DP_ENCRYPT", "DDP_ENCRYPT"))
+    assert "training_loss" not in covered
+    insecure = settings_for(encrypt={"encrypt_type": encrypt_type}, simulation={"insecure_noise_seed": 1})
+    assert boundary.covered(insecure) == frozenset()

@@ -1,0 +1,272 @@
+"""A run that stopped goes on: to the same end where it stopped between rounds, and never with less in its ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from click.testing import CliRunner
+
+import tacit
+from tacit.cli import main
+from tacit.engines.memory import MemoryEngine
+from tacit.events import RoundFinished, RunFinished, RunResumed
+from tacit.runs.config import ConfigError, load
+from tacit.runs.directory import RunDirectory, read_events
+
+SMALL = {
+    "kind": "horizontal",
+    "name": "small",
+    "task": "digits",
+    "rounds": 5,
+    "clients": 12,
+    "train": {"epochs": 1, "batch": 16, "learning_rate": 0.5},
+}
+INSECURE = {"simulation": {"insecure_noise_seed": 3, "dropout": 0.1}}
+PROTECTIONS = {
+    "NOT_ENCRYPT": {},
+    "DP_ENCRYPT": {"dp_eps": 5.0, "adaptive": True},
+    "PW_ENCRYPT": {},
+    "DDP_ENCRYPT": {"ddp_eps": 50.0},
+}
+
+
+def stopped(monkeypatch, config, runs, after: int, inside: bool = False) -> Path:
+    """The directory of a run that was stopped after so many rounds: before the next one, or inside it."""
+    original = MemoryEngine._round
+
+    def interrupted(self, outgoing):
+        if inside and self.coordinator.round == after:
+            self._should_stop = lambda: True
+        original(self, outgoing)
+        if not inside and self.coordinator.round == after:
+            self.coordinator.begin = lambda now: (_ for _ in ()).throw(KeyboardInterrupt)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryEngine, "_round", interrupted)
+        run = tacit.run(config, runs=runs)
+    assert run.status == "stopped"
+    return run.directory
+
+
+def counts(folder: Path) -> list[int]:
+    return [line["count"] for ledger in _ledgers(folder) for line in ledger["lines"]]
+
+
+def _ledgers(folder: Path) -> list[dict]:
+    return json.loads((folder / "ledger.json").read_text())["ledgers"]
+
+
+@pytest.mark.parametrize("encrypt_type", list(PROTECTIONS))
+@pytest.mark.parametrize("server", ["average", "momentum", "adam"])
+def test_stopped_between_rounds_it_comes_to_the_same_end(tmp_path, monkeypatch, encrypt_type, server):
+    encrypt = {"encrypt_type": encrypt_type} | PROTECTIONS[encrypt_type]
+    config = SMALL | INSECURE | {"encrypt": encrypt, "server": {"kind": server, "learning_rate": 0.5}}
+    whole = tacit.run(config, runs=tmp_path)
+    folder = stopped(monkeypatch, config, tmp_path, after=2)
+    run = tacit.run(resume=folder)
+    assert run.status == "done"
+    assert run.directory == folder
+    for name, array in whole.model.items():
+        np.testing.assert_array_equal(run.model[name], array)
+    assert run.ledger == whole.ledger
+    assert [event.metrics for event in run.history] == [event.metrics for event in whole.history]
+    assert RunResumed(2, False) in list(read_events(folder / "events.jsonl"))
+
+
+@pytest.mark.parametrize("encrypt_type", ["DP_ENCRYPT", "PW_ENCRYPT"])
+def test_stopped_inside_a_round_it_is_done_again_and_paid_twice(tmp_path, monkeypatch, encrypt_type):
+    config = SMALL | {"encrypt": {"encrypt_type": encrypt_type, "dp_eps": 5.0}}
+    folder = stopped(monkeypatch, config, tmp_path, after=2, inside=True)
+    assert counts(folder) == ([3] if encrypt_type == "DP_ENCRYPT" else [])
+    run = tacit.run(resume=folder)
+    assert run.status == "done"
+    assert [event.round for event in run.history] == list(range(5))
+    assert counts(folder) == ([6] if encrypt_type == "DP_ENCRYPT" else [])
+    assert RunResumed(2, True) in list(read_events(folder / "events.jsonl"))
+
+
+def test_a_round_that_is_done_again_has_fresh_noise(tmp_path, monkeypatch):
+    """Even under a noise seed: the noise of two uploads must differ, or their difference is free of it."""
+    sent = []
+    original = MemoryEngine._answer
+
+    def recorded(self, identity, message, fate):
+        answers = original(self, identity, message, fate)
+        sent.extend((identity, answer.attempt, answer.vector) for answer in answers)
+        return answers
+
+    monkeypatch.setattr(MemoryEngine, "_answer", recorded)
+    config = SMALL | INSECURE | {"encrypt": {"encrypt_type": "DP_ENCRYPT", "dp_eps": 0.1}}
+    folder = stopped(monkeypatch, config, tmp_path, after=0, inside=True)
+    tacit.run(resume=folder)
+    first = [vector for identity, attempt, vector in sent if identity == 5 and attempt in (0, 1)]
+    assert len(first) >= 1
+    assert len({vector.tobytes() for _, _, vector in sent}) == len(sent)
+
+
+def test_a_budget_holds_over_stops(tmp_path, monkeypatch):
+    encrypt = {"encrypt_type": "DP_ENCRYPT", "dp_eps": 1.0, "dp_delta": 1e-3}
+    config = SMALL | {"rounds": 50, "encrypt": encrypt, "budget": {"epsilon": 3.0}}
+    whole = tacit.run(config, runs=tmp_path)
+    folder = stopped(monkeypatch, config, tmp_path, after=2, inside=True)
+    run = tacit.run(resume=folder)
+    assert run.status == whole.status == "budget reached"
+    assert len(run.history) == len(whole.history) - 1
+    assert counts(folder) == counts(whole.directory)
+
+
+def test_a_finished_run_can_train_on(tmp_path):
+    whole = tacit.run(SMALL | {"rounds": 6}, runs=tmp_path)
+    short = tacit.run(SMALL | {"rounds": 4}, runs=tmp_path)
+    with pytest.raises(ConfigError, match="its 4 rounds are done: to train on, give --set rounds=8"):
+        tacit.run(resume=short.directory)
+    run = tacit.run(resume=short.directory, overrides=["rounds=6"])
+    np.testing.assert_array_equal(run.model["weights"], whole.model["weights"])
+    assert load(short.directory / "config.yaml").rounds == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seed": 9}, "seed was 0 when the run began, and is 9 now"),
+        ({"encrypt": {"encrypt_type": "NOT_ENCRYPT"}}, "encrypt.encrypt_type was 'DDP_ENCRYPT'"),
+        ({"rounds": 9}, "rounds was 5 when the run began, for which its noise was sized, and is 9 now"),
+        ({"task_options": {"split": "dirichlet"}}, "task_options was {} when the run began, and is None now|split"),
+    ],
+)
+def test_other_settings_are_refused_by_name(tmp_path, monkeypatch, change, words):
+    config = SMALL | {"encrypt": {"encrypt_type": "DDP_ENCRYPT"}}
+    folder = stopped(monkeypatch, config, tmp_path, after=1)
+    with pytest.raises(ConfigError, match=words):
+        tacit.run(config | change, resume=folder)
+    assert tacit.run(config, resume=folder).status == "done"
+
+
+def test_what_is_no_run_or_a_broken_one_is_said_in_a_sentence(tmp_path, monkeypatch):
+    invoke = CliRunner().invoke
+    done = invoke(main, ["run", "--resume", str(tmp_path / "none")])
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"{tmp_path / 'none'}: this is not the directory of a run, it has no config.yaml\n",
+    )
+    folder = stopped(monkeypatch, SMALL, tmp_path, after=1)
+    broken = tmp_path / "broken"
+    for name in ("model.safetensors", "state-1.safetensors"):
+        shutil.copytree(folder, broken)
+        (broken / name).write_bytes(b"\x08\0\0\0\0\0\0\0garbage")
+        done = invoke(main, ["run", "--resume", str(broken)])
+        assert done.exit_code == 2
+        assert f"{name}: this file is damaged or missing" in done.stderr
+        shutil.rmtree(broken)
+    with RunDirectory.reopen(folder, load(folder / "config.yaml")) as held:
+        held.emit(RunFinished("stopped", 1, 0.0))
+        done = invoke(main, ["run", "--resume", str(folder)])
+    assert done.exit_code == 2
+    assert "another process is writing there" in done.stderr
+    assert invoke(main, ["run", "--resume", str(folder)]).exit_code == 0
+
+
+def test_a_line_that_was_cut_off_is_cut_away(tmp_path, monkeypatch):
+    folder = stopped(monkeypatch, SMALL, tmp_path, after=1)
+    with (folder / "events.jsonl").open("a") as file:
+        file.write('{"event": "Noted", "te')
+    tacit.run(resume=folder)
+    assert isinstance(list(read_events(folder / "events.jsonl"))[-1], RunFinished)
+
+
+def test_killed_before_its_first_round_it_starts_from_the_beginning(tmp_path):
+    settings = load(SMALL)
+    RunDirectory.create(tmp_path, settings, time.time()).close()
+    (folder,) = tmp_path.iterdir()
+    run = tacit.run(resume=folder)
+    assert [event.round for event in run.history] == list(range(5))
+
+
+# --- killed at any moment
+
+TASK = """
+import os
+from tacit import tasks
+
+class Told:
+    def __init__(self, task, log):
+        self._task, self._log = task, log
+    def model(self):
+        return self._task.model()
+    def evaluate(self, model):
+        return self._task.evaluate(model)
+    def fit(self, client, model, work):
+        os.write(self._log, b"%d\\n" % client)  # nothing leaves a client before it has trained
+        return self._task.fit(client, model, work)
+
+def make_task(clients, seed, log):
+    return Told(tasks.make("digits", clients, seed, {}), os.open(log, os.O_APPEND | os.O_CREAT | os.O_WRONLY))
+"""
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_nothing_breaks_and_nothing_is_forgotten(tmp_path, kills):
+    """SIGKILL, resumed each time. What was trained, and so may have left, is in the ledger on disk."""
+    (tmp_path / "told.py").write_text(TASK)
+    log, rounds = tmp_path / "trained", 12 * kills
+    config = SMALL | {
+        "task": "told:make_task",
+        "task_options": {"log": str(log)},
+        "rounds": rounds,
+        "clients": 30,
+        "encrypt": {"encrypt_type": "DP_ENCRYPT", "dp_eps": 2.0, "dp_delta": 1e-3},
+        "server": {"kind": "adam", "learning_rate": 0.05},
+    }
+    RunDirectory.create(tmp_path / "runs", load(config), time.time()).close()
+    (folder,) = (tmp_path / "runs").iterdir()
+    chance = random.Random(7)
+
+    def start() -> subprocess.Popen:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tacit", "run", "--resume", str(folder), "--quiet"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            cwd=tmp_path,
+        )
+
+    def check_nothing_is_forgotten() -> None:
+        trained = Counter(log.read_text().split()) if log.exists() else Counter()
+        paid = counts(folder) if (folder / "ledger.json").exists() else []
+        assert max(trained.values(), default=0) <= (paid[0] if paid else 0)
+
+    for _ in range(kills):
+        before = (folder / "events.jsonl").stat().st_size
+        with start() as running:
+            while (folder / "events.jsonl").stat().st_size == before and running.poll() is None:
+                time.sleep(0.01)
+            time.sleep(chance.uniform(0, 0.4))
+            running.kill()
+            _, errors = running.communicate()
+        assert running.returncode == -signal.SIGKILL, errors
+        check_nothing_is_forgotten()
+        list(read_events(folder / "events.jsonl"))
+        if (folder / "model.safetensors").exists():
+            safetensors.numpy.load_file(folder / "model.safetensors")
+    with start() as running:
+        _, errors = running.communicate()
+    assert running.returncode == 0, errors
+    check_nothing_is_forgotten()
+    happened = list(read_events(folder / "events.jsonl"))
+    assert happened[-1].status == "done"
+    assert {event.round for event in happened if isinstance(event, RoundFinished)} == set(range(rounds))
+    resumptions = sum(isinstance(event, RunResumed) for event in happened)
+    assert rounds <= counts(folder)[0] <= rounds + resumptions
+    assert not list(folder.glob(".*"))
