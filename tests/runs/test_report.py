@@ -21,7 +21,7 @@ from tacit.runs.meaning import explained, laplace, promise, promises, strength
 from tacit.runs.record import read_run
 from tacit.runs.report import report_run, write_report
 from tacit.runs.scores import loss, pairs
-from tacit.runs.words import duration, numbered
+from tacit.runs.words import duration, numbered, short
 from tests.runs.sample_runs import DDP, LAPLACE, LOCAL, UPDATES, VECTORS, evaluated, finished, settings, whole, write
 
 NASTY = "<script>alert(1)</script><img src=x onerror='a'>\"' onload=\"b &amp; \x00\x1b\u202e\ud800 {}%s"
@@ -93,7 +93,7 @@ def test_the_cards_give_the_numbers_of_the_run(tmp_path):
 
 def test_it_says_what_epsilon_holds_for_whom_and_what_it_allows(tmp_path):
     text = Page(report_run(protected(tmp_path))).text
-    assert "ε of the updates: 2.5 at δ = 10⁻⁵ — a fair promise. It holds for each client, against whoever sees" in text
+    assert "ε of the updates: 2.5 at δ = 10⁻⁵ — a fair promise. It holds for each client, for leaving its" in text
     allowed = float(re.search(r"in the sums, an attacker is right at most ([0-9.]+)% of the time", text)[1])
     assert 50 < allowed < 100 * reading(2.5, 1e-5).accuracy  # the whole ledger bounds him, not one point of it
     assert "ε of the inference vectors: 5.526×10⁷ at δ = 0 — hides nothing." in text
@@ -233,8 +233,8 @@ def test_before_the_first_ledger_the_last_round_tells(tmp_path):
     made = settings(encrypt={**LOCAL, **LAPLACE}, **SCORED)
     found = promises(read_run(write(tmp_path, made, whole(made))))
     assert [(each.what, each.epsilon, each.delta) for each in found] == [
-        ("updates and inference vectors", 2.5, 1e-5),
         ("inference vectors", 9210400.0, 0.0),
+        ("updates and inference vectors", 2.5, 1e-5),
     ]
 
 
@@ -286,6 +286,29 @@ def test_a_real_run(tmp_path):
     shared = Page(write_report([outcome.directory], share=True))
     assert page.cards()["Accuracy"] not in shared.text
     assert "no figure of it is left" in shared.text
+
+
+def test_a_real_run_with_everything(tmp_path):
+    config = {
+        "kind": "horizontal",
+        "name": "real",
+        "task": "digits_unsupervised",
+        "rounds": 3,
+        "clients": 12,
+        "encrypt": {"encrypt_type": "DDP_ENCRYPT", "privacy_eval_type": "LAPLACE", "laplace_eval_eps": 230260},
+        "unsupervised": {"cluster_client_num": 6},
+        "simulation": {"dropout": 0.1},
+    }
+    outcome = tacit.run(config, runs=tmp_path)
+    cards = Page(report_run(outcome.directory)).cards()
+    ledgers = {tuple(each["covers"]): each for each in outcome.ledger["ledgers"]}
+    assert float(cards["ε of updates"]) == pytest.approx(ledgers["updates",]["epsilon"], rel=5e-3)
+    assert cards["ε of inference vectors"] == short(3 * 8 * 230260, 3)
+    assert len(read_run(outcome.directory).evaluations) == 3
+    shared = Page(write_report([outcome.directory], share=True))
+    assert {"ε of updates", "ε of inference vectors"} <= shared.cards().keys()
+    assert "Survivors" not in shared.headings
+    assert "Score" in shared.headings
 
 
 # --- sharing

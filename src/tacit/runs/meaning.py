@@ -40,6 +40,7 @@ def promises(record: Record) -> list[Promise]:
     last round.
     """
     found = [each for account in record.ledgers for each in _of(account)] or list(_of_last_round(record))
+    found.sort(key=lambda each: (" and " in each.what, each.what != "updates"))
     if record.settings.simulation.insecure_noise_seed is not None:
         return [replace(each, epsilon=math.inf, reading=reading(math.inf)) for each in found]
     return found
@@ -129,12 +130,13 @@ def strength(epsilon: float) -> str:
 def against(promise: Promise) -> str:
     """For whom an epsilon holds, and against whom."""
     if promise.central:
-        return "for each client, against whoever sees the noisy sums: the coordinator, and everybody who has the model"
-    if promise.what == "inference vectors":
-        return "for each client, against the coordinator, which sees its noisy vectors one by one"
+        return (
+            "for each client, for leaving its update out of the sums, against whoever sees the noisy sums: the "
+            "coordinator, and everybody who has the model"
+        )
     return (
-        "for each client, against the coordinator, which sees its noisy messages one by one; it is that of the client "
-        "with the most uploads, and holds for all"
+        "for each client, for replacing all its data, against everybody who sees its messages: the coordinator sees "
+        "them one by one. It is that of the client that was asked most often"
     )
 
 

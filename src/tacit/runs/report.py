@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tacit.runs.chart import standalone
 from tacit.runs.comparison import comparison
-from tacit.runs.directory import _replace as replace_file
+from tacit.runs.directory import replace_file
 from tacit.runs.figures import Figure
 from tacit.runs.record import read_run
 from tacit.runs.single import single
