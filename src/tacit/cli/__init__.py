@@ -11,7 +11,7 @@ import click
 
 from tacit import __version__
 
-VERBS = ("init", "plan", "run", "export")
+VERBS = ("init", "plan", "run", "report", "export")
 
 
 class _Verbs(click.Group):

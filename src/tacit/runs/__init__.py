@@ -5,5 +5,8 @@ config      a federation's file: settings, or errors with file, line and key
 execute     carrying out what the settings say
 directory   what a run leaves behind: settings, `environment`, events, log, ledger and model
 lines       each event as a plain line
+record      what a run's directory says
+report      the page that is made of it: `single` for one run, `comparison` for several, built with `page`, `notices`
+            `figures` and `chart` draw, `scores` and `correlation` compare, `meaning` and `words` say it plainly
 export      a run's figures for TensorBoard and MLflow
 """

@@ -66,8 +66,8 @@ class RunDirectory:
     ) -> RunDirectory:
         """Make a new folder under `root`, named after the time (seconds since 1970) and the federation."""
         path = _new_folder(Path(root), f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{settings.name}")
-        _replace(path / "config.yaml", resolved(settings).encode())
-        _replace(path / "environment.json", _json_file(environment()))
+        replace_file(path / "config.yaml", resolved(settings).encode())
+        replace_file(path / "environment.json", _json_file(environment()))
         return cls(path, clock)
 
     @classmethod
@@ -78,7 +78,7 @@ class RunDirectory:
             _cut_last_line(path / name)
         for left in path.glob(".*.tmp"):
             left.unlink()
-        _replace(path / "config.yaml", resolved(settings).encode())
+        replace_file(path / "config.yaml", resolved(settings).encode())
         return directory
 
     def emit(self, event: Event) -> None:
@@ -104,17 +104,17 @@ class RunDirectory:
         The ledger and the state come first: what was released is never more than they say.
         """
         number = int(state["round"])
-        _replace(self.path / "ledger.json", _json_file(ledger))
+        replace_file(self.path / "ledger.json", _json_file(ledger))
         arrays = {key: value for key, value in state.items() if isinstance(value, np.ndarray)}
         plain = {key: value for key, value in state.items() if key not in arrays}
-        _replace(
+        replace_file(
             self.path / f"state-{number}.safetensors",
             safetensors.numpy.save(arrays, metadata={"state": json.dumps(plain, allow_nan=False)}),
         )
         if self._stored_round == number:
             return
         whole = {name: np.asarray(array, order="C") for name, array in model.items()}
-        _replace(self.path / "model.safetensors", safetensors.numpy.save(whole, metadata={"round": str(number)}))
+        replace_file(self.path / "model.safetensors", safetensors.numpy.save(whole, metadata={"round": str(number)}))
         self._stored_round = number
         for old in self.path.glob("state-*.safetensors"):
             if old.name != f"state-{number}.safetensors":
@@ -201,7 +201,7 @@ def _appending(path: Path) -> TextIO:
     return path.open("a", encoding="utf-8", newline="\n")
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
     """Write a file in one step: a reader, or a machine that loses power, sees the old one or the new one."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:

@@ -1,0 +1,194 @@
+"""What an epsilon means, in words that claim no more than it does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tacit.dp.accounting import Ledger, Reading, reading
+from tacit.dp.pricing import Method
+from tacit.runs.record import Account, Record
+from tacit.runs.words import at_most, short
+
+# Scales of Laplace noise, beside probabilities between 0 and 1, up to which a score keeps its meaning. The silhouette
+# of 600 softmax vectors of 10 classes is within 5% of the clean one up to 0.01, about half of it at 0.1, and that of
+# pure noise from 0.5.
+_FOLLOWS, _BLURRED, _FADES = 0.01, 0.1, 0.5
+
+_WITH_DISTRIBUTION = ("pure", "gaussian")  # of the privacy loss
+_PURE = "pure"  # events of Laplace noise; those of updates are of other kinds
+_HIDES_NOTHING = 10.0  # above this epsilon; e^10 is 22,026
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """An (epsilon, delta) that holds for something that clients release, and what it allows an attacker."""
+
+    what: str  # "updates", "inference vectors" or both
+    epsilon: float
+    delta: float
+    central: bool  # of the sums, not of each message
+    reading: Reading
+
+
+def promises(record: Record) -> list[Promise]:
+    """What holds for updates and for inference vectors, and for both together where one ledger covers both.
+
+    From the ledgers, which also know what aborted and abandoned rounds cost; before the first one is written, from the
+    last round.
+    """
+    found = [each for account in record.ledgers for each in _of(account)] or list(_of_last_round(record))
+    found.sort(key=lambda each: (" and " in each.what, each.what != "updates"))
+    if record.settings.simulation.insecure_noise_seed is not None:
+        return [replace(each, epsilon=math.inf, reading=reading(math.inf)) for each in found]
+    return found
+
+
+def promise(what: str, epsilon: float, delta: float, central: bool = False) -> Promise:
+    """One of which nothing but its epsilon and delta is known."""
+    return Promise(what, epsilon, delta, central, reading(epsilon, min(delta, 1 - 1e-12)))
+
+
+def _of(account: Account) -> Iterator[Promise]:
+    """What a ledger promises: for each thing that it covers, and for all together."""
+    central = account.view == "central"
+    if len(account.covers) > 1:
+        noisy = [line for line in account.lines if line.get("kind") != _PURE]
+        vectors = [line for line in account.lines if line.get("kind") == _PURE]
+        for what, lines, delta in (("updates", noisy, account.delta), ("inference vectors", vectors, 0.0)):
+            if (priced := _priced(account, lines, delta)) is not None:
+                yield Promise(what, priced[0], delta, central, priced[1])
+    priced = None if math.isinf(account.epsilon) else _priced(account, list(account.lines), account.delta)
+    made = promise(" and ".join(account.covers), account.epsilon, account.delta, central)
+    yield made if priced is None else replace(made, reading=priced[1])
+
+
+def _priced(account: Account, lines: list[dict[str, Any]], delta: float) -> tuple[float, Reading] | None:
+    """The epsilon of some events of a ledger and what they allow; None where they cannot be priced here.
+
+    Every (epsilon, delta) that holds bounds an attacker, not only the one that is stated; where that hides nothing, the
+    others do not say more.
+    """
+    data = {"version": 1, "unit": account.unit, "relation": account.relation, "budget": None, "lines": lines}
+    known = all(line.get("kind") in _WITH_DISTRIBUTION for line in lines)
+    method: Method = "pld" if known else "rdp"
+    try:
+        ledger = Ledger.from_json(data)
+        if not ledger.lines:
+            return None
+        epsilon = ledger.epsilon(delta, method) if delta else ledger.pure_epsilon()
+        bare = epsilon > _HIDES_NOTHING
+        return epsilon, reading(epsilon, delta) if bare else ledger.reading(method)
+    except ValueError:
+        return None
+
+
+def _of_last_round(record: Record) -> Iterator[Promise]:
+    if not record.rounds:
+        return
+    encrypt, last = record.settings.encrypt, record.rounds[-1]
+    broken = record.settings.simulation.insecure_noise_seed is not None
+    laplace = encrypt.privacy_eval_type == "LAPLACE"
+    if encrypt.encrypt_type in ("DP_ENCRYPT", "DDP_ENCRYPT"):
+        what = spent_on(record)
+        yield promise(what, _or_infinite(last.epsilon), last.delta or 0.0, encrypt.encrypt_type == "DDP_ENCRYPT")
+    if laplace and (last.evaluation_epsilon is not None or broken):
+        yield promise("inference vectors", _or_infinite(last.evaluation_epsilon), 0.0)
+
+
+def spent_on(record: Record) -> str:
+    """What the epsilon of `RoundFinished` is of: under local DP one ledger holds all that a client sends."""
+    encrypt = record.settings.encrypt
+    both = encrypt.encrypt_type == "DP_ENCRYPT" and encrypt.privacy_eval_type == "LAPLACE"
+    return "updates and inference vectors" if both else "updates"
+
+
+def hollow(made: list[Promise]) -> frozenset[str]:
+    """The figures, by the names of events' fields, that an epsilon covers without hiding anything."""
+    found: set[str] = set()
+    bare = {each.what: each.epsilon > _HIDES_NOTHING for each in made}
+    if bare.get("updates", any(bare.values())):
+        found |= {"metrics", "update_norm", "score"}
+    if bare.get("inference vectors"):
+        found.add("score")
+    return frozenset(found)
+
+
+def strength(epsilon: float) -> str:
+    """In a word or two."""
+    if epsilon <= 1:
+        return "a strong promise"
+    if epsilon <= 3:
+        return "a fair promise"
+    if epsilon <= _HIDES_NOTHING:
+        return "a weak promise"
+    return "promises nothing" if math.isinf(epsilon) else "hides nothing"
+
+
+def against(promise: Promise) -> str:
+    """For whom an epsilon holds, and against whom."""
+    if promise.central:
+        return (
+            "for each client, for leaving its update out of the sums, against whoever sees the noisy sums: the "
+            "coordinator, and everybody who has the model"
+        )
+    return (
+        "for each client, for replacing all its data, against everybody who sees its messages: the coordinator sees "
+        "them one by one. It is that of the client that was asked most often"
+    )
+
+
+def explained(promise: Promise) -> str:
+    """What an attacker may achieve against a promise."""
+    if math.isinf(promise.epsilon):
+        return "it promises nothing, and does not rule out that an attacker is certain of what a client sent."
+    question = (
+        "whether a client's update is in the sums"
+        if promise.central
+        else f"which of two equally likely sets of {promise.what} is a client's"
+    )
+    certain = (
+        "It allows an attacker to be all but certain of what a client sent. "
+        if promise.epsilon > _HIDES_NOTHING
+        else ""
+    )
+    right, found = at_most(promise.reading.accuracy), at_most(promise.reading.true_positives_at_1_percent)
+    return (
+        f"{certain}Asked {question}, an attacker is right at most {right} of the time (50% is guessing); with 1% false "
+        f"alarms he finds at most {found} of the true cases (1% is guessing)."
+    )
+
+
+def laplace(epsilon: float) -> str:
+    """What a score of vectors with Laplace noise says about the model. `epsilon` is that of each vector."""
+    scale = 2 / epsilon
+    noise = (
+        f"Each vector has ε = {short(epsilon)}, so each of its probabilities gets Laplace noise of scale 2/ε = "
+        f"{short(scale, 3)}. "
+    )
+    if scale <= _FOLLOWS:
+        return noise + (
+            "Beside probabilities between 0 and 1 that is next to nothing: the score follows the one without "
+            "protection, and for the same reason the noise hides nothing of a vector."
+        )
+    if scale <= _BLURRED:
+        return noise + (
+            "Beside probabilities between 0 and 1 that is visible: the score is pulled towards that of noise, so "
+            "compare it with other rounds of this run and not with runs of another ε."
+        )
+    if scale < _FADES:
+        return noise + (
+            "That is a large part of a probability's whole range, from 0 to 1: noise often decides to which cluster a "
+            "vector counts, and the score follows the model only faintly."
+        )
+    size = "larger than" if scale > 1 else "comparable to"
+    return noise + (
+        f"That is {size} the whole range of a probability, from 0 to 1: the score is one of noise and says nothing "
+        "about the model."
+    )
+
+
+def _or_infinite(epsilon: float | None) -> float:
+    return math.inf if epsilon is None else epsilon

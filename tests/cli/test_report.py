@@ -1,0 +1,83 @@
+"""`tacit report`: what it prints, where the page is, and how it ends."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tacit.cli import main
+from tests.runs.sample_runs import DDP, UPDATES, VECTORS, settings, whole, write
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = settings(encrypt=DDP, unsupervised={"cluster_client_num": 5})
+    return write(Path("runs"), made, whole(made), [UPDATES, VECTORS])
+
+
+def report(*arguments):
+    return CliRunner().invoke(main, ["report", *map(str, arguments)])
+
+
+def test_the_page_lies_in_the_run(here):
+    result = report(here)
+    assert (result.exit_code, result.output) == (0, f"Report: {here / 'report.html'}\n")
+    assert (here / "report.html").read_text().startswith("<!doctype html>")
+    assert (here / "plots" / "score.svg").exists()
+
+
+def test_a_page_to_share_has_a_name_of_its_own(here):
+    result = report(here, "--share")
+    assert result.output == f"Report: {here / 'report-share.html'}\n"
+    assert "its shares are torn" not in (here / "report-share.html").read_text()
+    assert not (here / "report.html").exists()
+    assert not (here / "plots").exists()
+
+
+def test_several_runs_are_compared_here(here):
+    result = report(here, here)
+    assert (result.exit_code, result.output) == (0, "Report: comparison.html\n")
+    assert Path("comparison-plots/loss-score.svg").exists()
+    assert report(here, here, "--share").output == "Report: comparison-share.html\n"
+
+
+def test_the_page_goes_where_it_is_wanted(here):
+    assert report(here, "--output", "page.html").output == "Report: page.html\n"
+    assert Path("page-plots/score.svg").exists()
+    assert not (here / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda run: "nowhere", "nowhere: there is no such folder: give the folder of a run"),
+        (lambda run: (run / "events.jsonl").unlink(), "this is not the folder of a run, it has no events.jsonl"),
+        (lambda run: (run / "events.jsonl").write_text("{}\n"), "events.jsonl:1: this line is no event"),
+        (lambda run: (run / "ledger.json").write_text("{"), "ledger.json:1: this is not JSON"),
+        (lambda run: (run / "config.yaml").write_text("kind: strange\n"), "config.yaml:1"),
+    ],
+)
+def test_a_mistake_is_one_sentence(here, spoil, message):
+    result = report(spoil(here) if spoil(here) == "nowhere" else here)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert len(result.output.splitlines()) == 1
+
+
+def test_a_place_that_cannot_be_written(here):
+    assert report(here, "--output", "new/folder/page.html").exit_code == 0
+    Path("taken-plots").write_text("a file")
+    result = report(here, "--output", "taken.html")
+    assert result.exit_code == 2
+    assert "the report cannot be written there: File exists. Name a place with --output" in result.output
+
+
+def test_a_run_must_be_named():
+    assert report().exit_code == 2
+
+
+def test_help_says_what_it_does():
+    output = report("--help").output
+    for words in ("RUN [RUN_B ...]", "--share", "--output FILE", "comparison.html", "report-share.html"):
+        assert words in output
