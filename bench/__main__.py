@@ -110,7 +110,9 @@ def stop_at_limit() -> threading.Timer:
     return timer
 
 
-def measure(names: Sequence[str], *, quick: bool, data: Path | None, plots: Path | None) -> tuple[list[Result], list[str]]:
+def measure(
+    names: Sequence[str], *, quick: bool, data: Path | None, plots: Path | None
+) -> tuple[list[Result], list[str]]:
     """Run the benchmarks. Returns their results and the names of those that lack a package."""
     results, missing = [], []
     whole = Budget(QUICK_BUDGET)

@@ -21,6 +21,7 @@ from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays
 from tacit.runs.config import load
 from tacit.runs.directory import RunDirectory, read_events
+from tacit.runs.report import report_run
 from tacit.runs.resume import resumed
 
 Status = Literal["done", "budget reached", "stopped", "failed"]
@@ -100,6 +101,8 @@ def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -
     finally:
         both.emit(RunFinished(status, coordinator.round, time.perf_counter() - start, text))
     _saver(directory)(coordinator)
+    if directory is not None:
+        _report(directory, both)
     return Outcome(
         status,
         text,
@@ -129,6 +132,14 @@ def _stop_signals() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _report(directory: RunDirectory, sink: Sink) -> None:
+    """Leave the page. A run is not lost because its report could not be written."""
+    try:
+        report_run(directory.path)
+    except (OSError, ValueError) as error:
+        sink.emit(Noted(f"report.html was not written ({error}): tacit report {directory.path} tries again"))
 
 
 def _history(kept: Kept, directory: RunDirectory | None, rounds: int) -> list[RoundFinished]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal
 
-from tacit.runs.chart import inline
-from tacit.runs.figures import EPSILONS, Figure
-from tacit.runs.markup import Markup, element, join, text
+from tacit.runs.report.chart import inline
+from tacit.runs.report.figures import EPSILONS, Figure
+from tacit.runs.report.markup import Markup, element, join, text
 
 Tone = Literal["good", "fair", "bad", "plain"]
 _LONG_CELL = 18  # letters, which must not stand in a narrow column
@@ -19,7 +19,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 
 def page(title: str, *body: Markup | None) -> str:
     """A whole page. It asks the browser to load nothing and to run nothing."""
-    styles = files("tacit.runs").joinpath("styles")
+    styles = files("tacit.runs.report").joinpath("styles")
     style = "".join(styles.joinpath(name).read_text(encoding="utf-8") for name in ("chart.css", "page.css"))
     head = join(
         Markup('<meta charset="utf-8">\n'),

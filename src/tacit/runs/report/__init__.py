@@ -1,5 +1,10 @@
 """The page that a run leaves behind, `report.html`, and the comparison of several runs.
 
+single, comparison      the pages, built with `page` and `notices`
+figures, chart          what is drawn, and how; `ticks` places the numbers of an axis, `markup` escapes all text
+scores, correlation     score against loss
+meaning, words          what an epsilon means, said plainly
+
 With `share`, only what an epsilon covers is shown: the rest derives from private records, or from who took part.
 """
 
@@ -8,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tacit.runs.chart import standalone
-from tacit.runs.comparison import comparison
 from tacit.runs.directory import replace_file
-from tacit.runs.figures import Figure
 from tacit.runs.record import read_run
-from tacit.runs.single import single
+from tacit.runs.report.chart import standalone
+from tacit.runs.report.comparison import comparison
+from tacit.runs.report.figures import Figure
+from tacit.runs.report.single import single
 
 
 def report_run(path: str | Path) -> Path:

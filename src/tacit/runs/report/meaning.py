@@ -10,7 +10,7 @@ from typing import Any
 from tacit.dp.accounting import Ledger, Reading, reading
 from tacit.dp.pricing import Method
 from tacit.runs.record import Account, Record
-from tacit.runs.words import at_most, short
+from tacit.runs.report.words import at_most, short
 
 # Scales of Laplace noise, beside probabilities between 0 and 1, up to which a score keeps its meaning. The silhouette
 # of 600 softmax vectors of 10 classes is within 5% of the clean one up to 0.01, about half of it at 0.1, and that of

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tacit.events import RoundFinished
-from tacit.runs.chart import COLOURS, Chart, Colour, Mark, Panel, Series, number
-from tacit.runs.meaning import spent_on
 from tacit.runs.record import Record
-from tacit.runs.scores import Loss, pairs
-from tacit.runs.words import short
+from tacit.runs.report.chart import COLOURS, Chart, Colour, Mark, Panel, Series, number
+from tacit.runs.report.meaning import spent_on
+from tacit.runs.report.scores import Loss, pairs
+from tacit.runs.report.words import short
 
 _ROUND = "round"
 EPSILONS = frozenset({"epsilon", "evaluation_epsilon"})  # the promise itself, not what it covers

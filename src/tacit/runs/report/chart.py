@@ -16,9 +16,9 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Literal
 
-from tacit.runs.markup import Markup, element, join
-from tacit.runs.ticks import Axis, linear, logarithmic
-from tacit.runs.words import short
+from tacit.runs.report.markup import Markup, element, join
+from tacit.runs.report.ticks import Axis, linear, logarithmic
+from tacit.runs.report.words import short
 
 Colour = Literal["blue", "red", "teal", "amber", "violet", "green", "grey"]
 COLOURS: tuple[Colour, ...] = ("blue", "teal", "amber", "violet", "green", "grey")
@@ -81,7 +81,7 @@ def inline(chart: Chart) -> Markup:
 
 def standalone(chart: Chart) -> str:
     """The chart as a file, with its style and its title."""
-    style = files("tacit.runs").joinpath("styles", "chart.css").read_text(encoding="utf-8")
+    style = files("tacit.runs.report").joinpath("styles", "chart.css").read_text(encoding="utf-8")
     height, drawn = _drawn(chart, top=34.0)
     paper = element("rect", class_="paper", width=WIDTH, height=height)
     title = element("text", chart.title, class_="heading", x=14.0, y=22.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tacit.runs.words import short
+from tacit.runs.report.words import short
 
 _TINY = 1e-280  # a fraction of it might be 0
 

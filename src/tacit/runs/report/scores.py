@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tacit.runs.chart import number
 from tacit.runs.record import Record
+from tacit.runs.report.chart import number
 
 LOSS = "loss"  # of the metrics of a task
 

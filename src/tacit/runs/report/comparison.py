@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tacit.horizontal import boundary
-from tacit.runs import page
-from tacit.runs.chart import Chart, Colour, Panel, Point, Series, number
-from tacit.runs.correlation import correlation, mean_relative_difference
-from tacit.runs.figures import Figure, score_name
-from tacit.runs.markup import Markup, element, join
-from tacit.runs.meaning import Promise, hollow, laplace, promises, strength
 from tacit.runs.record import Record
-from tacit.runs.scores import loss, pairs
-from tacit.runs.single import PROTECTIONS, correlation_sentence, footer, promise_card
-from tacit.runs.words import duration, metric, short, signed
+from tacit.runs.report import page
+from tacit.runs.report.chart import Chart, Colour, Panel, Point, Series, number
+from tacit.runs.report.correlation import correlation, mean_relative_difference
+from tacit.runs.report.figures import Figure, score_name
+from tacit.runs.report.markup import Markup, element, join
+from tacit.runs.report.meaning import Promise, hollow, laplace, promises, strength
+from tacit.runs.report.scores import loss, pairs
+from tacit.runs.report.single import PROTECTIONS, correlation_sentence, footer, promise_card
+from tacit.runs.report.words import duration, metric, short, signed
 
 _OPEN: tuple[Colour, ...] = ("blue", "teal", "violet", "grey")
 _PROTECTED: tuple[Colour, ...] = ("red", "amber", "violet", "grey")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.runs.chart import Chart, Mark, Panel, Series, inline, standalone
-from tacit.runs.ticks import linear, logarithmic
-from tacit.runs.words import percent, short
+from tacit.runs.report.chart import Chart, Mark, Panel, Series, inline, standalone
+from tacit.runs.report.ticks import linear, logarithmic
+from tacit.runs.report.words import percent, short
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = "</svg><script>alert('1')</script>\" onload=\"x\x00\x1b\u202e\ud800"

@@ -8,18 +8,18 @@ from collections import Counter
 
 from tacit import __version__
 from tacit.horizontal import boundary
-from tacit.runs import figures, page
-from tacit.runs.chart import number
 from tacit.runs.config import Settings
-from tacit.runs.correlation import correlation
-from tacit.runs.figures import Figure
-from tacit.runs.markup import Markup, element, join
-from tacit.runs.meaning import Promise, against, explained, hollow, laplace, promises, strength
-from tacit.runs.notices import PRIVATE_SETTINGS, notices
 from tacit.runs.record import Account, Record
-from tacit.runs.scores import loss, pairs
+from tacit.runs.report import figures, page
+from tacit.runs.report.chart import number
+from tacit.runs.report.correlation import correlation
+from tacit.runs.report.figures import Figure
+from tacit.runs.report.markup import Markup, element, join
+from tacit.runs.report.meaning import Promise, against, explained, hollow, laplace, promises, strength
+from tacit.runs.report.notices import PRIVATE_SETTINGS, notices
+from tacit.runs.report.scores import loss, pairs
+from tacit.runs.report.words import cut, duration, metric, numbered, or_nothing, percent, short, signed
 from tacit.runs.source import to_yaml
-from tacit.runs.words import cut, duration, metric, numbered, or_nothing, percent, short, signed
 
 PROTECTIONS = {
     "NOT_ENCRYPT": "no protection of updates",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tacit.runs import page
-from tacit.runs.figures import EPSILONS, Figure
-from tacit.runs.markup import Markup
 from tacit.runs.record import Record
-from tacit.runs.words import or_nothing
+from tacit.runs.report import page
+from tacit.runs.report.figures import EPSILONS, Figure
+from tacit.runs.report.markup import Markup
+from tacit.runs.report.words import or_nothing
 
 PRIVATE_SETTINGS = ("task_options", "network")  # they may hold paths and addresses
 
