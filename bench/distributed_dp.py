@@ -9,6 +9,7 @@ With `--plots DIR` the curves are drawn.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 from bench.measure import Options, Row
@@ -39,15 +40,17 @@ def run(options: Options) -> list[Row]:
             ("distributed", _distributed, epsilons),
         ):
             for epsilon in swept:
-                found = _accuracy(clients, encrypt(clients, epsilon))
+                judged = (name, clients, epsilon) == ("distributed", 1000, 8.0)
+                runs = [_accuracy(clients, encrypt(clients, epsilon)) for _ in range(3 if judged else 1)]
+                found = sum(runs) / len(runs)
                 rows.append(_row(f"{clients} clients, {name}, epsilon {epsilon:g} for the run", found))
                 curves.setdefault(f"{name}, {clients} clients", []).append((epsilon, 100 * found))
-                if (name, clients, epsilon) == ("distributed", 1000, 8.0):
-                    lost = 100 * (plain - found)
-                    rows.append(Row("points lost: 1000 clients, epsilon 8", lost, None, "", "lower", 2, 1, "ours"))
+                if judged:
+                    title = "points lost, mean of 3 runs: 1000 clients, distributed, epsilon 8"
+                    rows.append(Row(title, 100 * (plain - found), None, "", "lower", 2, 1, "ours"))
         curves.setdefault(f"unprotected, {clients} clients", []).extend((e, 100 * plain) for e in epsilons + more)
     if options.plots is not None:
-        _draw(curves, options)
+        _draw(curves, options.plots)
     return rows
 
 
@@ -88,5 +91,26 @@ def _accuracy(clients: int, encrypt: dict[str, Any]) -> float:
     return last.metrics["accuracy"]
 
 
-def _draw(curves: Curves, options: Options) -> None:
-    raise NotImplementedError
+def _draw(curves: Curves, folder: Path) -> None:
+    from tacit.runs.report.chart import Chart, Panel, Series, standalone
+
+    colours: dict[str, Any] = {"local": "red", "distributed": "blue", "unprotected": "grey"}
+    panels = tuple(
+        Panel(
+            f"accuracy (%), {clients} clients",
+            tuple(Series(name, tuple(curves[f"{name}, {clients} clients"]), colours[name]) for name in colours),
+        )
+        for clients in (100, 1000)
+        if f"local, {clients} clients" in curves
+    )
+    chart = Chart(
+        "accuracy-against-epsilon",
+        "Accuracy against the epsilon of the whole run",
+        f"Softmax regression on digits, {ROUNDS} rounds, delta {DELTA:g}. Local: each upload carries its client's "
+        "noise. Distributed: the noise is shared out and added up inside secure aggregation.",
+        "epsilon of the whole run",
+        panels,
+        whole_x=False,
+        log_x=True,
+    )
+    (folder / f"{chart.name}.svg").write_text(standalone(chart), encoding="utf-8")

@@ -14,7 +14,8 @@ from tacit.cli.exits import USER, end
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-def command(file: Path, overrides: tuple[str, ...], as_json: bool) -> None:
+@click.option("--plots", metavar="DIR", type=click.Path(path_type=Path), help="Draw the noise as SVG into DIR.")
+def command(file: Path, overrides: tuple[str, ...], as_json: bool, plots: Path | None) -> None:
     """Say what FILE will cost in privacy and who will see what, without training.
 
     Epsilon of a round and of the whole run, for whom and what it means; noise against signal; bytes and exchanges of
@@ -23,11 +24,20 @@ def command(file: Path, overrides: tuple[str, ...], as_json: bool) -> None:
     import json
 
     from tacit.runs.config import ConfigError, load
-    from tacit.runs.plan import plain, planned, words
+    from tacit.runs.plan import draw, plain, planned, words
 
     sys.path += [str(Path.cwd()), str(file.resolve().parent)]
     try:
         made = planned(load(file, overrides))
     except (ConfigError, ValueError) as error:
         end(str(error), USER)
+    if plots is not None:
+        try:
+            drawn = draw(made, plots)
+        except OSError as error:
+            end(f"{plots}: pictures cannot be stored there: {error.strerror}", USER)
+        for path in drawn:
+            click.echo(f"Drawn: {path}", err=True)
+        if not drawn:
+            click.echo("Nothing to draw: only the Laplace noise on inference vectors has a picture.", err=True)
     click.echo(json.dumps(plain(made), indent=2) if as_json else words(made), nl=as_json)

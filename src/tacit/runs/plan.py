@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import asdict
+from pathlib import Path
 from textwrap import fill
 from typing import Any
 
@@ -12,6 +13,8 @@ from tacit import tasks
 from tacit.horizontal.plan import Plan, Price, plan
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.vector import Layout
+from tacit.runs.directory import replace_file
+from tacit.runs.report.chart import Chart, Panel, Series, standalone
 
 _WIDTH = 110
 
@@ -34,6 +37,36 @@ def words(made: Plan) -> str:
     parts += _section("What is not protected", made.unprotected)
     parts += _section("Worth a thought", made.warnings)
     return "\n".join(parts).rstrip() + "\n"
+
+
+def pictures(made: Plan) -> list[Chart]:
+    """The density of the noise on inference vectors, where there is some: MindSpore Federated's picture of it."""
+    scale = made.laplace_scale
+    if scale is None:
+        return []
+    points = [5 * scale * step / 100 for step in range(-100, 101)]
+    density = Series("density", tuple((x, math.exp(-abs(x) / scale) / (2 * scale)) for x in points), tips=())
+    return [
+        Chart(
+            "laplace-noise",
+            f"Laplace noise of scale {scale:.3g} on each probability",
+            f"95% of the noise lies within {-scale * math.log(0.05):.3g} of 0; what it is added to lies between 0 "
+            f"and 1. {made.noise[-1].rsplit('. ', 1)[-1]}",
+            "noise added to a probability",
+            (Panel("density (1 / probability)", (density,), from_zero=True),),
+            whole_x=False,
+        )
+    ]
+
+
+def draw(made: Plan, folder: Path) -> list[Path]:
+    """Write the pictures as SVG files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for chart in pictures(made):
+        paths.append(folder / f"{chart.name}.svg")
+        replace_file(paths[-1], standalone(chart).encode())
+    return paths
 
 
 def plain(made: Plan) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from scipy import stats
 
 import tacit
 from tacit import events
-from tacit.dp.accounting import Ledger, reading
+from tacit.dp.accounting import Ledger, reading, strength
 from tacit.runs.record import read_run
 from tacit.runs.report import report_run, write_report
 from tacit.runs.report.correlation import correlation, mean_relative_difference
-from tacit.runs.report.meaning import explained, laplace, promise, promises, strength
+from tacit.runs.report.meaning import explained, laplace, promise, promises
 from tacit.runs.report.scores import loss, pairs
 from tacit.runs.report.words import duration, numbered, short
 from tests.runs.sample_runs import DDP, LAPLACE, LOCAL, UPDATES, VECTORS, evaluated, finished, settings, whole, write

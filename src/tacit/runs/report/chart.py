@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import pairwise
+from textwrap import wrap
 from typing import Literal
 
 from tacit.runs.report.markup import Markup, element, join
@@ -26,6 +27,7 @@ Point = tuple[float, float | None]
 
 WIDTH = 480.0
 _LETTER = 6.4  # pixels; the widest of usual text at this size
+_SMALL_LETTER = 5.4
 _LINE = 18.0
 _SHOWN_DOTS = 40  # more would hide the line
 _SHOWN_DOTS_OF_SEVERAL = 8
@@ -71,6 +73,7 @@ class Chart:
     panels: tuple[Panel, ...]
     whole_x: bool = True
     tall: bool = False  # one panel as high as two
+    log_x: bool = False
 
 
 def inline(chart: Chart) -> Markup:
@@ -83,9 +86,14 @@ def standalone(chart: Chart) -> str:
     """The chart as a file, with its style and its title."""
     style = files("tacit.runs.report").joinpath("styles", "chart.css").read_text(encoding="utf-8")
     height, drawn = _drawn(chart, top=34.0)
+    caption = []
+    for line in wrap(chart.caption, int((WIDTH - 28) / _SMALL_LETTER)):
+        caption.append(element("text", line, class_="caption", x=14.0, y=height + 14))
+        height += 15
+    height += 14 if caption else 0
     paper = element("rect", class_="paper", width=WIDTH, height=height)
     title = element("text", chart.title, class_="heading", x=14.0, y=22.0)
-    whole = join(element("style", Markup(style)), paper, title, drawn)
+    whole = join(element("style", Markup(style)), paper, title, drawn, *caption)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + _svg(chart, height, whole) + "\n"
 
 
@@ -153,6 +161,8 @@ def _drawn(chart: Chart, top: float) -> tuple[float, Markup]:
 
 def _x_axis(chart: Chart, values: list[float]) -> Axis:
     low, high = min(values), max(values)
+    if chart.log_x and low > 0:
+        return logarithmic(low, high)
     around = 0.5 if any(series.kind in ("bar", "step") for panel in chart.panels for series in panel.series) else 0.0
     if not around:
         around = 0.02 * (high - low)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tacit.dp.accounting import strength
 from tacit.horizontal import boundary
 from tacit.runs.record import Record
 from tacit.runs.report import page
@@ -15,7 +16,7 @@ from tacit.runs.report.chart import Chart, Colour, Panel, Point, Series, number
 from tacit.runs.report.correlation import correlation, mean_relative_difference
 from tacit.runs.report.figures import Figure, score_name
 from tacit.runs.report.markup import Markup, element, join
-from tacit.runs.report.meaning import Promise, hollow, laplace, promises, strength
+from tacit.runs.report.meaning import Promise, hollow, laplace, promises
 from tacit.runs.report.scores import loss, pairs
 from tacit.runs.report.single import PROTECTIONS, correlation_sentence, footer, promise_card
 from tacit.runs.report.words import duration, metric, short, signed

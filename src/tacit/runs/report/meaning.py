@@ -7,19 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tacit.dp.accounting import Ledger, Reading, reading
+from tacit.dp.accounting import HIDES_NOTHING, Ledger, Reading, reading
 from tacit.dp.pricing import Method
+from tacit.horizontal.evaluation import SENSITIVITY, score_under_noise
 from tacit.runs.record import Account, Record
 from tacit.runs.report.words import at_most, short
 
-# Scales of Laplace noise, beside probabilities between 0 and 1, up to which a score keeps its meaning. The silhouette
-# of 600 softmax vectors of 10 classes is within 5% of the clean one up to 0.01, about half of it at 0.1, and that of
-# pure noise from 0.5.
-_FOLLOWS, _BLURRED, _FADES = 0.01, 0.1, 0.5
-
 _WITH_DISTRIBUTION = ("pure", "gaussian")  # of the privacy loss
 _PURE = "pure"  # events of Laplace noise; those of updates are of other kinds
-_HIDES_NOTHING = 10.0  # above this epsilon; e^10 is 22,026
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +74,7 @@ def _priced(account: Account, lines: list[dict[str, Any]], delta: float) -> tupl
         if not ledger.lines:
             return None
         epsilon = ledger.epsilon(delta, method) if delta else ledger.pure_epsilon()
-        bare = epsilon > _HIDES_NOTHING
+        bare = epsilon > HIDES_NOTHING
         return epsilon, reading(epsilon, delta) if bare else ledger.reading(method)
     except ValueError:
         return None
@@ -108,23 +103,12 @@ def spent_on(record: Record) -> str:
 def hollow(made: list[Promise]) -> frozenset[str]:
     """The figures, by the names of events' fields, that an epsilon covers without hiding anything."""
     found: set[str] = set()
-    bare = {each.what: each.epsilon > _HIDES_NOTHING for each in made}
+    bare = {each.what: each.epsilon > HIDES_NOTHING for each in made}
     if bare.get("updates", any(bare.values())):
         found |= {"metrics", "update_norm", "score"}
     if bare.get("inference vectors"):
         found.add("score")
     return frozenset(found)
-
-
-def strength(epsilon: float) -> str:
-    """In a word or two."""
-    if epsilon <= 1:
-        return "a strong promise"
-    if epsilon <= 3:
-        return "a fair promise"
-    if epsilon <= _HIDES_NOTHING:
-        return "a weak promise"
-    return "promises nothing" if math.isinf(epsilon) else "hides nothing"
 
 
 def against(promise: Promise) -> str:
@@ -150,9 +134,7 @@ def explained(promise: Promise) -> str:
         else f"which of two equally likely sets of {promise.what} is a client's"
     )
     certain = (
-        "It allows an attacker to be all but certain of what a client sent. "
-        if promise.epsilon > _HIDES_NOTHING
-        else ""
+        "It allows an attacker to be all but certain of what a client sent. " if promise.epsilon > HIDES_NOTHING else ""
     )
     right, found = at_most(promise.reading.accuracy), at_most(promise.reading.true_positives_at_1_percent)
     return (
@@ -163,30 +145,10 @@ def explained(promise: Promise) -> str:
 
 def laplace(epsilon: float) -> str:
     """What a score of vectors with Laplace noise says about the model. `epsilon` is that of each vector."""
-    scale = 2 / epsilon
-    noise = (
+    scale = SENSITIVITY / epsilon
+    return (
         f"Each vector has ε = {short(epsilon)}, so each of its probabilities gets Laplace noise of scale 2/ε = "
-        f"{short(scale, 3)}. "
-    )
-    if scale <= _FOLLOWS:
-        return noise + (
-            "Beside probabilities between 0 and 1 that is next to nothing: the score follows the one without "
-            "protection, and for the same reason the noise hides nothing of a vector."
-        )
-    if scale <= _BLURRED:
-        return noise + (
-            "Beside probabilities between 0 and 1 that is visible: the score is pulled towards that of noise, so "
-            "compare it with other rounds of this run and not with runs of another ε."
-        )
-    if scale < _FADES:
-        return noise + (
-            "That is a large part of a probability's whole range, from 0 to 1: noise often decides to which cluster a "
-            "vector counts, and the score follows the model only faintly."
-        )
-    size = "larger than" if scale > 1 else "comparable to"
-    return noise + (
-        f"That is {size} the whole range of a probability, from 0 to 1: the score is one of noise and says nothing "
-        "about the model."
+        f"{short(scale, 3)}. {score_under_noise(scale)}"
     )
 
 

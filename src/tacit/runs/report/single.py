@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 
 from tacit import __version__
+from tacit.dp.accounting import strength
 from tacit.horizontal import boundary
 from tacit.runs.config import Settings
 from tacit.runs.record import Account, Record
@@ -15,7 +16,7 @@ from tacit.runs.report.chart import number
 from tacit.runs.report.correlation import correlation
 from tacit.runs.report.figures import Figure
 from tacit.runs.report.markup import Markup, element, join
-from tacit.runs.report.meaning import Promise, against, explained, hollow, laplace, promises, strength
+from tacit.runs.report.meaning import Promise, against, explained, hollow, laplace, promises
 from tacit.runs.report.notices import PRIVATE_SETTINGS, notices
 from tacit.runs.report.scores import loss, pairs
 from tacit.runs.report.words import cut, duration, metric, numbered, or_nothing, percent, short, signed
