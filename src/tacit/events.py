@@ -65,6 +65,7 @@ class RoundFinished:
     evaluation_epsilon: float | None = None  # of one client's inference vectors so far, at delta 0
     bytes_down: int = 0  # to one client
     stages: dict[str, float] = field(default_factory=dict)  # seconds, in the order in which they happened
+    epsilon_of: str = "updates"  # what `epsilon` covers: under local DP, inference vectors too
 
 
 @dataclass(frozen=True, slots=True)

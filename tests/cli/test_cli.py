@@ -158,7 +158,8 @@ def test_the_exit_code_says_how_it_ended(here, executed, status, code, quiet):
     executed(lambda settings, sink, directory: (status, "as told"))
     done = tacit_run(*quiet)
     assert done.exit_code == code
-    assert done.stdout.endswith(f"Results: {results()}\n")
+    assert f"Results: {results()}\n" in done.stdout
+    assert ("tacit run --resume" in done.stdout) == (status == "stopped")
     assert ("as told" in done.stderr) == (bool(quiet) and code != 0)
 
 

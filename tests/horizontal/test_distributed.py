@@ -105,6 +105,16 @@ def test_the_event_is_the_one_that_is_priced():
     assert ledger.epsilon(1e-5, "rdp") > 4.0
 
 
+def test_whoever_takes_part_knows_his_own_noise():
+    """The guarantee is for those who see the model, clients among them: one share at least is not secret from them."""
+    settings = settings_for(encrypt=DDP, clients=6)
+    assert settings.colluders == 1
+    encoding = skellam_encoding(settings, 650)
+    assert encoding.share_variance * (encoding.fewest - 1) == pytest.approx(encoding.central_variance)
+    with pytest.raises(ValueError, match="greater than or equal to 1"):
+        settings_for(encrypt=DDP | {"colluders": 0})
+
+
 def test_the_budget_is_the_default_of_its_epsilon():
     assert settings_for(encrypt={"encrypt_type": "DDP_ENCRYPT"}).central == (8.0, 1e-5)
     limited = settings_for(encrypt={"encrypt_type": "DDP_ENCRYPT"}, budget={"epsilon": 3.0, "delta": 1e-6})

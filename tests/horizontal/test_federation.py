@@ -15,7 +15,8 @@ from tacit.events import BudgetReached, ClientRefused, Kept, RoundAborted
 from tacit.horizontal.boundary import releases
 from tacit.horizontal.client import Client
 from tacit.horizontal.coordinator import Coordinator
-from tacit.horizontal.messages import Update, Work
+from tacit.horizontal.messages import Inference, Update, Work
+from tacit.horizontal.plan import plan
 from tacit.horizontal.settings import EncryptType
 from tacit.horizontal.task import Fitted
 from tacit.horizontal.vector import Layout
@@ -324,7 +325,7 @@ def test_a_client_answers_each_round_once():
     client = Client(settings, 1, task.fit, Layout.of(task.model()))
     client.receive(Work(1, 1, np.zeros(5)), 0.0)
     for attempt in (1, 0, 2000):
-        with pytest.raises(PeerError, match=f"work for attempt {attempt} after 2 at 2 rounds"):
+        with pytest.raises(PeerError, match=f"work for attempt {attempt} after 2, of 13 at most"):
             client.receive(Work(2, attempt, np.zeros(5)), 0.0)
     with pytest.raises(PeerError, match="work for round 3 of 3"):
         client.receive(Work(3, 3, np.zeros(5)), 0.0)
@@ -420,3 +421,106 @@ def test_a_mistake_in_the_users_own_code_is_not_hidden():
 
     with pytest.raises(TypeError, match=r"fit must return Fitted\(model, samples, loss\), got tuple"):
         run(settings_for(rounds=1), Tuple())
+
+
+@pytest.mark.parametrize("clip", [math.nan, -1.0, 0.0, 1e-300, True, "1"])
+def test_a_clipping_norm_that_is_none_is_refused_before_anything_is_paid(clip):
+    settings = settings_for(encrypt={"encrypt_type": "DP_ENCRYPT"})
+    task = Numbers()
+    client = Client(settings, 1, task.fit, Layout.of(task.model()))
+    with pytest.raises(PeerError, match="clipping norm"):
+        client.receive(Work(0, 0, np.zeros(5), clip), 0.0)
+    assert client.state() == {"attempts": 0, "uploads": 0, "sums": 0}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -3e38])
+def test_a_model_that_is_none_is_refused_before_anything_is_paid(value):
+    task = Numbers()
+    client = Client(settings_for(encrypt={"encrypt_type": "DP_ENCRYPT"}), 1, task.fit, Layout.of(task.model()))
+    with pytest.raises(PeerError, match="enormous"):
+        client.receive(Work(0, 0, np.full(5, value)), 0.0)
+    assert client.state()["uploads"] == 0
+
+
+@pytest.mark.parametrize("encrypt_type", ["DP_ENCRYPT", "DDP_ENCRYPT"])
+@pytest.mark.parametrize("fault", ["raises", "samples", "overflow"])
+def test_training_that_fails_does_not_show(encrypt_type, fault):
+    """Whether it fails may depend on the data: an answer that does not come would tell."""
+
+    class Failing(Numbers):
+        def fit(self, client, model, work):
+            if fault == "raises":
+                raise FloatingPointError("in the data")
+            if fault == "samples":
+                return Fitted(model, None)
+            return Fitted({"weights": np.full(5, 1e300)}, 1)
+
+    told, task = [], Failing()
+    settings = settings_for(clients=4, encrypt={"encrypt_type": encrypt_type, "dp_eps": 1e6})
+    client = Client(settings, 1, task.fit, Layout.of(task.model()), failed=lambda *about: told.append(about))
+    if encrypt_type == "DP_ENCRYPT":
+        (update,) = client.receive(Work(0, 0, np.zeros(5)), 0.0)
+        assert np.abs(update.vector).max() < 0.1
+    else:
+        update, samples = client._update(Work(0, 0, np.zeros(5)))
+        assert not update.any()
+        assert samples == 1
+    assert [where for where, _ in told] == (["fit"] if fault == "raises" else [])
+
+
+def test_a_coordinator_gets_no_more_answers_than_the_plan_prices():
+    settings = settings_for(rounds=3, round={"abandoned_rounds": 2}, encrypt={"encrypt_type": "DP_ENCRYPT"})
+    task = Numbers()
+    client = Client(settings, 1, task.fit, Layout.of(task.model()))
+    answered = 0
+    for attempt in range(100):
+        try:
+            answered += len(client.receive(Work(2, attempt, np.zeros(5)), 0.0))
+        except PeerError:
+            break
+    assert answered == 5
+    (price,) = plan(settings, Layout.of(task.model()), None).prices
+    assert price.times_worst == 5
+    assert client.local.epsilon(settings.delta) == price.epsilon_worst > price.epsilon_run
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Update(None, 1, np.ones(5), 1),
+        Update("x", 1, np.ones(5), 1),
+        Update(0, "x" * 10**6, np.ones(5), 1),
+        Inference(np.array([1, 2]), 1, np.ones((8, 3))),
+        Inference(0, 1, None),
+        Inference(0, 1, np.broadcast_to(np.float64(0), (10**6, 10**6))),
+        Inference(0, 1, np.ma.masked_array(np.full((8, 3), np.nan), mask=True)),
+    ],
+)
+def test_no_message_of_a_client_stops_the_coordinator(message):
+    kept = Kept()
+    settings = settings_for(clients=4, rounds=1, unsupervised={"cluster_client_num": 3})
+    coordinator = Coordinator(settings, Numbers().model(), kept, lambda: 0.0, classes=3)
+    coordinator.begin(0.0)
+    for _ in range(3):
+        coordinator.receive(1, message, 0.0)
+    for client in (0, 2, 3):
+        coordinator.receive(client, Update(0, client, np.ones(5), 1), 0.0)
+    coordinator.tick(1e9)
+    (only,) = finished(kept)
+    assert only.survivors == 3
+    assert only.bytes_up < 1000
+    assert all(len(e.reason) <= 300 for e in kept.events if isinstance(e, ClientRefused))
+
+
+def test_belated_updates_and_strangers_do_not_flood_the_log():
+    kept = Kept()
+    coordinator = Coordinator(settings_for(clients=3, rounds=2), Numbers().model(), kept, lambda: 0.0)
+    coordinator.begin(0.0)
+    for client in (0, 1):
+        coordinator.receive(client, Update(0, client, np.ones(5), 1), 0.0)
+    coordinator.tick(1e9)
+    coordinator.begin(1e9)
+    for _ in range(100):
+        coordinator.receive(2, Update(0, 2, np.ones(5), 1), 1e9)
+        coordinator.receive(99, Update(0, 99, np.ones(5), 1), 1e9)
+    assert len([e for e in kept.events if isinstance(e, ClientRefused)]) == 1

@@ -43,7 +43,7 @@ def test_legal_values_worth_a_thought_are_noted(encrypt, words):
         ({"budget": {"epsilon": 1.0}}, "has none: leave out budget"),
         ({"encrypt": {"dp_eps": 0}}, "greater than 0"),
         ({"encrypt": {"dp_delta": 1.0}}, "less than 1"),
-        ({"encrypt": {"dp_norm_clip": -1}}, "greater than 0"),
+        ({"encrypt": {"dp_norm_clip": -1}}, "greater than or equal to"),
         ({"encrypt": {"share_secrets_ratio": 1.5}}, "less than or equal to 1"),
         ({"task": ":make"}, "package.module:function"),
         ({"rounds": 0}, "greater than or equal to 1"),

@@ -191,7 +191,10 @@ def test_an_error_names_the_override(written, override, expected):
             "budget: {q: 1, epsilon: 1}",
             "fleet.yaml:5: budget.q is not a known key: known here are epsilon, delta",
         ),
-        ("encrypt:\n  dp_delta: 2", "fleet.yaml:6: encrypt.dp_delta is 2: give a number above 0 and below 1"),
+        (
+            "encrypt:\n  dp_delta: 2",
+            "fleet.yaml:6: encrypt.dp_delta is 2: give a number of at least 1e-100 and below 1",
+        ),
         (
             "encrypt:\n  dp_encrypt:\n    dp_eps: 0",
             "fleet.yaml:7: encrypt.dp_encrypt.dp_eps is 0: give a number above 0",

@@ -19,9 +19,10 @@ import safetensors.numpy
 from click.testing import CliRunner
 
 import tacit
+from tacit import tasks
 from tacit.cli import main
 from tacit.engines.memory import MemoryEngine
-from tacit.events import RoundFinished, RunFinished, RunResumed
+from tacit.events import Kept, RoundFinished, RunFinished, RunResumed
 from tacit.runs.config import ConfigError, load
 from tacit.runs.directory import RunDirectory, read_events
 
@@ -130,7 +131,7 @@ def test_a_budget_holds_over_stops(tmp_path, monkeypatch):
 def test_a_finished_run_can_train_on(tmp_path):
     whole = tacit.run(SMALL | {"rounds": 6}, runs=tmp_path)
     short = tacit.run(SMALL | {"rounds": 4}, runs=tmp_path)
-    with pytest.raises(ConfigError, match="its 4 rounds are done: to train on, give --set rounds=8"):
+    with pytest.raises(ConfigError, match="4 rounds are done: to train on, give more .--set rounds=8."):
         tacit.run(resume=short.directory)
     run = tacit.run(resume=short.directory, overrides=["rounds=6"])
     np.testing.assert_array_equal(run.model["weights"], whole.model["weights"])
@@ -151,6 +152,7 @@ def test_other_settings_are_refused_by_name(tmp_path, monkeypatch, change, words
     folder = stopped(monkeypatch, config, tmp_path, after=1)
     with pytest.raises(ConfigError, match=words):
         tacit.run(config | change, resume=folder)
+    assert load(folder / "config.yaml") == load(config)  # a refusal changes nothing
     assert tacit.run(config, resume=folder).status == "done"
 
 
@@ -170,12 +172,77 @@ def test_what_is_no_run_or_a_broken_one_is_said_in_a_sentence(tmp_path, monkeypa
         assert done.exit_code == 2
         assert f"{name}: this file is damaged or missing" in done.stderr
         shutil.rmtree(broken)
-    with RunDirectory.reopen(folder, load(folder / "config.yaml")) as held:
+    with RunDirectory.reopen(folder) as held:
         held.emit(RunFinished("stopped", 1, 0.0))
         done = invoke(main, ["run", "--resume", str(folder)])
     assert done.exit_code == 2
     assert "another process is writing there" in done.stderr
     assert invoke(main, ["run", "--resume", str(folder)]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors: this file is damaged or missing"),
+        (
+            lambda folder: (folder / "state-2.safetensors").unlink(),
+            "state-2.safetensors: this file is damaged or missing",
+        ),
+        (lambda folder: (folder / "events.jsonl").write_text("garbage\n"), "events.jsonl:1: this line is no event"),
+        (
+            lambda folder: (folder / "config.yaml").write_text(
+                (folder / "config.yaml").read_text().replace("dp_eps: 5.0", "dp_eps: 0.1")
+            ),
+            "config.yaml: it was changed since the run began",
+        ),
+        (
+            lambda folder: (
+                (folder / "ledger.json").unlink(),
+                (folder / "ledger.json").symlink_to(folder.parent / "other.json"),
+            ),
+            "a run's files are no links",
+        ),
+    ],
+)
+def test_a_directory_that_was_tampered_with_is_refused_and_left_alone(tmp_path, monkeypatch, change, words):
+    config = SMALL | {"encrypt": {"encrypt_type": "DP_ENCRYPT", "dp_eps": 5.0}}
+    folder = stopped(monkeypatch, config, tmp_path, after=2)
+    change(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    with pytest.raises(ConfigError, match=words):
+        tacit.run(resume=folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sums": -3},
+        {"attempts": 0, "round": 1},
+        {"clip": float("nan")},
+        {"clip": 99.0},
+        {"uploads": np.array([-5] * 12)},
+        {"clients": np.arange(12) + 5},
+        {"first": np.zeros(3)},
+        {"second": np.full(650, -1.0)},
+    ],
+)
+def test_a_state_that_cannot_be_is_refused(change):
+    settings = load(SMALL | {"server": {"kind": "adam"}, "encrypt": {"encrypt_type": "DP_ENCRYPT"}})
+    task = tasks.make("digits", 12, 0, {})
+    engine = MemoryEngine(settings, task, Kept())
+    engine.coordinator.begin(0.0)
+    state = engine.coordinator.state()
+    MemoryEngine(settings, task, Kept()).restore(state, task.model())
+    with pytest.raises(ValueError, match="stored"):
+        MemoryEngine(settings, task, Kept()).restore(state | {"round": 0, "attempts": 2} | change, task.model())
+
+
+def test_a_settings_change_that_is_refused_later_is_not_stored(tmp_path, monkeypatch):
+    folder = stopped(monkeypatch, SMALL, tmp_path, after=3)
+    with pytest.raises(ConfigError, match="3 rounds are done"):
+        tacit.run(resume=folder, overrides=["rounds=2"])
+    assert load(folder / "config.yaml").rounds == 5
 
 
 def test_a_line_that_was_cut_off_is_cut_away(tmp_path, monkeypatch):
@@ -226,6 +293,7 @@ def test_killed_at_random_moments_nothing_breaks_and_nothing_is_forgotten(tmp_pa
         "task_options": {"log": str(log)},
         "rounds": rounds,
         "clients": 30,
+        "round": {"abandoned_rounds": 100},
         "encrypt": {"encrypt_type": "DP_ENCRYPT", "dp_eps": 2.0, "dp_delta": 1e-3},
         "server": {"kind": "adam", "learning_rate": 0.05},
     }

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def command(file: Path | None, overrides: tuple[str, ...], runs: Path, resume: Path | None, quiet: bool) -> None:
     """Run every party of FILE on this machine.
 
-    --resume takes the directory of a run that was stopped or killed. FILE may then be left out, unless the task lies
-    beside it; of the settings only rounds may change (--set rounds=50). A round that was under way is done again, and
-    what it released stays in the ledger.
+    --resume takes the directory of a run that was stopped or killed, and goes on with the settings stored there; of
+    these only rounds may change (--set rounds=50). FILE is needed only if the task lies beside it. A round that was
+    under way is done again, and what it released stays in the ledger.
 
     Exit codes: 0 done, 1 failed or stopped, 2 a mistake in the input, 3 a fault of another party, 4 budget reached.
     """
@@ -39,7 +39,7 @@ def command(file: Path | None, overrides: tuple[str, ...], runs: Path, resume: P
 
     try:
         if resume is not None:
-            settings, directory = resumed(resume, file, overrides)
+            settings, directory = resumed(resume, None, overrides)
         elif file is None:
             end("Give the FILE to run, or a run to go on with: tacit run FILE, or tacit run --resume RUN", USER)
         else:
@@ -54,6 +54,8 @@ def command(file: Path | None, overrides: tuple[str, ...], runs: Path, resume: P
     if quiet and outcome.status != "done":
         click.echo(f"{outcome.status}: {outcome.text}".rstrip(": "), err=True)
     click.echo(f"Results: {directory.path}")
+    if outcome.status == "stopped":
+        click.echo(f"To go on: tacit run --resume {directory.path}")
     if (code := STATUS.get(outcome.status, FAILED)) != DONE:
         raise SystemExit(code)
 
@@ -78,6 +80,8 @@ def _carried_out(settings: Settings, directory: RunDirectory, file: Path | None,
         end(f"Another party broke the protocol: {error}. {kept}", PEER)
     except BudgetError as error:
         end(f"{error}. {kept}", BUDGET)
+    except OSError as error:
+        end(f"{error.filename or directory.path}: {error.strerror or error}. {kept}", FAILED)
     except ValueError as error:
         if directory.begun:
             raise  # not the file's fault: it was good enough to start a round

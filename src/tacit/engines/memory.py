@@ -21,7 +21,7 @@ from tacit import tasks
 from tacit.crypto.signing import SigningKey
 from tacit.engines.pool import Trainer
 from tacit.errors import BudgetError, PeerError
-from tacit.events import Sink
+from tacit.events import Noted, Sink
 from tacit.horizontal.client import Client
 from tacit.horizontal.coordinator import Coordinator, Outgoing, Phase
 from tacit.horizontal.messages import Inference, ToCoordinator, Update, Work
@@ -72,6 +72,8 @@ class MemoryEngine:
             classes=self._infers.classes if self._infers else None,
         )
         self._restored = False
+        self._said_failed = False
+        self._sink = sink
         self._clients: dict[int, Client] = {}
         self._should_stop: Callable[[], bool] = lambda: False
         self._now = 0.0
@@ -168,12 +170,21 @@ class MemoryEngine:
             key=self._keys.get(identity),
             identities=self._identities,
             random=random,
+            failed=self._failed,
         )
         if self._restored:  # without the attempt that is under way now
             now = self.coordinator
             uploads, sums = max(0, now.uploads[identity] - 1), max(0, now.sums - 1)
             client.restore({"attempts": now.attempts - 1, "uploads": uploads, "sums": sums})
         return client
+
+    def _failed(self, where: str, error: Exception) -> None:
+        """A mistake in the task. In a simulation whoever wrote it sees it, however the clients are protected."""
+        if where == "fit":
+            raise error
+        if not self._said_failed:
+            self._said_failed = True
+            self._sink.emit(Noted(f"infer() of the task raised {type(error).__name__}: {error}"))
 
     def _signing_keys(self) -> dict[int, SigningKey]:
         if not self._settings.masked or self._settings.encrypt.pw_encrypt.mode != "active":

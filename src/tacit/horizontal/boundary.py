@@ -135,7 +135,10 @@ def unprotected(settings: Settings) -> list[str]:
         case "NOT_ENCRYPT":
             found.append("Updates are in the clear: the coordinator can reconstruct training samples from them.")
         case "DP_ENCRYPT":
-            found.append("Each client's total epsilon grows with every round in which it is sent the model.")
+            found.append(
+                "Each client's total epsilon grows with every answer; a coordinator that breaks the protocol can ask "
+                f"each client up to {settings.answers} times, which only a budget forbids."
+            )
         case "PW_ENCRYPT":
             found.append(
                 "No epsilon: what the sum of all updates, and so the model, tells about a client is not bounded."
@@ -143,11 +146,13 @@ def unprotected(settings: Settings) -> list[str]:
             found.append("Sums of two rounds over nearly the same clients can be compared.")
         case "DDP_ENCRYPT":
             found.append(
-                f"Epsilon holds if at most {settings.colluders} clients of a sum tell the coordinator their noise, and "
-                "the coordinator does not run clients of its own beyond that."
+                f"Epsilon holds against whoever knows the noise of at most {settings.colluders} clients of a sum: each "
+                "client knows its own, and the coordinator that of clients that it runs or that work with it."
             )
     if settings.masked and settings.encrypt.pw_encrypt.mode == "semi_honest":
         found.append("The coordinator is trusted to follow the protocol (mode: semi_honest).")
+    if settings.encrypt.privacy_eval_type == "LAPLACE" and settings.encrypt.encrypt_type != "DP_ENCRYPT":
+        found.append(f"A coordinator that does not follow the protocol can ask for vectors {settings.answers} times.")
     if settings.unsupervised is not None and settings.encrypt.privacy_eval_type == "NOT_ENCRYPT":
         found.append("Inference results are in the clear: they tell what each client's samples look like to the model.")
     found.append("Who takes part, when and for how long is not hidden.")

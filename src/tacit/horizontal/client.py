@@ -16,6 +16,7 @@ from tacit.errors import BudgetError, PeerError
 from tacit.horizontal.costs import Costs
 from tacit.horizontal.evaluation import inference_event, on_simplex, protect
 from tacit.horizontal.messages import Inference, ToClient, ToCoordinator, Update, Work
+from tacit.horizontal.protection import SMALLEST_CLIP as _SMALLEST_CLIP
 from tacit.horizontal.protection import LocalDP, UnusableUpdate, masked_sum, secure_context
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays, Fitted, FitWork, Infers
@@ -25,7 +26,7 @@ from tacit.secagg.messages import Masked
 from tacit.secagg.unmask import Words
 
 _TRAINING = 12  # what a seed is for: see `coordinator.SAMPLING`
-_MOST_ABANDONED = 1000  # rounds of a run that a client sees begun and not finished, before it stops answering
+_ENORMOUS = 1e30  # no number of an honest model or update is larger
 Fit = Callable[[int, Arrays, FitWork], Fitted]
 
 
@@ -38,6 +39,8 @@ class Client:
         infers: the task, where the model is judged by what it infers.
         key, identities: for secure aggregation in active mode.
         random: gives the generator of noise and keys for an attempt; from the operating system by default.
+        failed: is told where the task's "fit" or "infer" raised, and the error. It stays with the client: under a
+            protection that would let others see it, what leaves is noise around nothing. It may raise.
     """
 
     def __init__(
@@ -51,7 +54,9 @@ class Client:
         key: SigningKey | None = None,
         identities: Mapping[int, bytes] | None = None,
         random: Callable[[int], Generator | None] = lambda attempt: None,
+        failed: Callable[[str, Exception], None] = lambda where, error: None,
     ) -> None:
+        self._failed = failed
         self.identity = identity
         self._settings = settings
         self._fit = fit
@@ -97,13 +102,7 @@ class Client:
         self._inference = None
 
     def _work(self, work: Work, now: float) -> list[ToCoordinator]:
-        if work.model.shape != (self._layout.size,) or str(work.model.dtype) != self._layout.dtype:
-            raise PeerError(f"a model of {work.model.shape} numbers, this task has {self._layout.size}")
-        if not 0 <= work.round < self._settings.rounds:
-            raise PeerError(f"work for round {work.round} of {self._settings.rounds}")
-        if not self._attempts <= work.attempt <= work.round + _MOST_ABANDONED:
-            # Answering one round twice would let the coordinator subtract two sums.
-            raise PeerError(f"work for attempt {work.attempt} after {self._attempts} at {work.round} rounds")
+        self._check(work)
         self._attempts = work.attempt + 1
         self._pay()
         rng = self._random(work.attempt)
@@ -111,11 +110,30 @@ class Client:
             case "NOT_ENCRYPT":
                 inferred = self._infer(work, rng)
                 trained, fitted = self._train(work)
-                return [*inferred, Update(work.attempt, self.identity, trained, fitted.samples, fitted.loss)]
+                return [*inferred, Update(work.attempt, self.identity, trained, int(fitted.samples), fitted.loss)]
             case "DP_ENCRYPT":
                 return [*self._infer(work, rng), self._noisy(work, rng)]
             case "PW_ENCRYPT" | "DDP_ENCRYPT":
                 return self._begin_secure(work, now, rng)
+
+    def _check(self, work: Work) -> None:
+        """Before anything is paid or trained."""
+        if work.model.shape != (self._layout.size,) or str(work.model.dtype) != self._layout.dtype:
+            raise PeerError(f"a model of {work.model.shape} numbers, this task has {self._layout.size}")
+        if not np.abs(work.model).max() <= _ENORMOUS:  # NaN is not
+            raise PeerError("a model with NaN, infinite or enormous numbers")
+        if type(work.round) is not int or type(work.attempt) is not int:
+            raise PeerError("work for a round that is no number")
+        if not 0 <= work.round < self._settings.rounds:
+            raise PeerError(f"work for round {work.round} of {self._settings.rounds}")
+        if not self._attempts <= work.attempt < self._settings.answers:
+            # Answering one round twice would let the coordinator subtract two sums.
+            raise PeerError(
+                f"work for attempt {work.attempt} after {self._attempts}, of {self._settings.answers} at most"
+            )
+        smallest = _SMALLEST_CLIP * self._settings.encrypt.dp_encrypt.dp_norm_clip
+        if work.clip is not None and (type(work.clip) is not float or not work.clip >= smallest):
+            raise PeerError(f"a clipping norm of {work.clip!r}, it must be {smallest:g} or more")
 
     def _pay(self) -> None:
         """Before anything is drawn. A masked upload is paid when it is sent: before that it is only looked up."""
@@ -135,8 +153,12 @@ class Client:
         if wanted is None or self._infers is None:
             return []
         classes = self._infers.classes
-        rows = self._infers.infer(self.identity, self._layout.unflatten(work.model), wanted.vectors)
-        vectors = on_simplex(rows, wanted.vectors, classes)
+        vectors = None
+        try:
+            rows = self._infers.infer(self.identity, self._layout.unflatten(work.model), wanted.vectors)
+            vectors = on_simplex(rows, wanted.vectors, classes)
+        except Exception as error:
+            self._failed("infer", error)
         event = inference_event(self._settings)
         if event is None:
             return [] if vectors is None else [Inference(work.attempt, self.identity, vectors)]
@@ -150,7 +172,8 @@ class Client:
         fitted = self._fit(self.identity, model, FitWork(work.round, self._settings.train, seed))
         if not isinstance(fitted, Fitted):
             raise TypeError(f"fit must return Fitted(model, samples, loss), got {type(fitted).__name__}")
-        if fitted.samples < 1:
+        samples: object = fitted.samples
+        if not isinstance(samples, int | np.integer) or samples < 1:
             raise UnusableUpdate("its training used no samples")
         try:
             trained = self._layout.flatten(fitted.model)
@@ -164,11 +187,17 @@ class Client:
         """What was learnt, and from how many samples; nothing where that is unusable and silence would tell so."""
         try:
             trained, fitted = self._train(work)
-        except UnusableUpdate:
+            with np.errstate(over="ignore", invalid="ignore"):
+                update = trained - work.model
+            if not np.abs(update).max() <= _ENORMOUS:
+                raise UnusableUpdate("its training gave enormous numbers")
+        except Exception as error:
+            if not isinstance(error, UnusableUpdate):
+                self._failed("fit", error)
             if self._settings.encrypt.encrypt_type == "PW_ENCRYPT":
                 raise
             return np.zeros_like(work.model), 1
-        return trained - work.model, fitted.samples
+        return update, int(fitted.samples)
 
     def _noisy(self, work: Work, rng: Generator | None) -> Update:
         # The clipping norm is the coordinator's to lower, never to raise: the event does not depend on it.

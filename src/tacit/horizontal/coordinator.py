@@ -11,7 +11,7 @@ model stays, and the next one begins.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from typing import Any
@@ -24,11 +24,11 @@ from tacit.horizontal.costs import Costs, Spent
 from tacit.horizontal.evaluation import Clusters
 from tacit.horizontal.messages import HEAD_BYTES, Inference, ToClient, ToCoordinator, Update, Work
 from tacit.horizontal.optimizer import Optimizer
-from tacit.horizontal.protection import LocalDP, Sum, masked_sum, secure_context
+from tacit.horizontal.protection import SMALLEST_CLIP, LocalDP, Sum, masked_sum, secure_context
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays
 from tacit.horizontal.vector import Flat, Layout
-from tacit.secagg.messages import Advertise, Agreed, Masked, Reveal, Shares
+from tacit.secagg.messages import Abort, Advertise, Agreed, Masked, Reveal, Shares
 from tacit.secagg.server import Server
 from tacit.secagg.server import State as SecureState
 from tacit.wire import encode
@@ -48,10 +48,19 @@ _STAGES = {
 }
 
 
-def sample(settings: Settings, attempt: int) -> list[int]:
-    """Who is sent the model. Drawn from the seed, which everybody may know: no amplification is claimed for it."""
+def sample(settings: Settings, attempt: int, available: Collection[int] | None = None) -> list[int]:
+    """Who is sent the model: of those that are available, and of the others only where these are too few.
+
+    Drawn from the seed, which everybody may know: no amplification is claimed for it.
+    """
     draw = np.random.default_rng([settings.seed, SAMPLING, attempt])
-    return sorted(draw.choice(settings.clients, settings.sampled, replace=False).tolist())
+    there = range(settings.clients) if available is None else sorted(available)
+    if len(there) >= settings.sampled:
+        chosen = draw.choice(len(there), settings.sampled, replace=False)
+        return sorted(there[place] for place in chosen.tolist())
+    absent = sorted(set(range(settings.clients)) - set(there))
+    filled = draw.choice(len(absent), settings.sampled - len(there), replace=False)
+    return sorted([*there, *(absent[place] for place in filled.tolist())])
 
 
 class Phase(Enum):
@@ -112,6 +121,7 @@ class Coordinator:
         self._waiting: set[int] = set()  # who may still answer
         self._arrived: set[int] = set()
         self._refused: set[int] = set()
+        self._refused_late: set[int] = set()  # for an update of an earlier round
         self._losses: list[tuple[float, int]] = []
         self._up: Counter[str] = Counter()  # largest message of each kind: what one client sends
         self._down: Counter[str] = Counter()  # and is sent
@@ -123,15 +133,23 @@ class Coordinator:
     def model(self) -> Arrays:
         return self.layout.unflatten(self._model)
 
-    def begin(self, now: float) -> Outgoing:
-        """Open the next round, or finish: after the last one, or before one that the budget does not allow."""
+    def begin(self, now: float, available: Collection[int] | None = None) -> Outgoing:
+        """Open the next round, or finish: after the last one, or before one that the budget does not allow.
+
+        `available`: who is there to be sampled; everybody by default.
+        """
         if self.phase is not Phase.BETWEEN:
             raise ValueError(f"a round begins between rounds, not while {self.phase.name}")
         settings = self._settings
         if self.round >= settings.rounds:
             self.phase = Phase.FINISHED
             return []
-        sampled = sample(settings, self.attempts)
+        if self.attempts >= settings.answers:
+            raise ValueError(
+                f"{self.attempts} rounds were begun and {self.round} finished: clients answer no more than "
+                f"{settings.answers} times. To go on, raise round.abandoned_rounds"
+            )
+        sampled = sample(settings, self.attempts, available)
         if not self._affordable(sampled):
             self.phase = Phase.FINISHED
             self.budget_reached = True
@@ -171,6 +189,8 @@ class Coordinator:
     def receive(self, sender: int, message: ToCoordinator, now: float) -> Outgoing:
         """Take a message from `sender`, whom the transport has identified."""
         try:
+            if isinstance(message, Update | Inference) and (type(message.attempt), type(message.sender)) != (int, int):
+                raise PeerError("a message whose round or sender is no number")
             if isinstance(message, Update):
                 return self._update(sender, message)
             if isinstance(message, Inference):
@@ -187,7 +207,8 @@ class Coordinator:
             self._count_up(message)
             return self._after_secure(outgoing, stage)
         except PeerError as error:
-            belated = isinstance(message, Update) and message.attempt < self.attempts - (self.phase is Phase.COLLECTING)
+            attempt = message.attempt if isinstance(message, Update) else None
+            belated = type(attempt) is int and attempt < self.attempts - (self.phase is Phase.COLLECTING)
             self.refuse(sender, str(error), max(0, self.round - 1) if belated else None)
             if not belated:  # one that is late for an earlier round may still be in time for this one
                 self.left(sender)
@@ -196,11 +217,11 @@ class Coordinator:
     def refuse(self, client: int, reason: str, number: int | None = None) -> None:
         """A client loses its place in a round, this one unless another is named. One word about each is enough."""
         number = self.round if number is None else number
-        if number == self.round:
-            if client in self._refused:
-                return
-            self._refused.add(client)
-        self._sink.emit(ClientRefused(number, client, reason))
+        refused = self._refused if number == self.round else self._refused_late
+        if client in refused or not 0 <= client < self._settings.clients:
+            return
+        refused.add(client)
+        self._sink.emit(ClientRefused(number, client, reason[:300]))
 
     def tick(self, now: float) -> Outgoing:
         """Close what is overdue."""
@@ -246,6 +267,14 @@ class Coordinator:
         if not isinstance(samples, int) or isinstance(samples, bool) or not 1 <= samples <= most:
             raise PeerError(f"an update whose number of samples is not in 1 .. {most}")
         return samples
+
+    def gone(self, client: int, now: float) -> Outgoing:
+        """A client will not come back to this round: under masks too, nobody waits for it."""
+        if self._secure is None:
+            self.left(client)
+            return []
+        stage = self._secure.state
+        return self._after_secure(self._secure.receive(client, Abort("it left"), now), stage)
 
     def left(self, client: int) -> None:
         """A client is gone and not waited for."""
@@ -311,8 +340,7 @@ class Coordinator:
         if sender not in self._sampled:
             raise PeerError("inference vectors of a client that was not sampled")
         with suppress(PeerError):  # counted among the malformed, and told with the score
-            self._clusters.add(sender, message.vectors)
-            self._up["Inference"] = message.vectors.nbytes + HEAD_BYTES
+            self._up["Inference"] = self._clusters.add(sender, message.vectors) + HEAD_BYTES
         if self._clusters.complete:
             self._score()
 
@@ -347,10 +375,12 @@ class Coordinator:
         self._model = moved
         norm = float(np.linalg.norm(update))
         if self._settings.encrypt.dp_encrypt.adaptive and self._local is not None:
-            self._clip = min(self._clip, self._settings.encrypt.dp_encrypt.adaptive_factor * norm)
+            chosen = self._settings.encrypt.dp_encrypt
+            wanted = max(chosen.adaptive_factor * norm, SMALLEST_CLIP * chosen.dp_norm_clip)
+            self._clip = min(self._clip, wanted)
         self._score()
         self._mark("move the model")
-        metrics = self._evaluate(self.model) if self._evaluate else {}
+        metrics = _numbers(self._evaluate(self.model)) if self._evaluate else {}
         self._mark("evaluate")
         updates = next((spent for spent in self.spent() if "updates" in spent.covers), None)
         total = sum(weight for _, weight in self._losses)
@@ -364,6 +394,7 @@ class Coordinator:
                 metrics=metrics,
                 training_loss=sum(loss * weight for loss, weight in self._losses) / total if total else None,
                 epsilon=updates.epsilon if updates else None,
+                epsilon_of=" and ".join(updates.covers) if updates else "updates",
                 delta=updates.delta if updates else None,
                 update_norm=norm,
                 evaluation_epsilon=self.costs.inference_epsilon(self._most_uploads),
@@ -412,8 +443,9 @@ class Coordinator:
         if model.keys() != set(self.layout.names):
             raise ValueError(f"a model of {', '.join(self.layout.names)} is due, got {', '.join(model)}")
         flat = self.layout.flatten({name: model[name] for name in self.layout.names}).copy()  # files sort their names
-        if not np.isfinite(flat).all() or not 0 <= state["round"] <= state["attempts"]:
-            raise ValueError("this is no state of a coordinator: its model or its rounds cannot be")
+        if not np.isfinite(flat).all():
+            raise ValueError("the stored model has NaN or infinite numbers")
+        _check_state(state, self._settings)
         self._model = flat
         self.round, self.attempts, self.sums = state["round"], state["attempts"], state["sums"]
         self._clip = state["clip"]
@@ -436,3 +468,33 @@ class Coordinator:
             return True
         self._sink.emit(BudgetReached(self.round, beyond.epsilon, beyond.ledger.budget.epsilon, beyond.delta))
         return False
+
+
+def _numbers(metrics: object) -> dict[str, float]:
+    """What a task's `evaluate` returned."""
+    if not isinstance(metrics, dict):
+        raise TypeError(f"evaluate() must return a dict of numbers, got {type(metrics).__name__}")
+    for name, value in metrics.items():
+        if not isinstance(value, int | float | np.number):
+            raise TypeError(f"evaluate() must return numbers, and {name!r} is {type(value).__name__}")
+    return {str(name): float(value) for name, value in metrics.items()}
+
+
+def _check_state(state: dict[str, Any], settings: Settings) -> None:
+    """Refuse a state that no run can have stored: with less spent than it must be, above all."""
+
+    def require(holds: bool, what: str) -> None:
+        if not holds:
+            raise ValueError(f"the stored state cannot be: {what}")
+
+    for name in ("round", "attempts", "sums"):
+        require(type(state.get(name)) is int and state[name] >= 0, f"{name} is {state.get(name)!r}")
+    require(state["round"] <= state["attempts"], f"{state['round']} rounds finished of {state['attempts']} begun")
+    require(state["sums"] <= state["attempts"], f"{state['sums']} sums of {state['attempts']} rounds")
+    clip = state.get("clip")
+    require(type(clip) is float and 0 < clip <= settings.encrypt.dp_encrypt.dp_norm_clip, f"clip is {clip!r}")
+    clients, uploads = state.get("clients"), state.get("uploads")
+    whole = all(isinstance(a, np.ndarray) and a.dtype == np.int64 and a.ndim == 1 for a in (clients, uploads))
+    require(whole and len(clients) == len(uploads) == len(set(clients.tolist())), "its uploads have no clients")  # type: ignore[union-attr, arg-type]
+    require(all(0 <= client < settings.clients for client in clients.tolist()), "it names strangers")  # type: ignore[union-attr]
+    require(all(0 < count <= state["attempts"] for count in uploads.tolist()), "its uploads are impossible")  # type: ignore[union-attr]

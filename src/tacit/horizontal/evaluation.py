@@ -124,19 +124,20 @@ class Clusters:
         """Whether enough clients sent theirs: further ones are not needed."""
         return len(self._rows) >= self._unsupervised.cluster_client_num
 
-    def add(self, client: int, vectors: object) -> None:
-        """Take a client's vectors, or refuse them. A second set of one client is passed over."""
+    def add(self, client: int, vectors: object) -> int:
+        """Take a client's vectors, of so many bytes, or refuse them. A second set of one client is refused too."""
         if client in self._rows or client in self._malformed:
-            return
+            raise PeerError("inference vectors for the second time")
         try:
             self._rows[client] = self._checked(vectors)
         except PeerError:
             self._malformed.add(client)
             raise
+        return self._rows[client].nbytes
 
     def _checked(self, vectors: object) -> NDArray[np.float64]:
         due = (self._unsupervised.vectors, self._classes)
-        if not isinstance(vectors, np.ndarray) or vectors.dtype != np.float64 or vectors.shape != due:
+        if type(vectors) is not np.ndarray or vectors.dtype != np.float64 or vectors.shape != due:
             raise PeerError(f"inference vectors that are not {due[0]} of {due[1]} numbers")
         if self._largest is None:
             fine = (vectors >= 0).all() and (np.abs(vectors.sum(axis=1) - 1) < _NEAR).all()
@@ -144,7 +145,7 @@ class Clusters:
             fine = (np.abs(vectors) <= self._largest).all()
         if not fine:  # NaN is not
             raise PeerError("inference vectors that no model and no noise could give")
-        return vectors
+        return vectors.copy()
 
     def score(self) -> Score:
         """By the metric of the file, on at most `largest_score` vectors."""

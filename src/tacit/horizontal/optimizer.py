@@ -42,4 +42,9 @@ class Optimizer:
         return {"first": self._first.copy(), "second": self._second.copy()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._first, self._second = np.array(state["first"]), np.array(state["second"])
+        first, second = np.array(state["first"]), np.array(state["second"])
+        if first.shape != self._first.shape or second.shape != self._second.shape:
+            raise ValueError(f"the stored optimizer has {len(first)} numbers, {len(self._first)} are due")
+        if first.dtype != np.float64 or not np.isfinite(first).all() or not (second >= 0).all():
+            raise ValueError("the stored optimizer has numbers that cannot be")
+        self._first, self._second = first, second

@@ -23,6 +23,7 @@ from tacit.horizontal.settings import Settings
 from tacit.horizontal.vector import Layout
 from tacit.secagg.traffic import traffic
 
+_SLACK = 1 << 20  # bytes
 _MOST_DRAWS = 10**7  # of the sampling, to know who is asked how often
 
 
@@ -38,7 +39,9 @@ class Price:
     epsilon_round: float
     epsilon_run: float
     times: int  # that it happens in the run, to the one it happens to most often
-    reading: Reading
+    epsilon_worst: float  # if the coordinator asks as often as clients answer at all, ...
+    times_worst: int  # ... which is so often
+    reading: Reading  # of the run
 
     @property
     def against(self) -> str:
@@ -79,8 +82,13 @@ def plan(settings: Settings, layout: Layout, classes: int | None) -> Plan:
     costs = Costs(settings, size)
     most = most_uploads(settings)
     prices = tuple(
-        _price(once, whole, most if once.view == "local" else settings.rounds)
-        for once, whole in zip(costs.spent(1, 1), costs.spent(most, settings.rounds), strict=True)
+        _price(once, whole, worst, settings, most)
+        for once, whole, worst in zip(
+            costs.spent(1, 1),
+            costs.spent(most, settings.rounds),
+            costs.spent(settings.answers, settings.rounds),  # no sum beyond them is opened: its noise is sized for them
+            strict=True,
+        )
     )
     laplace = settings.encrypt.laplace_eval if settings.encrypt.privacy_eval_type == "LAPLACE" else None
     return Plan(
@@ -109,7 +117,9 @@ def most_uploads(settings: Settings) -> int:
     return max(asked.values())
 
 
-def _price(once: Spent, whole: Spent, times: int) -> Price:
+def _price(once: Spent, whole: Spent, worst: Spent, settings: Settings, most: int) -> Price:
+    local = once.view == "local"
+    limit = settings.budget.epsilon if settings.budget and local else math.inf
     return Price(
         once.covers,
         once.view,
@@ -118,7 +128,9 @@ def _price(once: Spent, whole: Spent, times: int) -> Price:
         once.delta,
         once.epsilon,
         whole.epsilon,
-        times,
+        most if local else settings.rounds,
+        min(worst.epsilon, limit),
+        settings.answers if local else settings.rounds,
         whole.reading(),
     )
 
@@ -176,6 +188,12 @@ def _traffic(settings: Settings, layout: Layout, classes: int) -> Traffic:
         masked_up, masked_down = traffic(settings.secure(*masked_sum(settings, layout.size).ring))
         return Traffic(up | masked_up, {"Work": model} | masked_down)
     return Traffic(up | {"Update": model}, {"Work": model})
+
+
+def largest_frames(settings: Settings, layout: Layout, classes: int | None) -> tuple[int, int]:
+    """Bytes of the largest message that a client may send, and be sent: what is larger is refused unread."""
+    sizes = _traffic(settings, layout, classes or 0)
+    return max(sizes.up.values()) + _SLACK, max(sizes.down.values()) + _SLACK
 
 
 def _budget(settings: Settings, costs: Costs) -> list[str]:

@@ -30,6 +30,7 @@ from tacit.secagg.session import Context
 from tacit.secagg.skellam import SkellamEncoding
 from tacit.secagg.unmask import Words
 
+SMALLEST_CLIP = 1e-6  # of dp_norm_clip: an adaptive norm does not fall below this part of it
 _BLOCK = 1 << 17  # numbers; a block and what it meets stay in the second-level cache
 _FLUSH = 64  # updates between two additions to the float64 total
 
@@ -133,7 +134,14 @@ def skellam_encoding(settings: Settings, size: int) -> SkellamEncoding:
     """The encoding with the least noise for which the sums of all rounds stay within the run's epsilon."""
     epsilon, delta = settings.central
     clip = settings.encrypt.ddp_encrypt.ddp_norm_clip
-    return _skellam(size, clip, settings.sampled, settings.fewest, settings.colluders, epsilon, delta, settings.rounds)
+    numbers = (size, clip, settings.sampled, settings.fewest, settings.colluders, epsilon, delta, settings.rounds)
+    try:
+        return _skellam(*numbers)
+    except ValueError as error:
+        raise ValueError(
+            f"ddp_eps {epsilon:g} at delta {delta:g} over {settings.rounds} rounds cannot be reached here ({error}): "
+            "take a larger ddp_eps, fewer rounds or more clients"
+        ) from None
 
 
 @lru_cache(maxsize=16)  # the search takes half a second, and each of thousands of simulated clients asks

@@ -18,6 +18,8 @@ EncryptType = Literal["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1, strict=True)]  # strict: true is no number
+Scale = Annotated[float, Field(ge=1e-12, le=1e12)]  # of norms
+Delta = Annotated[float, Field(ge=1e-100, lt=1)]
 Milliseconds = Annotated[int, Field(ge=1, strict=True)]
 
 
@@ -48,12 +50,14 @@ class Round(Section):
     start_fl_job_time_window: Milliseconds = 300_000  # to gather them, over a network
     update_model_ratio: Annotated[float, Field(gt=0, le=1)] = 0.5  # of the sampled that must update
     update_model_time_window: Milliseconds = 300_000
+    abandoned_rounds: Annotated[int, Field(ge=0, le=10_000, strict=True)] = 10  # begun and not finished, in a run that
+    # was stopped: no client answers more than rounds + abandoned_rounds times, whatever the coordinator asks
 
 
 class LocalDP(Section):
     dp_eps: Positive = 50.0  # of each upload
-    dp_delta: Annotated[float, Field(gt=0, lt=1)] | None = None  # 1 / clients by default
-    dp_norm_clip: Positive = 1.0
+    dp_delta: Delta | None = None  # 1 / clients by default
+    dp_norm_clip: Scale = 1.0
     adaptive: bool = False  # clip to a multiple of the last released update's norm, never growing
     adaptive_factor: Positive = 2.0
 
@@ -76,14 +80,15 @@ class DistributedDP(Section):
     """Noise shares inside the masks of `pw_encrypt`: the sum of all updates is (ddp_eps, ddp_delta)-DP."""
 
     ddp_eps: Positive | None = None  # of the whole run, against whoever sees the sums; the budget's, or 8
-    ddp_delta: Annotated[float, Field(gt=0, lt=1)] | None = None  # the budget's, or 1e-5
-    ddp_norm_clip: Positive = 1.0
+    ddp_delta: Delta | None = None  # the budget's, or 1e-5
+    ddp_norm_clip: Scale = 1.0
     n_min: Annotated[int, Field(ge=2, strict=True)] | None = None  # smaller sums are not opened; those needed if None
-    colluders: Annotated[int, Field(ge=0, strict=True)] | None = None  # may tell their noise; corrupt * n_min if None
+    # Clients that may tell their noise: corrupt * n_min if None. At least 1: whoever takes part knows his own.
+    colluders: Count | None = None
 
 
 class LaplaceEval(Section):
-    laplace_eval_eps: Positive  # of each vector of inference results
+    laplace_eval_eps: Annotated[float, Field(ge=1e-6, le=1e9)]  # of each vector of inference results
 
 
 class Encrypt(Section):
@@ -119,7 +124,7 @@ class Unsupervised(Section):
 
 class Budget(Section):
     epsilon: Positive
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = None  # dp_delta by default
+    delta: Delta | None = None  # dp_delta by default
 
 
 class Training(Section):
@@ -217,6 +222,8 @@ class Settings(Section):
                 f"cluster_client_num is {self.unsupervised.cluster_client_num}, but a round has {self.sampled} "
                 "clients: lower it"
             )
+        if sum(self.simulation.bad.values()) > self.clients:
+            raise ValueError(f"simulation.bad names {sum(self.simulation.bad.values())} clients of {self.clients}")
         if self.budget is not None and not self.spends:
             raise ValueError(
                 f"a budget needs a protection with an epsilon, and {self.encrypt.encrypt_type} has none: "
@@ -253,6 +260,16 @@ class Settings(Section):
         return _part(self.round.update_model_ratio, self.sampled)
 
     @property
+    def answers(self) -> int:
+        """The most that a client answers, whatever it is asked."""
+        return self.rounds + self.round.abandoned_rounds
+
+    @property
+    def least(self) -> int:
+        """Clients without whom there is no point in opening a round."""
+        return max(self.needed, self.sharing) if self.masked else self.needed
+
+    @property
     def masked(self) -> bool:
         """Whether updates leave a client only inside a secure aggregation."""
         return self.encrypt.encrypt_type in ("PW_ENCRYPT", "DDP_ENCRYPT")
@@ -281,9 +298,9 @@ class Settings(Section):
 
     @property
     def colluders(self) -> int:
-        """Survivors that may tell the coordinator their share of the noise."""
+        """Survivors whose share of the noise somebody knows who looks at the sum: his own, if he takes part."""
         given = self.encrypt.ddp_encrypt.colluders
-        return int(self.encrypt.pw_encrypt.corrupt * self.fewest) if given is None else given
+        return max(1, int(self.encrypt.pw_encrypt.corrupt * self.fewest)) if given is None else given
 
     @property
     def delta(self) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,21 @@ from tacit.runs.explain import explain, nearest
 from tacit.runs.placing import Placed
 from tacit.runs.source import ConfigError, Source, from_dict, from_file, from_override, to_yaml
 
-__all__ = ["KINDS", "ConfigError", "Settings", "load", "resolved", "starter", "write_starter"]
+__all__ = [
+    "KINDS",
+    "MAY_CHANGE",
+    "ConfigError",
+    "Settings",
+    "fingerprint",
+    "flat",
+    "load",
+    "resolved",
+    "starter",
+    "write_starter",
+]
 
 Settings = Horizontal  # the union of all kinds
+MAY_CHANGE = frozenset({"rounds", "round.abandoned_rounds", "simulation.workers"})  # when a run is resumed
 KINDS: dict[str, type[Settings]] = {"horizontal": Horizontal}
 
 
@@ -42,6 +56,25 @@ def resolved(settings: Settings) -> str:
     return to_yaml(settings.model_dump(mode="json", fallback=lambda value: f"<{type(value).__name__}>"))
 
 
+def fingerprint(settings: Settings) -> str:
+    """A digest of the settings that a resumed run must not change."""
+    fixed = {key: value for key, value in flat(settings) if key not in MAY_CHANGE}
+    return hashlib.sha256(json.dumps(fixed, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def flat(settings: Settings) -> list[tuple[str, Any]]:
+    """Each value with its key, as in `encrypt.dp_encrypt.dp_eps`."""
+    return list(_flat(settings.model_dump(mode="json", fallback=lambda value: f"<{type(value).__name__}>")))
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in data.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
 def starter(kind: str) -> str:
     """A commented file to start from."""
     _known(kind)
@@ -54,7 +87,9 @@ def write_starter(kind: str, path: Path, *, overwrite: bool = False) -> None:
     try:
         with path.open("w" if overwrite else "x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError:
+    except (FileExistsError, IsADirectoryError):
+        if path.is_dir():
+            raise ConfigError(f"{path} is a folder: name a file in it") from None
         raise ConfigError(f"{path} exists: choose another name, or overwrite it with --force") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from error

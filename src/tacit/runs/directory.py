@@ -71,15 +71,21 @@ class RunDirectory:
         return cls(path, clock)
 
     @classmethod
-    def reopen(cls, path: Path, settings: Settings, *, clock: Callable[[], float] = time.time) -> RunDirectory:
+    def reopen(cls, path: Path, *, clock: Callable[[], float] = time.time) -> RunDirectory:
         """Take up the folder of a run that stopped, and whatever a kill left half done in it."""
+        for entry in path.iterdir():
+            if entry.is_symlink():
+                raise ConfigError(f"{entry}: a run's files are no links: put the file itself there")
         directory = cls(path, clock)
         for name in ("events.jsonl", "run.log"):
             _cut_last_line(path / name)
         for left in path.glob(".*.tmp"):
             left.unlink()
-        replace_file(path / "config.yaml", resolved(settings).encode())
         return directory
+
+    def save_settings(self, settings: Settings) -> None:
+        """Replace the stored settings, where a resumed run may change them."""
+        replace_file(self.path / "config.yaml", resolved(settings).encode())
 
     def emit(self, event: Event) -> None:
         """Add an event to `events.jsonl` and `run.log`."""
@@ -101,36 +107,47 @@ class RunDirectory:
     def save(self, model: Mapping[str, NDArray[Any]], state: Mapping[str, Any], ledger: Mapping[str, Any]) -> None:
         """Replace what is stored. `state` holds arrays and plain numbers, among them the `round` that comes next.
 
-        The ledger and the state come first: what was released is never more than they say.
+        The state and the ledger come first: what was released is never more than they say. Only the first model of all,
+        with which nothing was released, comes before them: whoever finds them without a model knows that it was lost.
         """
         number = int(state["round"])
-        replace_file(self.path / "ledger.json", _json_file(ledger))
+        if self._stored_round is None:
+            self._save_model(model, number)
         arrays = {key: value for key, value in state.items() if isinstance(value, np.ndarray)}
         plain = {key: value for key, value in state.items() if key not in arrays}
         replace_file(
             self.path / f"state-{number}.safetensors",
             safetensors.numpy.save(arrays, metadata={"state": json.dumps(plain, allow_nan=False)}),
         )
-        if self._stored_round == number:
-            return
-        whole = {name: np.asarray(array, order="C") for name, array in model.items()}
-        replace_file(self.path / "model.safetensors", safetensors.numpy.save(whole, metadata={"round": str(number)}))
-        self._stored_round = number
+        replace_file(self.path / "ledger.json", _json_file(ledger))
+        if self._stored_round != number:
+            self._save_model(model, number)
         for old in self.path.glob("state-*.safetensors"):
             if old.name != f"state-{number}.safetensors":
                 old.unlink()
 
+    def _save_model(self, model: Mapping[str, NDArray[Any]], number: int) -> None:
+        whole = {name: np.asarray(array, order="C") for name, array in model.items()}
+        replace_file(self.path / "model.safetensors", safetensors.numpy.save(whole, metadata={"round": str(number)}))
+        self._stored_round = number
+
     def stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
         """The state and the model to go on from; None where the run stopped before its first round."""
-        if not (self.path / "model.safetensors").exists():
+        kept = (self.path / "ledger.json").exists() or any(self.path.glob("state-*.safetensors"))
+        if not (self.path / "model.safetensors").exists() and not kept:
             return None
         model, about = _read_safetensors(self.path / "model.safetensors")
         if not about.get("round", "").isdecimal():
             raise ConfigError(f"{self.path / 'model.safetensors'}: it does not say after how many rounds it was stored")
         number = int(about["round"])
+        if number == 0 and not kept:
+            return None
         arrays, about = _read_safetensors(self.path / f"state-{number}.safetensors")
         self._stored_round = number
-        return {**arrays, **json.loads(about["state"])}, model
+        try:
+            return {**arrays, **json.loads(about["state"])}, model
+        except (KeyError, ValueError, TypeError) as error:
+            raise ConfigError(f"{self.path}: its state cannot be read, the run cannot go on: {error}") from None
 
     def close(self) -> None:
         self._events.close()
@@ -198,14 +215,17 @@ def _cut_last_line(path: Path) -> None:
 
 
 def _appending(path: Path) -> TextIO:
-    return path.open("a", encoding="utf-8", newline="\n")
+    opened = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    return os.fdopen(opened, "a", encoding="utf-8", newline="\n")
 
 
 def replace_file(path: Path, data: bytes) -> None:
     """Write a file in one step: a reader, or a machine that loses power, sees the old one or the new one."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+    # Never through a link that somebody laid there.
+    opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
     try:
-        with temporary.open("wb") as file:
+        with os.fdopen(opened, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

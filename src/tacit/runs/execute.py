@@ -19,7 +19,7 @@ from tacit.events import Kept, Noted, RoundFinished, RunFinished, RunResumed, Ru
 from tacit.horizontal.coordinator import Coordinator
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays
-from tacit.runs.config import load
+from tacit.runs.config import fingerprint, load
 from tacit.runs.directory import RunDirectory, read_events
 from tacit.runs.report import report_run
 from tacit.runs.resume import resumed
@@ -48,9 +48,12 @@ def run(
 ) -> Outcome:
     """Run a federation here: a file or a dict with the same keys. Leaves a run directory under `runs`.
 
-    With `resume`, the run in that directory goes on instead; then the first argument may be left out.
+    With `resume`, the run in that directory goes on instead, with the settings that it stored; a dict is needed only
+    where its task's options are Python objects.
     """
     if resume is not None:
+        if path_or_dict is not None and not isinstance(path_or_dict, dict):
+            raise ValueError("a run is resumed with the settings that it stored: leave out the file")
         settings, directory = resumed(resume, path_or_dict, overrides)
     elif path_or_dict is None:
         raise ValueError("run needs a file or a dict, or the directory of a run to resume")
@@ -89,7 +92,7 @@ def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -
     text = ""
     try:
         with _stop_signals() as asked:
-            engine.run(_saver(directory), asked)
+            engine.run(_saver(directory, settings), asked)
         status = "budget reached" if coordinator.budget_reached else "done"
         if not _history(kept, directory, coordinator.round) and status == "done":
             status, text = "failed", "no round had enough updates: see the aborted rounds for the reason"
@@ -100,7 +103,7 @@ def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -
         raise
     finally:
         both.emit(RunFinished(status, coordinator.round, time.perf_counter() - start, text))
-    _saver(directory)(coordinator)
+    _saver(directory, settings)(coordinator)
     if directory is not None:
         _report(directory, both)
     return Outcome(
@@ -149,10 +152,12 @@ def _history(kept: Kept, directory: RunDirectory | None, rounds: int) -> list[Ro
     return [found[number] for number in sorted(found) if number < rounds]
 
 
-def _saver(directory: RunDirectory | None) -> Callable[[Coordinator], None]:
+def _saver(directory: RunDirectory | None, settings: Settings) -> Callable[[Coordinator], None]:
+    pinned = fingerprint(settings)
+
     def save(coordinator: Coordinator) -> None:
         if directory is not None:
-            directory.save(coordinator.model, coordinator.state(), _ledger(coordinator))
+            directory.save(coordinator.model, {**coordinator.state(), "settings": pinned}, _ledger(coordinator))
 
     return save
 

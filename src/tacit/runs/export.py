@@ -26,7 +26,7 @@ _NUMBERS = (
     *("training_loss", "update_norm", "epsilon", "delta", "evaluation_epsilon"),
 )
 _PRICES = frozenset({"epsilon", "delta", "evaluation_epsilon"})  # they say what is covered
-_PLACES = ("task_options", "network")  # settings that may name a place or a person
+_PLACES = ("task_options", "network", "seed")  # settings that may name a place, or who was sampled
 _MISSING = "{} needs the package {}: pip install 'tacit[export]'"
 
 
@@ -152,6 +152,7 @@ def _shared(run: Exported, settings: Settings) -> Exported:
         end=run.start,
         figures=tuple(replace(figure, time=run.start) for figure in run.figures if figure.field in kept),
         parameters={key: text for key, text in run.parameters.items() if key.split(".")[0] not in _PLACES},
+        status="",  # how it ended tells who was there
         share=True,
     )
 

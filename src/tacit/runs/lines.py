@@ -77,9 +77,10 @@ def measured(event: RoundFinished) -> list[str]:
         found.append(f"training loss: {number(event.training_loss)}")
     found += [f"{name}: {number(value)}" for name, value in event.metrics.items()]
     if event.epsilon is not None:
-        found.append(f"epsilon: {number(event.epsilon)} (delta {number(event.delta)})")
+        covers = "" if event.epsilon_of == "updates" else f" of {event.epsilon_of}"
+        found.append(f"epsilon{covers}: {number(event.epsilon)} (delta {number(event.delta)})")
     if event.evaluation_epsilon is not None:
-        found.append(f"epsilon of inference: {number(event.evaluation_epsilon)}")
+        found.append(f"epsilon of inference vectors: {number(event.evaluation_epsilon)}")
     return found
 
 

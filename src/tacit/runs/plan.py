@@ -90,6 +90,9 @@ def _priced(price: Price) -> list[str]:
         ("the run", f"epsilon {_number(price.epsilon_run)} {delta} ({often})"),
         ("that is", str(price.reading)),
     ]
+    if price.times_worst > price.times:
+        worst = f"epsilon {_number(price.epsilon_worst)} {delta}: clients answer {price.times_worst} times, if asked"
+        rows.append(("at worst", worst))
     head = f"{' and '.join(price.covers)}: {price.against} (unit {price.unit}, {price.relation})"
     return [
         fill(head, _WIDTH, initial_indent="  ", subsequent_indent="    "),

@@ -6,22 +6,21 @@ it. A round that was under way is done again, with fresh noise and keys; what it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit.runs.config import ConfigError, Settings, load
-from tacit.runs.directory import RunDirectory
-
-_MAY_CHANGE = {"rounds", "simulation.workers"}
+from tacit.runs.config import MAY_CHANGE, ConfigError, Settings, fingerprint, flat, load
+from tacit.runs.directory import RunDirectory, read_events
 
 
 def resumed(
-    path: str | Path, source: str | Path | Mapping[str, Any] | None = None, overrides: Sequence[str] = ()
+    path: str | Path, source: Mapping[str, Any] | None = None, overrides: Sequence[str] = ()
 ) -> tuple[Settings, RunDirectory]:
     """The settings and the reopened directory of a run.
 
-    `source` is needed only where the task lies beside the file. Of its settings only the number of rounds may differ.
+    The settings are those that the run stored; `source` is needed only where they hold Python objects. Of all of them
+    only the number of rounds may change. Nothing is written before everything was checked.
     """
     folder = Path(path)
     if not (folder / "config.yaml").is_file():
@@ -29,13 +28,10 @@ def resumed(
     stored = load(folder / "config.yaml")
     settings = load(source if source is not None else folder / "config.yaml", overrides)
     _check_same(folder, stored, settings)
-    directory = RunDirectory.reopen(folder, settings)
+    directory = RunDirectory.reopen(folder)
     try:
-        state = directory.stored()
-        if state is not None and state[0]["round"] >= settings.rounds:
-            raise ConfigError(
-                f"{folder}: its {settings.rounds} rounds are done: to train on, give --set rounds={2 * settings.rounds}"
-            )
+        _check_stored(directory, stored, settings)
+        directory.save_settings(settings)
     except BaseException:
         directory.close()
         raise
@@ -43,8 +39,8 @@ def resumed(
 
 
 def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
-    before, now = (dict(_flat(settings.model_dump(mode="json"))) for settings in (stored, given))
-    allowed = _MAY_CHANGE - ({"rounds"} if stored.encrypt.encrypt_type == "DDP_ENCRYPT" else set())
+    before, now = dict(flat(stored)), dict(flat(given))
+    allowed = MAY_CHANGE - ({"rounds"} if stored.encrypt.encrypt_type == "DDP_ENCRYPT" else set())
     for key in sorted(before.keys() | now.keys()):
         if before.get(key) != now.get(key) and key not in allowed:
             reason = ", for which its noise was sized" if key == "rounds" else ""
@@ -54,9 +50,23 @@ def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
             )
 
 
-def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in data.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
+def _check_stored(directory: RunDirectory, stored: Settings, settings: Settings) -> None:
+    try:
+        for _ in read_events(directory.path / "events.jsonl"):
+            pass
+    except ValueError as error:
+        raise ConfigError(f"{error}: the run cannot go on") from None
+    found = directory.stored()
+    if found is None:
+        return
+    state, _ = found
+    if state.get("settings") != fingerprint(stored):
+        raise ConfigError(
+            f"{directory.path / 'config.yaml'}: it was changed since the run began, and what was spent so far was "
+            "spent under the old settings: put them back, or start a new run"
+        )
+    done = state["round"]
+    if done >= settings.rounds:
+        raise ConfigError(
+            f"{directory.path}: {done} rounds are done: to train on, give more (--set rounds={done + settings.rounds})"
+        )

@@ -27,7 +27,10 @@ def make(name: str, clients: int, seed: int, options: dict[str, Any]) -> Task:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise ValueError(f"task {name!r} needs the module {error.name!r}, which is not installed") from error
+        raise ValueError(
+            f"task {name!r} needs the module {error.name!r}, which is not installed, and not in this folder or beside "
+            "the FILE: install it, or give the FILE that it lies beside"
+        ) from error
     if not callable(getattr(module, function, None)):
         raise ValueError(f"task {name!r}: the module {module_name} has no function {function}")
     maker = getattr(module, function)
@@ -35,7 +38,10 @@ def make(name: str, clients: int, seed: int, options: dict[str, Any]) -> Task:
         inspect.signature(maker).bind(clients=clients, seed=seed, **options)
     except TypeError as error:
         raise ValueError(f"task {name!r} does not take these task_options: {error}") from None
-    task: Task = maker(clients=clients, seed=seed, **options)
+    try:
+        task: Task = maker(clients=clients, seed=seed, **options)
+    except ValueError as error:
+        raise ValueError(f"task {name}: {error}") from error
     for method in ("model", "fit"):
         if not callable(getattr(task, method, None)):
             raise ValueError(f"task {name!r} made a {type(task).__name__}, which has no method {method}")

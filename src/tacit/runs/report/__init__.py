@@ -53,6 +53,8 @@ def write_report(runs: Sequence[Path], output: Path | None = None, share: bool =
 def _write_plots(folder: Path, figures: Sequence[Figure]) -> None:
     """Write a file for each figure. Charts of an earlier report go: they may show what this one leaves out."""
     kept = {f"{figure.chart.name}.svg": standalone(figure.chart) for figure in figures}
+    if folder.is_symlink():
+        raise ValueError(f"{folder}: this is a link: remove it, or name another place with --output")
     if folder.is_dir():
         for path in folder.glob("*.svg"):
             if path.name not in kept and _is_chart(path):

@@ -43,7 +43,8 @@ class _Run:
 def comparison(records: Sequence[Record], share: bool) -> tuple[str, list[Figure]]:
     """The page, and the figures on it."""
     runs = _named(records, share)
-    covered = frozenset.intersection(*(run.covered for run in runs))
+    # Of a shared page every figure shown is covered: of runs that are not, nothing is drawn.
+    covered = (frozenset.union if share else frozenset.intersection)(*(run.covered for run in runs))
     cover = page.Cover(covered, frozenset.union(*(hollow(run.promises) for run in runs)))
     drawn = _figures(runs, share)
     sections = [

@@ -16,7 +16,7 @@ from tacit.runs.report.chart import number
 from tacit.runs.report.correlation import correlation
 from tacit.runs.report.figures import Figure
 from tacit.runs.report.markup import Markup, element, join
-from tacit.runs.report.meaning import Promise, against, explained, hollow, laplace, promises
+from tacit.runs.report.meaning import Promise, against, explained, hollow, laplace, promises, spent_on
 from tacit.runs.report.notices import PRIVATE_SETTINGS, notices
 from tacit.runs.report.scores import loss, pairs
 from tacit.runs.report.words import cut, duration, metric, numbered, or_nothing, percent, short, signed
@@ -85,7 +85,7 @@ def _headline(record: Record, made: list[Promise], share: bool, covered: frozens
         parts.append(f"{record.started.parameters:,} parameters")
     if settings.encrypt.privacy_eval_type == "LAPLACE":
         parts.insert(1, "inference results with Laplace noise")
-    lines = [element("p", badge, " ", " · ".join(parts))]
+    lines = [element("p", "" if share else join(badge, " "), " · ".join(parts))]
     if not share:
         lines.append(element("p", record.path.resolve().name))
     return join(page.header("Tacit run", settings.name, *lines), page.cards(*_cards(record, made, share, covered)))
@@ -167,8 +167,12 @@ def rounds_table(record: Record, covered: frozenset[str] | None) -> Markup:
         ("training loss", shown("training_loss"), [or_nothing(event.training_loss) for event in record.rounds]),
         ("update norm", shown("update_norm"), [or_nothing(event.update_norm) for event in record.rounds]),
         ("score", shown("score"), [or_nothing(scores.get(event.round)) for event in record.rounds]),
-        ("ε updates", shown("epsilon"), [or_nothing(event.epsilon) for event in record.rounds]),
-        ("ε vectors", shown("evaluation_epsilon"), [or_nothing(event.evaluation_epsilon) for event in record.rounds]),
+        (f"ε of {spent_on(record)}", shown("epsilon"), [or_nothing(event.epsilon) for event in record.rounds]),
+        (
+            "ε of inference vectors",
+            shown("evaluation_epsilon"),
+            [or_nothing(event.evaluation_epsilon) for event in record.rounds],
+        ),
         ("survivors", shown("survivors"), [str(event.survivors) for event in record.rounds]),
         ("refused", shown("refused"), [str(event.refused) for event in record.rounds]),
         ("seconds", shown("seconds"), [or_nothing(event.seconds) for event in record.rounds]),
