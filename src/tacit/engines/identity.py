@@ -171,7 +171,7 @@ class Credentials:
         """The three together; ValueError, in a sentence, where they would not be accepted or do not fit."""
         keys = read_private(private_pem)
         authority = authority_certificate(authority_pem)
-        certificate = _one_certificate(certificate_pem)
+        certificate = read_certificate(certificate_pem)
         identity = _verified(certificate, authority, now)
         if certificate.public_key() != keys.tls.public_key() or identity.signing_public != keys.signing.public:
             raise ValueError(f"the certificate of {identity.name} is not of this private key")
@@ -237,7 +237,7 @@ def identity_of(certificate: bytes, authority_pem: bytes, now: datetime | None =
     """
     authority = authority_certificate(authority_pem)
     try:
-        return _verified(_one_certificate(certificate), authority, now)
+        return _verified(read_certificate(certificate), authority, now)
     except ValueError as error:
         raise PeerError(str(error)) from None
 
@@ -258,7 +258,7 @@ def read_private(private_pem: bytes) -> PrivateKeys:
 
 def authority_certificate(authority_pem: bytes) -> x509.Certificate:
     """The one certificate of an authority. More would all be trusted by TLS, so more are refused."""
-    certificate = _one_certificate(authority_pem)
+    certificate = read_certificate(authority_pem)
     try:
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
     except (ValueError, x509.ExtensionNotFound):
@@ -421,7 +421,8 @@ def _common_name(subject: x509.Name) -> str | None:
     return name if isinstance(name, str) and _NAME.fullmatch(name) else None
 
 
-def _one_certificate(data: bytes) -> x509.Certificate:
+def read_certificate(data: bytes) -> x509.Certificate:
+    """One certificate, DER or PEM, unverified."""
     try:
         # DER begins with a SEQUENCE, the byte of "0".
         found = [x509.load_der_x509_certificate(data)] if data[:1] == b"0" else x509.load_pem_x509_certificates(data)

@@ -57,6 +57,8 @@ _ALERTS = {
     "CERTIFICATE_REQUIRED": "it got none",
     "CERTIFICATE_REVOKED": "to it, ours is revoked",
 }
+# gRPC's server sends no alert, it only closes the connection.
+_SILENT = "it gave no reason; see whether both have the same authority.pem, and compare the clocks"
 _EXPIRED, _NOT_YET_VALID = 10, 9
 
 
@@ -163,12 +165,9 @@ def _judged(secure: ssl.SSLSocket, where: str, credentials: Credentials, party: 
 def _our_fault(reason: str | None, credentials: Credentials, party: str) -> str:
     """They ended it: a TLS alert, or just the end of the connection."""
     if credentials.expires < datetime.now(UTC):
-        return (
-            f"{party} did not accept the certificate of {credentials.name}: it expired on {credentials.expires:%Y-%m-%d}"
-        )
-    said = next((words for alert, words in _ALERTS.items() if alert in (reason or "")), None)
-    if said is None:
-        said = f"it gave no reason ({reason or 'it closed the connection'})"
+        said = f"it expired on {credentials.expires:%Y-%m-%d}"
+    else:
+        said = next((words for alert, words in _ALERTS.items() if alert in (reason or "")), _SILENT)
     return f"{party} did not accept the certificate of {credentials.name}: {said}"
 
 
