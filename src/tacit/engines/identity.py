@@ -48,6 +48,16 @@ _NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,58}[a-z0-9])?")
 _BLOCK = re.compile(rb"-----BEGIN PRIVATE KEY-----.+?-----END PRIVATE KEY-----\s*", re.DOTALL)
 _OCTET_STRING = 0x04
 
+# What `cryptography` raises, at once or when a part is looked at, for a document that is not as it should be.
+_MALFORMED = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -131,7 +141,7 @@ class Authority:
         begins, ends = _validity(days, now)
         own = authority_certificate(self.certificate_pem)
         if ends > own.not_valid_after_utc:
-            left = (own.not_valid_after_utc - (now or datetime.now(UTC))).days
+            left = days + (own.not_valid_after_utc - ends) // timedelta(days=1)
             raise ValueError(
                 f"{days} days are longer than the authority lasts, until {_day(own.not_valid_after_utc)}: "
                 + (f"give {left} or fewer" if left > 0 else "make a new authority")
@@ -210,7 +220,7 @@ def read_request(request_pem: bytes) -> Request:
     try:
         asked = x509.load_pem_x509_csr(request_pem)
         public, extensions, name = asked.public_key(), asked.extensions, _common_name(asked.subject)
-    except (ValueError, UnsupportedAlgorithm):
+    except _MALFORMED:
         raise ValueError("this is no request that can be read: `tacit keys request` makes one") from None
     if name is None:
         raise PeerError("the request is not for the name of a party")
@@ -261,7 +271,7 @@ def authority_certificate(authority_pem: bytes) -> x509.Certificate:
     certificate = read_certificate(authority_pem)
     try:
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
-    except (ValueError, x509.ExtensionNotFound):
+    except (*_MALFORMED, x509.ExtensionNotFound):
         constraints = None
     if constraints is None or not constraints.ca:
         raise ValueError("the certificate is a party's, not an authority's")
@@ -276,10 +286,13 @@ def fingerprint(public_key: ec.EllipticCurvePublicKey, signing_public: bytes = b
 
 def certificate_fingerprint(certificate: x509.Certificate) -> str:
     """The fingerprint of the keys in a certificate."""
-    public = certificate.public_key()
+    try:
+        public, extensions = certificate.public_key(), certificate.extensions
+    except _MALFORMED:
+        raise ValueError("this is no certificate that can be read") from None
     if not isinstance(public, ec.EllipticCurvePublicKey):
         raise ValueError("the certificate has a key other than ECDSA P-256")
-    return fingerprint(public, _octets(certificate.extensions, SIGNING_KEY, PUBLIC_BYTES) or b"")
+    return fingerprint(public, _octets(extensions, SIGNING_KEY, PUBLIC_BYTES) or b"")
 
 
 def target_name(party: str) -> str:
@@ -293,20 +306,22 @@ def target_name(party: str) -> str:
 def _verified(certificate: x509.Certificate, authority: x509.Certificate, now: datetime | None) -> Identity:
     """What the certificate says; ValueError, in a sentence, unless all of it holds."""
     now = now or datetime.now(UTC)
+    _check_signature(certificate, authority)  # first: what is looked at below was written by our authority
     try:
-        name = _common_name(certificate.subject)
-        extensions = certificate.extensions
-        if name is None:
-            raise ValueError("the certificate is not for the name of a party")
-        _check_signature(certificate, authority, name)
-        for whose, each in ((f"the certificate of {name}", certificate), ("the authority's certificate", authority)):
-            _check_dates(whose, each, now)
+        name, extensions = _common_name(certificate.subject), certificate.extensions
+    except _MALFORMED:
+        raise ValueError("this is no certificate that can be read") from None
+    if name is None:
+        raise ValueError("the certificate is not for the name of a party")
+    _check_dates(f"the certificate of {name}", certificate, now)
+    _check_dates("the authority's certificate", authority, now)
+    try:
         # The sentences above are for people; this is the whole of RFC 5280, among it the authority's name constraints.
         PolicyBuilder().store(Store([authority])).time(now).build_client_verifier().verify(certificate, [])
         usages = extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
         names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (VerificationError, UnsupportedAlgorithm, x509.ExtensionNotFound) as error:
-        raise ValueError(f"the certificate is not one that a Tacit authority signs: {error}") from None
+    except (VerificationError, x509.ExtensionNotFound, *_MALFORMED) as error:
+        raise ValueError(f"the certificate of {name} is not one that a Tacit authority signs: {error}") from None
     if ExtendedKeyUsageOID.SERVER_AUTH not in usages or list(names) != [x509.DNSName(target_name(name))]:
         raise ValueError(f"the certificate of {name} is not one that a Tacit authority signs: its names or uses differ")
     signing_public = _octets(extensions, SIGNING_KEY, PUBLIC_BYTES)
@@ -315,13 +330,14 @@ def _verified(certificate: x509.Certificate, authority: x509.Certificate, now: d
     return Identity(name, signing_public, certificate.not_valid_after_utc)
 
 
-def _check_signature(certificate: x509.Certificate, authority: x509.Certificate, name: str) -> None:
+def _check_signature(certificate: x509.Certificate, authority: x509.Certificate) -> None:
+    public = authority.public_key()
+    if not isinstance(public, ec.EllipticCurvePublicKey):
+        raise ValueError("the authority's key is not ECDSA")
     try:
-        certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
-        raise ValueError(
-            f"the certificate of {name} was signed by another authority than ours, or changed since"
-        ) from None
+        public.verify(certificate.signature, certificate.tbs_certificate_bytes, ec.ECDSA(hashes.SHA256()))
+    except InvalidSignature:
+        raise ValueError("the certificate was signed by another authority than ours, or changed since") from None
 
 
 def _check_dates(whose: str, certificate: x509.Certificate, now: datetime) -> None:
@@ -373,7 +389,7 @@ def _key_usage(*, authority: bool) -> x509.KeyUsage:
 def _validity(days: int, now: datetime | None) -> tuple[datetime, datetime]:
     if not 1 <= days <= AUTHORITY_DAYS:
         raise ValueError(f"{days} days: a certificate lasts from 1 to {AUTHORITY_DAYS}")
-    begins = now or datetime.now(UTC)
+    begins = (now or datetime.now(UTC)).replace(microsecond=0)  # a certificate has whole seconds
     return begins - CLOCK_SKEW, begins + timedelta(days=days)
 
 
@@ -426,7 +442,7 @@ def read_certificate(data: bytes) -> x509.Certificate:
     try:
         # DER begins with a SEQUENCE, the byte of "0".
         found = [x509.load_der_x509_certificate(data)] if data[:1] == b"0" else x509.load_pem_x509_certificates(data)
-    except ValueError:
+    except _MALFORMED:
         raise ValueError("this is no certificate that can be read") from None
     if len(found) != 1:
         raise ValueError(f"there are {len(found)} certificates where one is expected")

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from tacit.engines import identity
@@ -155,7 +154,7 @@ def _about(path: Path) -> Iterator[None]:
         yield
     except ConfigError:
         raise
-    except (ValueError, PeerError, x509.DuplicateExtension) as error:
+    except (ValueError, PeerError) as error:
         raise ConfigError(f"{path}: {error}") from None
     except OSError as error:
         raise ConfigError(f"{path}: it cannot be used: {error.strerror}") from None
@@ -204,14 +203,21 @@ def _write(path: Path, data: bytes, mode: int, overwrite: bool) -> None:
     try:
         if overwrite:
             made.unlink(missing_ok=True)
-        with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if overwrite:
-            made.replace(path)
+        opened = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
         _check_free(path, overwrite)
         raise ConfigError(f"{path}: another process is writing it") from None
     except OSError as error:
         raise ConfigError(f"{path}: it cannot be written: {error.strerror}") from None
+    try:
+        with open(opened, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if overwrite:
+            made.replace(path)
+    except BaseException as error:
+        made.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise ConfigError(f"{path}: it cannot be written: {error.strerror}") from None
+        raise
