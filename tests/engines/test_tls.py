@@ -15,7 +15,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -186,6 +186,54 @@ def test_credentials_of_another_key_are_refused():
 def test_private_keys_without_the_signing_key_are_refused():
     with pytest.raises(ValueError, match="lack the signing key"):
         Credentials.of(CLIENT.private_key, CLIENT.certificate, AUTHORITY.certificate_pem)
+
+
+def test_a_private_file_put_together_from_two_parties_is_refused():
+    block = b"-----BEGIN PRIVATE KEY-----"
+    (first, asked), (second, _) = tls.request("client-3"), tls.request("client-4")
+    mixed = block + first.split(block)[1] + block + second.split(block)[2]
+    with pytest.raises(ValueError, match="not of this private key"):
+        Credentials.of(mixed, AUTHORITY.sign(asked), AUTHORITY.certificate_pem)
+
+
+def signed_by_hand(*, replaced=None, left_out=None):
+    """A certificate with the authority's signature that has an extension other than `sign` gives it."""
+    given = x509.load_pem_x509_certificate(CLIENT.certificate)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(given.subject)
+        .issuer_name(given.issuer)
+        .public_key(given.public_key())
+        .serial_number(given.serial_number)
+        .not_valid_before(given.not_valid_before_utc)
+        .not_valid_after(given.not_valid_after_utc)
+    )
+    for extension in given.extensions:
+        if extension.oid != left_out:
+            value = replaced if replaced is not None and extension.oid == replaced.oid else extension.value
+            builder = builder.add_extension(value, extension.critical)
+    key = serialization.load_pem_private_key(AUTHORITY.private_pem, None)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"replaced": x509.BasicConstraints(ca=True, path_length=None)},
+        {"replaced": x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])},
+        {"replaced": x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])},
+        {"replaced": x509.SubjectAlternativeName([x509.DNSName("client-4.tacit.invalid")])},
+        {"replaced": x509.SubjectAlternativeName([x509.DNSName("client-3.example.org")])},
+        {"replaced": x509.UnrecognizedExtension(identity.SIGNING_KEY, bytes([4, 31]) + bytes(31))},
+        {"left_out": x509.SubjectAlternativeName.oid},
+        {"left_out": x509.ExtendedKeyUsage.oid},
+        {"left_out": identity.SIGNING_KEY},
+    ],
+)
+def test_a_certificate_of_another_shape_is_refused_though_the_authority_signed_it(fault):
+    assert identity_of(signed_by_hand(), AUTHORITY.certificate_pem).name == "client-3"
+    with pytest.raises(PeerError):
+        identity_of(signed_by_hand(**fault), AUTHORITY.certificate_pem)
 
 
 @pytest.mark.parametrize("broken", [b"", b"0", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
