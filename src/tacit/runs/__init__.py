@@ -8,5 +8,6 @@ directory   what a run leaves behind: settings, `environment`, events, log, ledg
 lines       each event as a plain line
 record      what a run's directory says
 report/     the page that is made of it
+keys        the files by which parties know each other
 export      a run's figures for TensorBoard and MLflow
 """
