@@ -1,0 +1,7 @@
+"""Parties on different machines: one bidirectional gRPC stream each, with mutual TLS.
+
+link            frames that arrive once, in order, over connections that break; without I/O
+handshake       who speaks, which conversation, whether the files agree
+server          the side that is connected to;  connection: the side that connects, and comes back
+coordinator     a horizontal federation's coordinator on a server;  client: one of its clients on a connection
+"""

@@ -1,0 +1,166 @@
+"""The side that connects: a stream to the server that comes back by itself.
+
+A connection that breaks is made again, after a pause that grows; the conversation goes on where it broke. If the server
+is another process by then, it begins anew. What the server refuses, and a certificate that is not accepted, ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from typing import Any, Protocol
+
+import grpc
+import grpc.aio
+
+from tacit.engines.grpc.handshake import Hello, Refused, Welcome
+from tacit.engines.grpc.link import PIECE_BYTES, Link
+from tacit.engines.grpc.server import METHOD, OPTIONS
+from tacit.engines.tls import Credentials, channel_credentials, channel_options, diagnose
+from tacit.errors import PeerError
+from tacit.wire import decode, encode
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
+_WELCOME_SECONDS = 20.0
+_FINAL = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT}
+
+
+class Listener(Protocol):
+    """What a connection tells."""
+
+    async def connected(self, resumed: bool) -> None: ...
+
+    async def arrived(self, frame: bytes) -> None: ...
+
+    async def waiting(self, reason: str) -> None: ...
+
+
+class Connection:
+    """One party's conversation with the server.
+
+    Args:
+        server: the party that must be met at `address`; its certificate says so.
+        limit: bytes of the largest frame that the server may send.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        server: str,
+        party: str,
+        settings: bytes,
+        limit: int,
+        credentials: Credentials | None,
+        listener: Listener,
+        signing_key: bytes = b"",
+    ) -> None:
+        self._address = address
+        self._server = server
+        self._party = party
+        self._settings = settings
+        self._limit = limit
+        self._credentials = credentials
+        self._listener = listener
+        self._signing_key = signing_key
+        self._session = os.urandom(16)
+        self._epoch = b""
+        self._link = Link(limit)
+        self._wake = asyncio.Event()
+        self._closing = asyncio.Event()
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+    def send(self, frame: bytes) -> None:
+        self._link.send(frame)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Converse until `close`. Raises PeerError where the other side refuses, or is not who it should be."""
+        pause = _FIRST_PAUSE
+        while not self._closing.is_set():
+            was = self._epoch
+            try:
+                await self._once()
+                reason = "the connection ended"
+            except grpc.aio.AioRpcError as error:
+                if error.code() in _FINAL:
+                    raise PeerError(f"{self._server} refused: {error.details()}") from None
+                reason = await self._why(error)
+            if self._closing.is_set():
+                return
+            pause = _FIRST_PAUSE if self._epoch != was else min(_LONGEST_PAUSE, 2 * pause)
+            await self._listener.waiting(reason)
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+
+    async def close(self, seconds: float = 5.0) -> None:
+        """Wait until everything was confirmed, not longer than `seconds`, and end."""
+        waited = 0.0
+        while not self._link.idle and waited < seconds:
+            await asyncio.sleep(0.02)
+            waited += 0.02
+        self._closing.set()
+
+    async def _why(self, error: grpc.aio.AioRpcError) -> str:
+        """Why there is no connection. A certificate that is not accepted now will not be accepted later."""
+        if self._credentials is None or error.code() is not grpc.StatusCode.UNAVAILABLE:
+            return f"{self._address} does not answer"
+        host, _, port = self._address.rpartition(":")
+        found = await asyncio.to_thread(diagnose, host, int(port), self._credentials, self._server)
+        if found is not None and "certificate" in found:
+            raise PeerError(found)
+        return found or f"{self._address} does not answer"
+
+    def _channel(self) -> grpc.aio.Channel:
+        if self._credentials is None:
+            return grpc.aio.insecure_channel(self._address, options=OPTIONS)
+        options = [*OPTIONS, *channel_options(self._server)]
+        return grpc.aio.secure_channel(self._address, channel_credentials(self._credentials), options=options)
+
+    async def _once(self) -> None:
+        """One connection, from the handshake to its end."""
+        async with self._channel() as channel:
+            stream = channel.stream_stream(METHOD)()
+            hello = Hello(
+                self._party, self._session, self._epoch, self._link.received, self._settings, self._signing_key
+            )
+            await stream.write(encode(hello))
+            answer = await asyncio.wait_for(stream.read(), _WELCOME_SECONDS)
+            if answer is grpc.aio.EOF:
+                await stream.code()
+                return
+            welcome: Any = decode(answer, Welcome | Refused, PIECE_BYTES)  # type: ignore[arg-type]
+            if isinstance(welcome, Refused):
+                raise PeerError(f"{self._server} refused: {welcome.reason}")
+            await self._welcomed(welcome)
+            writer = asyncio.create_task(self._write(stream))
+            try:
+                while not self._closing.is_set():
+                    piece = await stream.read()
+                    if piece is grpc.aio.EOF:
+                        return
+                    self.bytes_in += len(piece)
+                    for frame in self._link.receive(piece):
+                        self._wake.set()
+                        await self._listener.arrived(frame)
+            finally:
+                writer.cancel()
+                stream.cancel()
+
+    async def _welcomed(self, welcome: Welcome) -> None:
+        self._epoch = welcome.epoch
+        if welcome.resumed:
+            self._link.reconnected(welcome.received)
+        else:
+            self._link = Link(self._limit)
+        await self._listener.connected(welcome.resumed)
+
+    async def _write(self, stream: Any) -> None:
+        while True:
+            piece = self._link.next()
+            if piece is None:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            await stream.write(piece)
+            self.bytes_out += len(piece)

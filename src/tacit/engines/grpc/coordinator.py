@@ -1,0 +1,277 @@
+"""The coordinator of a horizontal federation over a network.
+
+It waits for clients, opens rounds, hands their frames to the coordinator without I/O and sends what that returns. All
+work on the model happens in one thread, in the order of arrival; the event loop only moves bytes. Windows are those of
+the file: nobody is waited for beyond them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from tacit import tasks
+from tacit.engines.grpc.handshake import Hello, Identities, Parting
+from tacit.engines.grpc.server import Server
+from tacit.engines.tls import Credentials, identity_of
+from tacit.errors import PeerError
+from tacit.events import Noted, Sink
+from tacit.horizontal.coordinator import Coordinator, Outgoing, Phase
+from tacit.horizontal.frames import to_coordinator, to_frame
+from tacit.horizontal.messages import Work
+from tacit.horizontal.plan import largest_frames
+from tacit.horizontal.settings import Settings
+from tacit.horizontal.task import Arrays, Evaluates, Task
+from tacit.secagg.messages import pack_ids
+from tacit.wire import decode, encode
+
+T = TypeVar("T")
+COORDINATOR = "coordinator"
+_CLIENT = re.compile(r"client-(0|[1-9][0-9]{0,9})")
+_TICK = 0.05  # seconds between two looks at the clock
+_INTRODUCED = 100  # clients in one frame
+_FAREWELL = 5.0  # seconds for the others to hear that it is over
+
+
+def client_name(identity: int) -> str:
+    return f"client-{identity}"
+
+
+def client_identity(name: str) -> int | None:
+    """The number of a client, by its name."""
+    found = _CLIENT.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+class CoordinatorEngine:
+    """A coordinator that clients connect to.
+
+    Args:
+        shared: the settings in the form that all parties compare.
+        bind: address to listen on.
+        credentials: None on loopback without certificates.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        task: Task,
+        sink: Sink,
+        shared: bytes,
+        bind: str,
+        credentials: Credentials | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._sink = sink
+        self._bind = bind
+        self._credentials = credentials
+        self._clock = clock
+        model = task.model()
+        judged = tasks.infers(task, settings)
+        self._classes = judged.classes if judged else None
+        self._identities: dict[int, bytes] = {}  # signing keys, by client
+        self._proofs: dict[int, bytes] = {}  # what shows others whose they are
+        self._told: dict[int, set[int]] = {}  # which proofs a client was sent
+        self._active = settings.masked and settings.encrypt.pw_encrypt.mode == "active"
+        self.coordinator = Coordinator(
+            settings,
+            model,
+            sink,
+            time.perf_counter,
+            evaluate=task.evaluate if isinstance(task, Evaluates) else None,
+            identities=self._identities if self._active else None,
+            classes=self._classes,
+        )
+        self._limit = largest_frames(settings, self.coordinator.layout, self._classes)[0]
+        self.server = Server(self, self._expected, shared, self._limit, credentials)
+        self._thread = ThreadPoolExecutor(1, "coordinator")
+        self._changed = asyncio.Event()
+        self._work: tuple[int, bytes] = (-1, b"")  # the frame of an attempt's model, made once for all
+        self._said_at = 0.0
+        self.port = 0
+
+    def restore(self, state: dict[str, Any], model: Arrays) -> None:
+        self.coordinator.restore(state, model)
+
+    def run(
+        self,
+        store: Callable[[Coordinator], None] = lambda coordinator: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """All rounds, as the engine in memory does them."""
+        asyncio.run(self.serve(store, should_stop))
+
+    async def serve(
+        self,
+        store: Callable[[Coordinator], None] = lambda coordinator: None,
+        should_stop: Callable[[], bool] = lambda: False,
+        ready: Callable[[int], None] = lambda port: None,
+    ) -> None:
+        """The same in an event loop. `ready` is told the port."""
+        self.port = await self.server.start(self._bind, self._settings.clients)
+        ready(self.port)
+        status, reason = "failed", "the coordinator failed"
+        try:
+            await self._rounds(store, should_stop)
+            status, reason = "done", ""
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            status, reason = "stopped", "the coordinator was stopped"
+            raise
+        finally:
+            await self._farewell(Parting(status, reason))
+            await self.server.stop()
+            self._thread.shutdown(wait=False)
+
+    async def _rounds(self, store: Callable[[Coordinator], None], should_stop: Callable[[], bool]) -> None:
+        while True:
+            await self._gather(should_stop)
+            there = [c for c in range(self._settings.clients) if self.server.connected(client_name(c))]
+            outgoing = await self._call(self.coordinator.begin, self._clock(), there)
+            await self._call(store, self.coordinator)
+            if self.coordinator.phase is Phase.FINISHED:
+                return
+            self._send(outgoing)
+            for client, _ in outgoing:
+                if client_name(client) not in self.server.peers:  # it was never there
+                    self._send(await self._call(self.coordinator.gone, client, self._clock()))
+            while self.coordinator.phase is Phase.COLLECTING:
+                if should_stop():
+                    raise KeyboardInterrupt
+                self._send(await self._call(self.coordinator.tick, self._clock()))
+                self._changed.clear()
+                await _within(self._changed.wait(), _TICK)
+            await self._call(store, self.coordinator)
+
+    async def _gather(self, should_stop: Callable[[], bool]) -> None:
+        """Wait for as many clients as a round has, or until the window is over: then enough must be there."""
+        if self.coordinator.round >= self._settings.rounds:
+            return
+        wanted, least = self._settings.sampled, self._settings.least
+        deadline = self._clock() + self._settings.round.start_fl_job_time_window / 1000
+        said = -1
+        while True:
+            there = sum(self.server.connected(name) for name in self.server.peers)
+            late = self._clock() >= deadline
+            if there >= wanted or (there >= least and late):
+                return
+            if late:
+                raise PeerError(
+                    f"{there} clients are there, a round needs {least}, and start_fl_job_time_window is over: start "
+                    "them and go on with --resume"
+                )
+            if should_stop():
+                raise KeyboardInterrupt
+            if said < 0 or (there != said and self._clock() - self._said_at > 2):
+                self._sink.emit(Noted(f"waiting for clients: {there} of {wanted} are there"))
+                said, self._said_at = there, self._clock()
+            self._changed.clear()
+            await _within(self._changed.wait(), 4 * _TICK)
+
+    async def _farewell(self, parting: Parting) -> None:
+        frame = encode(parting)
+        for name in self.server.peers:
+            self.server.send(name, frame)
+        deadline = self._clock() + _FAREWELL
+        while self._clock() < deadline and any(
+            self.server.connected(name) and not peer.link.idle for name, peer in self.server.peers.items()
+        ):
+            await asyncio.sleep(_TICK)
+
+    async def _call(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+    # --- what the server tells
+
+    def _expected(self, name: str) -> bool:
+        identity = client_identity(name)
+        return identity is not None and identity < self._settings.clients
+
+    async def joined(self, name: str, hello: Hello, certificate: bytes, resumed: bool) -> None:
+        identity = _numbered(name)
+        if not resumed:
+            if self._credentials is not None:
+                signing, proof = identity_of(certificate, self._credentials.authority).signing_public, certificate
+            else:
+                signing = proof = hello.signing_key
+            self._identities[identity], self._proofs[identity] = signing, proof
+            self._told[identity] = set()
+            for told in self._told.values():
+                told.discard(identity)
+            # A new process: what the old one had under way is lost.
+            self._send(await self._call(self.coordinator.gone, identity, self._clock()))
+        self._changed.set()
+
+    async def arrived(self, name: str, frame: bytes) -> None:
+        identity = _numbered(name)
+        try:
+            message = to_coordinator(frame, self.coordinator.layout, self._classes, self._limit)
+        except PeerError:
+            if _is_parting(frame):
+                self._send(await self._call(self.coordinator.gone, identity, self._clock()))
+                self._changed.set()
+                return
+            raise
+        self._send(await self._call(self.coordinator.receive, identity, message, self._clock()))
+        if self.coordinator.phase is not Phase.COLLECTING:
+            self._changed.set()
+
+    async def broke(self, name: str, reason: str) -> None:
+        identity = _numbered(name)
+        await self._call(self.coordinator.refuse, identity, reason)
+        self._send(await self._call(self.coordinator.gone, identity, self._clock()))
+        self._changed.set()
+
+    async def lost(self, name: str) -> None:
+        self._changed.set()  # it may come back: its place is kept until the window is over
+
+    # --- what goes out
+
+    def _send(self, outgoing: Outgoing) -> None:
+        if self._active and any(isinstance(message, Work) for _, message in outgoing):
+            self._introduce([client for client, _ in outgoing])
+        for client, message in outgoing:
+            if isinstance(message, Work):
+                if self._work[0] != message.attempt:
+                    self._work = (message.attempt, to_frame(message))
+                frame = self._work[1]
+            else:
+                frame = to_frame(message)
+            self.server.send(client_name(client), frame)
+
+    def _introduce(self, clients: list[int]) -> None:
+        """Tell each client whose signing keys it will meet and was not told yet."""
+        for client in clients:
+            told = self._told.setdefault(client, set())
+            new = [other for other in clients if other in self._proofs and other not in told]
+            told.update(new)
+            for start in range(0, len(new), _INTRODUCED):
+                some = sorted(new)[start : start + _INTRODUCED]
+                message = Identities(pack_ids(some), [self._proofs[other] for other in some])
+                self.server.send(client_name(client), encode(message))
+
+
+def _numbered(name: str) -> int:
+    identity = client_identity(name)
+    if identity is None:
+        raise PeerError(f"{name} is no client")
+    return identity
+
+
+def _is_parting(frame: bytes) -> bool:
+    try:
+        decode(frame, Parting, 2048)
+    except PeerError:
+        return False
+    return True
+
+
+async def _within(what: Any, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(what, seconds)
+    except TimeoutError:
+        return

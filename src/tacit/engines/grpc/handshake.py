@@ -1,0 +1,84 @@
+"""What two parties say before anything else on a new connection, and the frames that are about the party itself.
+
+client                                      server
+  Hello   who, which conversation, the file   ──►
+          ◄──   Welcome   go on from here, or Refused and the end
+
+`session` names the client's process, `epoch` the server's: if both are as before, the conversation goes on where it
+broke; otherwise it begins anew, and what was under way is lost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from tacit.wire import Message, Text
+
+Key16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+LARGEST_FILE = 100_000  # bytes of the shared settings
+
+
+class Hello(Message, frozen=True, tag=40):
+    party: Text
+    session: Key16
+    epoch: Annotated[bytes, msgspec.Meta(max_length=16)]  # of the server as it was known; empty at first
+    received: Count
+    settings: Annotated[bytes, msgspec.Meta(max_length=LARGEST_FILE)]  # the shared file, as JSON
+    signing_key: Annotated[bytes, msgspec.Meta(max_length=32)]  # where no certificate says it
+
+
+class Welcome(Message, frozen=True, tag=41):
+    epoch: Key16
+    received: Count
+    resumed: bool
+
+
+class Refused(Message, frozen=True, tag=42):
+    reason: Text
+
+
+class Parting(Message, frozen=True, tag=43):
+    """The last frame: why a party leaves."""
+
+    status: Text
+    reason: Text
+
+
+class Identities(Message, frozen=True, tag=44):
+    """Whose signing key is whose: certificates, or bare keys where there are no certificates."""
+
+    ids: bytes
+    proofs: list[Annotated[bytes, msgspec.Meta(max_length=8192)]]
+
+
+def shared(settings: Mapping[str, Any]) -> bytes:
+    """The settings that all parties must agree on, in one form."""
+    return json.dumps(settings, sort_keys=True, separators=(",", ":")).encode()
+
+
+def difference(ours: bytes, theirs: bytes) -> str | None:
+    """The first key whose value differs between two shared files, in words; None if they are the same."""
+    if ours == theirs:
+        return None
+    try:
+        mine, other = dict(_flat(json.loads(ours))), dict(_flat(json.loads(theirs)))
+    except (ValueError, AttributeError, RecursionError):
+        return "the settings that were sent cannot be read: run the same release on both sides"
+    for key in sorted(mine.keys() | other.keys()):
+        if mine.get(key) != other.get(key):
+            here, there = (json.dumps(side.get(key))[:80] for side in (mine, other))
+            return f"the files differ: {key} is {here} at the coordinator and {there} here"
+    return None
+
+
+def _flat(data: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in data.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
