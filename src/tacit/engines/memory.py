@@ -7,7 +7,6 @@ sampling, splits and faults; noise and keys come from the operating system unles
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,21 +14,19 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
-from numpy.random import Generator
 
 from tacit import tasks
 from tacit.crypto.signing import SigningKey
 from tacit.engines.pool import Trainer
 from tacit.errors import BudgetError, PeerError
 from tacit.events import Noted, Sink
-from tacit.horizontal.client import Client
+from tacit.horizontal.client import Client, noise_source
 from tacit.horizontal.coordinator import Coordinator, Outgoing, Phase
 from tacit.horizontal.messages import Inference, ToCoordinator, Update, Work
 from tacit.horizontal.protection import UnusableUpdate
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays, Evaluates, Task
 from tacit.horizontal.vector import Layout
-from tacit.randomness import seeded_rng
 from tacit.secagg.messages import Inbox, Masked
 
 _FAULTS = 11  # what a seed is for: see `coordinator.SAMPLING`
@@ -154,13 +151,6 @@ class MemoryEngine:
         return sent
 
     def _client(self, identity: int) -> Client:
-        def random(attempt: int) -> Generator | None:
-            seed = self._settings.simulation.insecure_noise_seed
-            if seed is None:
-                return None
-            digest = hashlib.sha256(repr(("noise", seed, attempt, identity)).encode()).digest()
-            return seeded_rng(int.from_bytes(digest, "big"))
-
         client = Client(
             self._settings,
             identity,
@@ -169,7 +159,7 @@ class MemoryEngine:
             infers=self._infers,
             key=self._keys.get(identity),
             identities=self._identities,
-            random=random,
+            random=noise_source(self._settings, identity),
             failed=self._failed,
         )
         if self._restored:  # without the attempt that is under way now
@@ -187,7 +177,7 @@ class MemoryEngine:
             self._sink.emit(Noted(f"infer() of the task raised {type(error).__name__}: {error}"))
 
     def _signing_keys(self) -> dict[int, SigningKey]:
-        if not self._settings.masked or self._settings.encrypt.pw_encrypt.mode != "active":
+        if not self._settings.masked or self._settings.mode != "active":
             return {}
         return {identity: SigningKey.generate() for identity in range(self._settings.clients)}
 

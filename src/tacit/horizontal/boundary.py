@@ -149,7 +149,7 @@ def unprotected(settings: Settings) -> list[str]:
                 f"Epsilon holds against whoever knows the noise of at most {settings.colluders} clients of a sum: each "
                 "client knows its own, and the coordinator that of clients that it runs or that work with it."
             )
-    if settings.masked and settings.encrypt.pw_encrypt.mode == "semi_honest":
+    if settings.masked and settings.mode == "semi_honest":
         found.append("The coordinator is trusted to follow the protocol (mode: semi_honest).")
     if settings.encrypt.privacy_eval_type == "LAPLACE" and settings.encrypt.encrypt_type != "DP_ENCRYPT":
         found.append(f"A coordinator that does not follow the protocol can ask for vectors {settings.answers} times.")

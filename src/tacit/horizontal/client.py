@@ -6,6 +6,7 @@ exceed a budget.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -21,6 +22,7 @@ from tacit.horizontal.protection import LocalDP, UnusableUpdate, masked_sum, sec
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays, Fitted, FitWork, Infers
 from tacit.horizontal.vector import Flat, Layout
+from tacit.randomness import seeded_rng
 from tacit.secagg.client import Client as SecureClient
 from tacit.secagg.messages import Masked
 from tacit.secagg.unmask import Words
@@ -28,6 +30,19 @@ from tacit.secagg.unmask import Words
 _TRAINING = 12  # what a seed is for: see `coordinator.SAMPLING`
 _ENORMOUS = 1e30  # no number of an honest model or update is larger
 Fit = Callable[[int, Arrays, FitWork], Fitted]
+
+
+def noise_source(settings: Settings, identity: int) -> Callable[[int], Generator | None]:
+    """Where a client's noise and keys come from, by attempt: the operating system, unless the file fixes them."""
+    seed = settings.simulation.insecure_noise_seed
+
+    def source(attempt: int) -> Generator | None:
+        if seed is None:
+            return None
+        digest = hashlib.sha256(repr(("noise", seed, attempt, identity)).encode()).digest()
+        return seeded_rng(int.from_bytes(digest, "big"))
+
+    return source
 
 
 class Client:

@@ -67,7 +67,7 @@ class PairwiseMasks(Section):
     reconstruct_secrets_threshold: Count | None = None
     cipher_time_window: Milliseconds = 10_000
     collusion: bool = False
-    mode: Literal["active", "semi_honest"] = "semi_honest"
+    mode: Literal["active", "semi_honest"] | None = None  # active over a network, semi_honest in one process
     graph: Literal["auto", "complete", "sparse"] = "auto"
     corrupt: Probability = 0.05
     drop: Probability = 0.3
@@ -238,7 +238,7 @@ class Settings(Section):
             clients=self.sampled,
             columns=columns,
             modulus_bits=modulus_bits,
-            mode=masks.mode,
+            mode=self.mode,
             graph=masks.graph,
             share_secrets_ratio=masks.share_secrets_ratio,
             reconstruct_secrets_threshold=masks.reconstruct_secrets_threshold,
@@ -273,6 +273,17 @@ class Settings(Section):
     def masked(self) -> bool:
         """Whether updates leave a client only inside a secure aggregation."""
         return self.encrypt.encrypt_type in ("PW_ENCRYPT", "DDP_ENCRYPT")
+
+    @property
+    def mode(self) -> Literal["active", "semi_honest"]:
+        """Whether masks hold against a coordinator that cheats."""
+        return self.encrypt.pw_encrypt.mode or "semi_honest"
+
+    def networked(self) -> Settings:
+        """The same over a network, where the coordinator may cheat unless the file says that it is trusted."""
+        data = self.model_dump()
+        data["encrypt"]["pw_encrypt"]["mode"] = self.encrypt.pw_encrypt.mode or "active"
+        return Settings.model_validate(data)
 
     @property
     def spends(self) -> bool:

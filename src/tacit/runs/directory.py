@@ -62,10 +62,17 @@ class RunDirectory:
 
     @classmethod
     def create(
-        cls, root: str | Path, settings: Settings, now: float, *, clock: Callable[[], float] = time.time
+        cls,
+        root: str | Path,
+        settings: Settings,
+        now: float,
+        *,
+        named: str | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> RunDirectory:
         """Make a new folder under `root`, named after the time (seconds since 1970) and the federation."""
-        path = _new_folder(Path(root), f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{settings.name}")
+        name = named or settings.name
+        path = _new_folder(Path(root), f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{name}")
         replace_file(path / "config.yaml", resolved(settings).encode())
         replace_file(path / "environment.json", _json_file(environment()))
         return cls(path, clock)

@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from tacit import tasks
 from tacit.engines.memory import MemoryEngine
+from tacit.errors import PeerError
 from tacit.events import Kept, Noted, RoundFinished, RunFinished, RunResumed, RunStarted, Sink, Tee
 from tacit.horizontal.coordinator import Coordinator
 from tacit.horizontal.settings import Settings
-from tacit.horizontal.task import Arrays
+from tacit.horizontal.task import Arrays, Task
 from tacit.runs.config import fingerprint, load
 from tacit.runs.directory import RunDirectory, read_events
 from tacit.runs.report import report_run
@@ -64,12 +65,32 @@ def run(
         return execute(settings, sink=directory, directory=directory)
 
 
-def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
-    """Run every party of `settings` in this process."""
+class Engine(Protocol):
+    """Where the parties live: in this process, or on a network."""
+
+    coordinator: Coordinator
+
+    def restore(self, state: dict[str, Any], model: Arrays) -> None: ...
+
+    def run(self, store: Callable[[Coordinator], None], should_stop: Callable[[], bool]) -> None: ...
+
+
+def execute(
+    settings: Settings,
+    *,
+    sink: Sink,
+    directory: RunDirectory | None,
+    engine_of: Callable[[Settings, Task, Sink], Engine] = MemoryEngine,
+    task_options: dict[str, Any] | None = None,
+) -> Outcome:
+    """Carry out `settings` as their coordinator; by default with every other party in this process too.
+
+    `task_options` are added to those of the file.
+    """
     kept = Kept()
     both = Tee(kept, sink)
-    task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
-    engine = MemoryEngine(settings, task, both)
+    task = tasks.make(settings.task, settings.clients, settings.seed, {**settings.task_options, **(task_options or {})})
+    engine = engine_of(settings, task, both)
     coordinator = engine.coordinator
     both.emit(
         RunStarted(
@@ -91,13 +112,16 @@ def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -
     status: Status = "failed"
     text = ""
     try:
-        with _stop_signals() as asked:
+        with stop_signals() as asked:
             engine.run(_saver(directory, settings), asked)
         status = "budget reached" if coordinator.budget_reached else "done"
         if not _history(kept, directory, coordinator.round) and status == "done":
             status, text = "failed", "no round had enough updates: see the aborted rounds for the reason"
     except KeyboardInterrupt:
         status, text = "stopped", "by hand"
+    except PeerError as error:
+        text = str(error)
+        raise
     except BaseException as error:
         text = type(error).__name__  # not its words, which may quote a record
         raise
@@ -117,7 +141,7 @@ def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -
 
 
 @contextmanager
-def _stop_signals() -> Iterator[Callable[[], bool]]:
+def stop_signals() -> Iterator[Callable[[], bool]]:
     """Whether somebody asked the process to stop. Left to Python, an interrupt may fall where it is swallowed."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():

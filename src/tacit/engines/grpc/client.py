@@ -19,7 +19,7 @@ from tacit.engines.grpc.handshake import Identities, Parting
 from tacit.engines.tls import Credentials, identity_of
 from tacit.errors import BudgetError, PeerError
 from tacit.events import Noted, Sink
-from tacit.horizontal.client import Client
+from tacit.horizontal.client import Client, noise_source
 from tacit.horizontal.frames import to_client, to_frame
 from tacit.horizontal.messages import Work
 from tacit.horizontal.plan import largest_frames
@@ -39,7 +39,6 @@ class ClientEngine:
     Args:
         shared: the settings in the form that all parties compare.
         credentials: None on loopback without certificates.
-        random: as for `Client`; only tests set it.
         thread: where it trains; clients of one process may share one.
     """
 
@@ -53,7 +52,6 @@ class ClientEngine:
         address: str,
         credentials: Credentials | None,
         *,
-        random: Callable[[int], Any] = lambda attempt: None,
         thread: ThreadPoolExecutor | None = None,
     ) -> None:
         self._settings = settings
@@ -63,7 +61,7 @@ class ClientEngine:
         self._layout = Layout.of(task.model())
         judged = tasks.infers(task, settings)
         self._limit = largest_frames(settings, self._layout, judged.classes if judged else None)[1]
-        active = settings.masked and settings.encrypt.pw_encrypt.mode == "active"
+        active = settings.masked and settings.mode == "active"
         key = (credentials.signing_key if credentials else SigningKey.generate()) if active else None
         self._identities: dict[int, bytes] = {identity: key.public} if key else {}
         self.client = Client(
@@ -74,7 +72,7 @@ class ClientEngine:
             infers=judged,
             key=key,
             identities=self._identities if key else None,
-            random=random,
+            random=noise_source(settings, identity),
         )
         self.connection = Connection(
             address,

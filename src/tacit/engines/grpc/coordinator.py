@@ -77,7 +77,7 @@ class CoordinatorEngine:
         self._identities: dict[int, bytes] = {}  # signing keys, by client
         self._proofs: dict[int, bytes] = {}  # what shows others whose they are
         self._told: dict[int, set[int]] = {}  # which proofs a client was sent
-        self._active = settings.masked and settings.encrypt.pw_encrypt.mode == "active"
+        self._active = settings.masked and settings.mode == "active"
         self.coordinator = Coordinator(
             settings,
             model,
@@ -204,7 +204,6 @@ class CoordinatorEngine:
                 told.discard(identity)
             # A new process: what the old one had under way is lost.
             self._send(await self._call(self.coordinator.gone, identity, self._clock()))
-        self._changed.set()
 
     async def arrived(self, name: str, frame: bytes) -> None:
         identity = _numbered(name)

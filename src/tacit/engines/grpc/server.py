@@ -60,6 +60,7 @@ class Peer:
     link: Link
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     stream: asyncio.Task[Any] | None = None  # that serves it now
+    ready: bool = False  # whether the listener knows of it
     bytes_in: int = 0
     bytes_out: int = 0
 
@@ -132,7 +133,7 @@ class Server:
 
     def connected(self, name: str) -> bool:
         peer = self.peers.get(name)
-        return peer is not None and peer.stream is not None
+        return peer is not None and peer.stream is not None and peer.ready
 
     def send(self, name: str, frame: bytes) -> None:
         """Queue a frame for a party that has joined; for one that never did there is nowhere to."""
@@ -194,6 +195,7 @@ class Server:
                 peer.link.reconnected(hello.received)
             await context.write(encode(Welcome(self.epoch, peer.link.received, resumed)))
             await self._listener.joined(hello.party, hello, certificate, resumed)
+            peer.ready = True
             writer = asyncio.create_task(self._write(peer, context))
             await self._read(hello.party, peer, context)
         except PeerError as error:

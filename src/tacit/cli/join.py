@@ -1,0 +1,152 @@
+"""`tacit join`: one party of a file, over the network."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tacit.cli.exits import BUDGET, DONE, FAILED, PEER, STATUS, USER, end
+
+if TYPE_CHECKING:
+    from tacit.horizontal.settings import Settings
+    from tacit.runs.directory import RunDirectory
+    from tacit.runs.join import Site
+
+
+@click.command("join")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--party", required=True, metavar="NAME", help="Who you are: coordinator, or client with --id.")
+@click.option("--id", "identities", metavar="K", help="Which client; 0-24 for several of one site.")
+@click.option(
+    "--local", "local_file", metavar="FILE", type=click.Path(path_type=Path), help="Your keys, paths, address."
+)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
+@click.option("--runs", default="runs", metavar="DIR", type=click.Path(path_type=Path), help="Where results go.")
+@click.option(
+    "--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a stopped run of this party."
+)
+@click.option("--insecure", is_flag=True, help="Without certificates; only on this machine.")
+@click.option("--metrics", "metrics_port", type=int, metavar="PORT", help="Serve Prometheus metrics on this machine.")
+@click.option("--quiet", is_flag=True, help="Say only where the results are.")
+@click.option("--test-insecure-noise", "noise", is_flag=True, hidden=True)
+def command(
+    file: Path,
+    party: str,
+    identities: str | None,
+    local_file: Path | None,
+    overrides: tuple[str, ...],
+    runs: Path,
+    resume: Path | None,
+    insecure: bool,
+    metrics_port: int | None,
+    quiet: bool,
+    noise: bool,
+) -> None:
+    """Be one party of FILE, over the network.
+
+    All parties have the same FILE; what is yours alone (keys, paths, addresses) goes into the --local file, which is
+    never sent. A connection that breaks comes back by itself. Ctrl-C tells the others.
+
+    Exit codes: 0 done, 1 failed or stopped, 2 a mistake in the input, 3 a fault of another party, 4 budget reached.
+    """
+    from tacit.runs.config import ConfigError, load
+    from tacit.runs.directory import RunDirectory
+    from tacit.runs.join import site_of
+    from tacit.runs.local import load_local
+    from tacit.runs.resume import resumed
+
+    try:
+        settings = load(file, overrides).networked()
+        numbers = _numbers(party, identities, settings)
+        name = party if party == "coordinator" else f"client-{numbers[0]}"
+        local, folder = load_local(local_file)
+        site = site_of(settings, local, folder, name, insecure=insecure, noise=noise)
+        if site.credentials is not None and len(numbers) > 1:
+            end("--id: a certificate is of one client: start one process for each", USER)
+        if resume is not None:
+            settings, directory = resumed(resume, settings.model_dump())
+        else:
+            directory = RunDirectory.create(runs, settings, time.time(), named=f"{settings.name}-{name}")
+    except (ConfigError, ValueError) as error:
+        end(str(error), USER)
+    except OSError as error:
+        end(f"{resume or runs}: results cannot be stored there: {error.strerror}", USER)
+    sys.path += [str(Path.cwd()), str(file.resolve().parent)]
+    status, text = _carried_out(settings, site, directory, numbers, quiet, metrics_port)
+    if status != "done":
+        click.echo(f"{status}: {text}".rstrip(": "), err=True)
+    click.echo(f"Results: {directory.path}")
+    if (code := STATUS.get(status, FAILED)) != DONE:
+        raise SystemExit(code)
+
+
+def _numbers(party: str, identities: str | None, settings: Settings) -> list[int]:
+    """The clients that this process is; none for the coordinator."""
+    from tacit.runs.config import ConfigError
+
+    if party == "coordinator":
+        if identities is not None:
+            raise ConfigError("--id is for clients: leave it out for the coordinator")
+        return []
+    if party != "client":
+        raise ConfigError(f"--party is {party!r}: give coordinator, or client with --id")
+    found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", identities or "")
+    if not found:
+        raise ConfigError(f"--id is {identities!r}: give the client's number, from 0 to {settings.clients - 1}")
+    first, last = int(found[1]), int(found[2] or found[1])
+    if not first <= last < settings.clients:
+        raise ConfigError(f"--id is {identities}: the file has clients 0 to {settings.clients - 1}")
+    return list(range(first, last + 1))
+
+
+def _carried_out(
+    settings: Settings,
+    site: Site,
+    directory: RunDirectory,
+    numbers: list[int],
+    quiet: bool,
+    metrics_port: int | None,
+) -> tuple[str, str]:
+    from tacit.cli.progress import screen
+    from tacit.errors import BudgetError, PeerError
+    from tacit.events import Sink, Tee
+    from tacit.runs.join import join_clients, join_coordinator
+
+    kept = f"What was finished is in {directory.path}"
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(directory)
+            sinks: list[Sink] = [directory]
+            if not quiet:
+                shown = screen()
+                stack.enter_context(shown)
+                sinks.append(shown)
+            if metrics_port is not None:
+                from tacit.engines.metrics import Metrics, serve_metrics
+
+                metrics = Metrics()
+                stack.enter_context(serve_metrics(metrics, metrics_port))
+                sinks.append(metrics)
+            sink = Tee(*sinks)
+            if numbers:
+                return join_clients(settings, numbers, site, sink, directory)
+            outcome = join_coordinator(settings, site, sink, directory)
+            return outcome.status, outcome.text
+    except KeyboardInterrupt:
+        end(f"Stopped. {kept}", FAILED)
+    except PeerError as error:
+        end(f"{error}. {kept}", PEER)
+    except BudgetError as error:
+        end(f"{error}. {kept}", BUDGET)
+    except OSError as error:
+        end(f"{error.filename or directory.path}: {error.strerror or error}. {kept}", FAILED)
+    except ValueError as error:
+        if directory.begun:
+            raise
+        end(str(error), USER)

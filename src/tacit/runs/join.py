@@ -1,0 +1,163 @@
+"""Being one party of a file, over a network."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tacit import tasks
+from tacit.engines.grpc.client import ClientEngine
+from tacit.engines.grpc.coordinator import CoordinatorEngine, client_name
+from tacit.engines.grpc.handshake import shared
+from tacit.engines.identity import Credentials
+from tacit.events import Noted, Sink
+from tacit.horizontal.client import Client
+from tacit.horizontal.costs import Costs
+from tacit.horizontal.settings import Settings
+from tacit.horizontal.task import Task
+from tacit.horizontal.vector import Layout
+from tacit.runs.directory import RunDirectory, replace_file
+from tacit.runs.execute import Outcome, execute, stop_signals
+from tacit.runs.keys import load_credentials
+from tacit.runs.local import Local
+from tacit.runs.source import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """How a party is reached and who it is."""
+
+    address: str  # of the coordinator
+    bind: str
+    credentials: Credentials | None
+    task_options: dict[str, Any]
+
+
+def site_of(settings: Settings, local: Local, folder: Path, party: str, *, insecure: bool, noise: bool = False) -> Site:
+    """Check that a party may take part like this. `noise`: tests may fix it."""
+    if settings.simulation.insecure_noise_seed is not None and not noise:
+        raise ConfigError("simulation.insecure_noise_seed fixes the noise of real parties: leave it out of the file")
+    address = local.coordinator or (settings.network.coordinator if settings.network else None)
+    if address is None:
+        raise ConfigError("the file does not say where the coordinator is: add network: {coordinator: HOST:PORT}")
+    bind = local.bind or address
+    if insecure:
+        for where in {address, bind}:
+            if not _loopback(where):
+                raise ConfigError(f"--insecure is for this machine only, and {where} is not 127.0.0.1: give keys")
+        return Site(address, bind, None, local.task_options)
+    if local.keys is None:
+        raise ConfigError("keys are missing: name them in the --local file (`tacit keys` makes them)")
+    keys = local.keys
+    credentials = load_credentials(folder / keys.private, folder / keys.certificate, folder / keys.authority)
+    if credentials.name != party:
+        raise ConfigError(f"the certificate is of {credentials.name}, and you want to be {party}")
+    return Site(address, bind, credentials, local.task_options)
+
+
+def join_coordinator(settings: Settings, site: Site, sink: Sink, directory: RunDirectory) -> Outcome:
+    """Be the coordinator until all rounds are done."""
+
+    def engine(settings: Settings, task: Task, sink: Sink) -> CoordinatorEngine:
+        return CoordinatorEngine(settings, task, sink, _shared(settings), site.bind, site.credentials)
+
+    sink.emit(Noted(f"listening on {site.bind} {_manner(site)}"))
+    return execute(settings, sink=sink, directory=directory, engine_of=engine, task_options=site.task_options)
+
+
+def join_clients(
+    settings: Settings, identities: Sequence[int], site: Site, sink: Sink, directory: RunDirectory
+) -> tuple[str, str]:
+    """Be a client, or several of one site, until the coordinator says that it is over: how it ended, and why."""
+    task = tasks.make(settings.task, settings.clients, settings.seed, {**settings.task_options, **site.task_options})
+    sink.emit(Noted(f"connecting to {site.address} {_manner(site)}"))
+    with stop_signals() as asked:
+        return asyncio.run(_take_part(settings, identities, site, sink, directory, task, asked))
+
+
+async def _take_part(
+    settings: Settings,
+    identities: Sequence[int],
+    site: Site,
+    sink: Sink,
+    directory: RunDirectory,
+    task: Task,
+    should_stop: Callable[[], bool],
+) -> tuple[str, str]:
+    thread = ThreadPoolExecutor(1, "clients")
+    file = _shared(settings)
+    size = Layout.of(task.model()).size
+    running = []
+    for identity in identities:
+        engine = ClientEngine(
+            settings,
+            identity,
+            task,
+            sink,
+            file,
+            site.address,
+            site.credentials,
+            thread=thread,
+        )
+        if (stored := _stored(directory, identity)) is not None:
+            engine.client.restore(stored)
+        store = _storer(directory, identity, Costs(settings, size))
+        running.append(asyncio.create_task(engine.run(store, should_stop)))
+    try:
+        partings = await asyncio.gather(*running)
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        thread.shutdown(wait=False)
+    return partings[0].status, partings[0].reason
+
+
+def _storer(directory: RunDirectory, identity: int, costs: Costs) -> Callable[[Client], None]:
+    def store(client: Client) -> None:
+        state = client.state()
+        ledgers = [spent.to_json() for spent in costs.spent(state["uploads"], state["sums"])]
+        data = {"state": state, "ledger": {"version": 1, "ledgers": ledgers}}
+        replace_file(directory.path / f"{client_name(identity)}.json", (json.dumps(data, indent=2) + "\n").encode())
+
+    return store
+
+
+def _stored(directory: RunDirectory, identity: int) -> dict[str, int] | None:
+    path = directory.path / f"{client_name(identity)}.json"
+    if not path.exists():
+        return None
+    try:
+        state = json.loads(path.read_text())["state"]
+        found = {name: state[name] for name in ("attempts", "uploads", "sums")}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path}: what was spent cannot be read from it, so this client cannot go on") from error
+    if any(type(value) is not int or value < 0 for value in found.values()):
+        raise ConfigError(f"{path}: what was spent cannot be {found}, so this client cannot go on")
+    return found
+
+
+def _shared(settings: Settings) -> bytes:
+    """What all parties must agree on. Where the coordinator is reached may differ, and how this process simulates."""
+    data = settings.model_dump(mode="json", exclude={"network"})
+    return shared(data)
+
+
+def _loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _manner(site: Site) -> str:
+    if site.credentials is None:
+        return "without certificates (--insecure): on this machine only, anybody here can be any party"
+    return f"as {site.credentials.name}, whose certificate is valid until {site.credentials.expires:%Y-%m-%d}"

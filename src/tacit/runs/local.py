@@ -1,0 +1,51 @@
+"""What one party keeps to itself: the file given by `--local`. It is never sent and never compared.
+
+    coordinator: 10.0.0.5:8443          where to find the coordinator, if not where the shared file says
+    bind: 0.0.0.0:8443                  where the coordinator listens
+    keys: {private: p.pem, certificate: c.pem, authority: a.pem}
+    task_options: {path: data.npz}      added to those of the shared file
+
+Paths are relative to the file itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from tacit.horizontal.settings import Section
+from tacit.runs.explain import explain
+from tacit.runs.placing import Placed
+from tacit.runs.source import ConfigError, from_file
+
+Address = Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[^\s:/]+):\d{1,5}$")]
+
+
+class Keys(Section):
+    private: str
+    certificate: str
+    authority: str
+
+
+class Local(Section):
+    """One party's own settings."""
+
+    coordinator: Address | None = None
+    bind: Address | None = None
+    keys: Keys | None = None
+    task_options: dict[str, Any] = Field(default_factory=dict)
+
+
+def load_local(path: Path | None) -> tuple[Local, Path]:
+    """The settings, and the folder that their paths are relative to."""
+    if path is None:
+        return Local(), Path()
+    placed = Placed(Local)
+    placed.add(from_file(path))
+    try:
+        local = Local.model_validate(placed.data)
+    except ValidationError as error:
+        raise ConfigError("\n".join([*placed.conflicts, *explain(error, placed)])) from None
+    return local, path.parent
