@@ -16,6 +16,7 @@ from tacit.engines.grpc.client import ClientEngine
 from tacit.engines.grpc.coordinator import CoordinatorEngine, client_name
 from tacit.engines.grpc.handshake import shared
 from tacit.engines.identity import Credentials
+from tacit.errors import PeerError
 from tacit.events import Noted, Sink
 from tacit.horizontal.client import Client
 from tacit.horizontal.costs import Costs
@@ -116,7 +117,10 @@ async def _take_part(
             each.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         thread.shutdown(wait=False)
-    return partings[0].status, partings[0].reason
+    last = partings[0]
+    if last.status not in ("done", "budget reached"):
+        raise PeerError(f"the coordinator ended the run: {last.reason or last.status}")
+    return last.status, last.reason
 
 
 def _storer(directory: RunDirectory, identity: int, costs: Costs) -> Callable[[Client], None]:

@@ -1,0 +1,139 @@
+"""`tacit join` as a user meets it: mistakes end in a sentence, and two processes make a federation."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from click.testing import CliRunner
+
+import tacit
+from tacit.cli import main
+from tacit.runs import keys
+
+FILE = """\
+kind: horizontal
+name: small
+task: digits
+rounds: 2
+clients: 4
+encrypt: {encrypt_type: PW_ENCRYPT}
+network: {coordinator: "127.0.0.1:PORT"}
+round: {start_fl_job_time_window: 30000}
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("fleet.yaml").write_text(FILE.replace("PORT", str(free_port())))
+    return tmp_path
+
+
+def invoke(*arguments: str):
+    return CliRunner().invoke(main, ["join", *arguments])
+
+
+def start(*arguments: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tacit", "join", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["none.yaml", "--party", "coordinator"], "none.yaml: there is no such file"),
+        (["fleet.yaml", "--party", "bank"], "--party is 'bank': give coordinator, or client with --id"),
+        (["fleet.yaml", "--party", "client"], "--id is None: give the client's number, from 0 to 3"),
+        (["fleet.yaml", "--party", "client", "--id", "4"], "the file has clients 0 to 3"),
+        (["fleet.yaml", "--party", "client", "--id", "2-1"], "the file has clients 0 to 3"),
+        (["fleet.yaml", "--party", "coordinator", "--id", "1"], "--id is for clients"),
+        (["fleet.yaml", "--party", "coordinator"], "keys are missing: name them in the --local file"),
+        (
+            ["fleet.yaml", "--party", "coordinator", "--insecure", "--set", "network.coordinator=fleet.example:8443"],
+            "--insecure is for this machine only, and fleet.example:8443 is not 127.0.0.1",
+        ),
+        (
+            ["fleet.yaml", "--party", "coordinator", "--insecure", "--set", "simulation.insecure_noise_seed=1"],
+            "simulation.insecure_noise_seed fixes the noise of real parties",
+        ),
+        (["fleet.yaml", "--party", "coordinator", "--local", "none.yaml"], "none.yaml: there is no such file"),
+        (["fleet.yaml", "--party", "coordinator", "--local", "bad.yaml"], "bad.yaml:1: keyz is not a known key"),
+        (["fleet.yaml", "--party", "coordinator", "--local", "lost.yaml"], "lost/private.pem"),
+    ],
+)
+def test_mistakes_end_with_2_and_leave_nothing(arguments, words):
+    Path("bad.yaml").write_text("keyz: {}\n")
+    Path("lost.yaml").write_text("keys: {private: lost/private.pem, certificate: c.pem, authority: a.pem}\n")
+    done = invoke(*arguments)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.output
+    assert not Path("runs").exists()
+
+
+def test_a_certificate_of_another_party_is_not_taken(here):
+    keys.init_authority(here / "ca")
+    keys.make_request("client-1", here / "site")
+    keys.sign_request(here / "ca", here / "site" / "client-1.request.pem", here / "site" / "c.pem")
+    Path("site.yaml").write_text(
+        "keys: {private: site/client-1.private.pem, certificate: site/c.pem, authority: ca/authority.pem}\n"
+    )
+    done = invoke("fleet.yaml", "--party", "client", "--id", "0", "--local", "site.yaml")
+    assert done.exit_code == 2
+    assert "the certificate is of client-1, and you want to be client-0" in done.stderr
+
+
+def test_two_processes_make_the_federation_that_one_makes():
+    with (
+        start("fleet.yaml", "--party", "coordinator", "--insecure") as coordinator,
+        start("fleet.yaml", "--party", "client", "--id", "0-3", "--insecure") as clients,
+    ):
+        try:
+            output, errors = coordinator.communicate(timeout=60)
+            told, client_errors = clients.communicate(timeout=20)
+        finally:
+            coordinator.kill()
+            clients.kill()
+    assert (coordinator.returncode, errors) == (0, "")
+    assert (clients.returncode, client_errors) == (0, "")
+    assert "without certificates (--insecure)" in output
+    assert "round 2/2 survivors 4" in output
+    assert "round 2/2: takes part" in told
+    (folder,) = Path("runs").glob("*-small-coordinator")
+    stored = safetensors.numpy.load_file(folder / "model.safetensors")
+    alone = tacit.run("fleet.yaml", runs="alone")
+    for name, array in alone.model.items():
+        np.testing.assert_array_equal(stored[name], array)
+    assert (folder / "report.html").exists()
+
+
+def test_files_that_differ_stop_whoever_joins_with_the_key():
+    with start("fleet.yaml", "--party", "coordinator", "--insecure") as coordinator:
+        try:
+            with start(
+                "fleet.yaml", "--party", "client", "--id", "0", "--insecure", "--set", "train.learning_rate=0.7"
+            ) as client:
+                _, errors = client.communicate(timeout=60)
+        finally:
+            coordinator.kill()
+    assert client.returncode == 3
+    assert "the files differ: train.learning_rate is 0.1 at the coordinator and 0.7 here" in errors
+    assert "Traceback" not in errors
