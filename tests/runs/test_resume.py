@@ -263,6 +263,66 @@ def test_killed_before_its_first_round_it_starts_from_the_beginning(tmp_path):
 
 # --- killed at any moment
 
+
+class Killed(BaseException):
+    """Nothing catches it."""
+
+
+def test_killed_between_any_two_steps_on_disk_it_goes_on(tmp_path, monkeypatch):
+    """Each replacing, synchronising and removing of a file in turn is the last thing that happens."""
+    config = SMALL | {
+        "rounds": 3,
+        "encrypt": {"encrypt_type": "DP_ENCRYPT", "dp_eps": 5.0},
+        "server": {"kind": "adam", "learning_rate": 0.05},
+    }
+    trained = Counter()
+    fit = MemoryEngine._answer
+
+    def told(self, identity, message, fate):
+        trained[identity] += 1
+        return fit(self, identity, message, fate)
+
+    monkeypatch.setattr(MemoryEngine, "_answer", told)
+    last = 0
+    while True:
+        last += 1
+        calls, trained = 0, Counter()
+
+        def count(original, last=last):
+            def counted(*arguments, **keys):
+                nonlocal calls
+                calls += 1
+                if calls == last:
+                    raise Killed
+                return original(*arguments, **keys)
+
+            return counted
+
+        runs = tmp_path / str(last)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", count(os.fsync))
+            patched.setattr(Path, "replace", count(Path.replace))
+            patched.setattr(Path, "unlink", count(Path.unlink))
+            try:
+                tacit.run(config, runs=runs)
+                break  # it never came to so many
+            except Killed:
+                pass
+        (folder,) = runs.iterdir()
+        if not (folder / "config.yaml").exists():
+            continue  # it was not yet a run
+        paid = counts(folder) if (folder / "ledger.json").exists() else []
+        assert max(trained.values(), default=0) <= (paid[0] if paid else 0)
+        state = RunDirectory.reopen(folder)
+        done = (state.stored() or ({"round": 0}, {}))[0]["round"]
+        state.close()
+        if done < 3:
+            assert tacit.run(resume=folder).status == "done"
+            assert max(trained.values()) <= counts(folder)[0] <= 4
+        assert not list(folder.glob(".*"))
+    assert last > 30
+
+
 TASK = """
 import os
 from tacit import tasks
