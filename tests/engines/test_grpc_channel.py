@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -452,25 +453,104 @@ def test_a_party_that_starts_anew_ends_the_run(monkeypatch):
                 others["a"].recv(Number)
 
 
-def test_a_connection_that_breaks_comes_back_and_nothing_is_lost():
-    def a(channels):
-        values = []
-        for _ in range(30):
-            values.append(channels["b"].recv(Number).value)
-            if len(values) in (5, 15):
-                loop = network._loop()
-                loop.call_soon_threadsafe(federation.parties["a"]._server.peers["b"].stream.cancel)
-        return values
+class Wire:
+    """A TCP forwarder that can be cut."""
 
-    def b(channels):
-        for value in range(30):
-            channels["a"].send(Number(value))
-            time.sleep(0.01)
+    def __init__(self, port):
+        self._target = port
+        self._open, self._all = [], []  # sockets
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.connections = 0
+        self._threads = []
+        self._start(self._accept)
 
-    federation = Federation(False)
-    federation.run(a=a, b=b)
-    assert not federation.errors
-    assert federation.results["a"] == list(range(30))
+    def _start(self, function, *arguments):
+        thread = threading.Thread(target=function, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def cut(self):
+        while self._open:
+            end = self._open.pop()
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+        for thread in self._threads:
+            thread.join(5)
+        for end in self._all:
+            end.close()
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self._listener.accept()
+                self._all.append(near)
+                far = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                return
+            self.connections += 1
+            self._all.append(far)
+            self._open += [near, far]
+            self._start(self._copy, near, far)
+            self._start(self._copy, far, near)
+
+    @staticmethod
+    def _copy(source, sink):
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                sink.sendall(data)
+        for end in (source, sink):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_connection_that_breaks_comes_back_and_nothing_is_lost(secure):
+    own = CREDENTIALS if secure else {"a": None, "b": None}
+    sent = [os.urandom(400_000) for _ in range(12)]
+
+    def b(port):
+        with Spoke("b", "a", [], f"127.0.0.1:{port}", credentials=own["b"], patience=PATIENCE) as spoke:
+            channel = spoke.meet()["a"]
+            for body in sent:
+                channel.send(Bulk(body))
+
+    with hub_alone(["b"], credentials=own["a"]) as hub:
+        wire = Wire(hub.port)
+        try:
+            thread = threading.Thread(target=b, args=(wire.port,), daemon=True)
+            thread.start()
+            channel, received = hub.meet()["b"], []
+            for count in range(len(sent)):
+                received.append(channel.recv(Bulk).body)
+                if count in (2, 6):
+                    wire.cut()
+            thread.join(20)
+            assert not thread.is_alive()
+        finally:
+            wire.close()
+        assert received == sent
+        assert wire.connections >= 2
+
+
+def test_who_cannot_deliver_its_last_words_says_so():
+    with Hub("a", ["b"], "127.0.0.1:0", patience=1) as hub:
+        wire = Wire(hub.port)
+        spoke = Spoke("b", "a", [], f"127.0.0.1:{wire.port}", patience=1)
+        with spoke:
+            meeting = threading.Thread(target=hub.meet, daemon=True)
+            meeting.start()
+            channel = spoke.meet()["a"]
+            meeting.join(5)
+            wire.close()
+            channel.send(Bulk(bytes(1000)))
+            with pytest.raises(PeerError, match=r"a did not confirm the last 10.. bytes that b sent"):
+                spoke.close()
 
 
 def test_a_spoke_that_speaks_in_anothers_name_is_put_out():

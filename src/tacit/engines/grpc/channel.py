@@ -459,10 +459,13 @@ class Spoke(_Ends):
             if not self._there and (self._hub_left or not self._begun):
                 break
             await asyncio.sleep(_LOOK)
+        lost = self._connection.pending if self._begun and not reason and not self._hub_left else 0
         await self._connection.close(0)
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._pair.erase()
+        if lost:
+            raise PeerError(f"{self.hub} did not confirm the last {lost} bytes that {self.name} sent")
 
     async def _queue(self, receiver: str, frame: bytes) -> None:
         while self._connection.pending > _WINDOW and self._inboxes[receiver].ended is None:
