@@ -188,11 +188,11 @@ class NetworkChannel:
     def send(self, message: Message) -> None:
         """Send, once there is room: what was sent and is not confirmed is bounded."""
         self._check_open()
-        if self._inbox.ended is not None:
-            raise PeerError(self._inbox.ended)
         frame = encode(message)
         if len(frame) > self._ends._limit:
             raise ValueError(f"a message of {len(frame)} bytes, at most {self._ends._limit} are allowed here")
+        if self._inbox.ended is not None:
+            raise PeerError(self._inbox.ended)
         body = frame if self._sealing is None else self._sealing.seal(frame)
         patience = self._ends._patience
         envelope = encode(Envelope(self._ends.name, self.peer, body))
