@@ -11,7 +11,7 @@ import tacit
 
 ROOT = Path(__file__).parents[1]
 HEAVY = {"torch", "sklearn", "scipy", "matplotlib", "ray", "flwr", "grpc", "pydantic", "dp_accounting"}
-PURE = ("crypto", "dp", "wire", "secagg", "vertical")
+PURE = ("crypto", "dp", "wire", "channel", "secagg", "vertical")
 
 
 def test_version_is_that_of_the_installed_distribution() -> None:

@@ -71,6 +71,11 @@ class Connection:
         self.bytes_in = 0
         self.bytes_out = 0
 
+    @property
+    def pending(self) -> int:
+        """Bytes that the server has not confirmed."""
+        return self._link.pending
+
     def send(self, frame: bytes) -> None:
         self._link.send(frame)
         self._wake.set()
@@ -87,6 +92,8 @@ class Connection:
                 if error.code() in _FINAL:
                     raise PeerError(f"{self._server} refused: {error.details()}") from None
                 reason = await self._why(error)
+            except TimeoutError:
+                reason = f"{self._address} took the connection and then said nothing"
             if self._closing.is_set():
                 return
             pause = _FIRST_PAUSE if self._epoch != was else min(_LONGEST_PAUSE, 2 * pause)

@@ -37,6 +37,7 @@ class Link:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.received = 0  # whole frames
+        self.pending = 0  # bytes that the other side has not confirmed
         self._unconfirmed: deque[bytes] = deque()
         self._first = 0  # the number of the first of them
         self._at = 0  # which of them is being sent, ...
@@ -52,6 +53,7 @@ class Link:
 
     def send(self, frame: bytes) -> None:
         self._unconfirmed.append(frame)
+        self.pending += len(frame)
 
     def next(self) -> bytes | None:
         """The next piece to write to the connection; None while there is nothing to send."""
@@ -107,7 +109,7 @@ class Link:
                 f"{count} frames are said to have arrived, {self._first + len(self._unconfirmed)} were sent"
             )
         while self._first < count:
-            self._unconfirmed.popleft()
+            self.pending -= len(self._unconfirmed.popleft())
             self._first += 1
             if self._at > 0:
                 self._at -= 1

@@ -1,0 +1,201 @@
+"""The page for Prometheus: what it holds, what it must not hold, and a server that cannot be kept busy."""
+
+from __future__ import annotations
+
+import http.client
+import math
+import re
+import socket
+import time
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacit.engines import metrics as module
+from tacit.engines.metrics import CONTENT_TYPE, Metrics, serve_metrics
+from tacit.events import (
+    ClientRefused,
+    Evaluated,
+    Noted,
+    RoundAborted,
+    RoundFinished,
+    RoundStarted,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+)
+
+FINISHED = RoundFinished(
+    round=4,
+    survivors=17,
+    refused=1,
+    seconds=2.5,
+    bytes_up=1000,
+    bytes_down=2000,
+    metrics={"accuracy": 0.98765},
+    training_loss=0.12345,
+    epsilon=1.5,
+    delta=1e-5,
+    update_norm=0.54321,
+    evaluation_epsilon=3.0,
+    stages={"upload": 0.25, "unmask": 0.5},
+)
+SAMPLE = re.compile(r'([a-z_]+)(?:\{([a-z]+)="((?:[^"\\\n]|\\[\\"n])*)"\})? ([^ ]+)')
+
+
+def samples(text):
+    """The samples of a page, by the format's own rules."""
+    found = {}
+    assert text.endswith("\n")
+    for line in text[:-1].split("\n"):
+        if line.startswith("#"):
+            assert re.fullmatch(r"# (HELP [a-z_]+ .+|TYPE [a-z_]+ (gauge|counter))", line)
+            continue
+        name, label, value, number = SAMPLE.fullmatch(line).groups()
+        value = re.sub(r"\\(.)", lambda match: {"n": "\n"}.get(match[1], match[1]), value or "")
+        key = (name, label, value) if label else name
+        assert key not in found
+        found[key] = float(number)
+    return found
+
+
+def after(*events):
+    metrics = Metrics()
+    for event in events:
+        metrics.emit(event)
+    return samples(metrics.text())
+
+
+def test_a_run_that_has_not_begun():
+    assert after() == {"tacit_rounds_finished_total": 0, "tacit_rounds_aborted_total": 0, "tacit_refused_total": 0}
+
+
+def test_a_round_as_figures():
+    assert after(RoundStarted(4, 20), ClientRefused(4, 3141592, "no"), RoundAborted(3, "few", 1.0), FINISHED) == {
+        "tacit_rounds_finished_total": 1,
+        "tacit_rounds_aborted_total": 1,
+        "tacit_round": 5,
+        "tacit_survivors": 17,
+        "tacit_refused_total": 1,
+        "tacit_round_seconds": 2.5,
+        ("tacit_stage_seconds", "stage", "upload"): 0.25,
+        ("tacit_stage_seconds", "stage", "unmask"): 0.5,
+        "tacit_client_bytes_up": 1000,
+        "tacit_client_bytes_down": 2000,
+        ("tacit_epsilon", "of", "updates"): 1.5,
+        ("tacit_epsilon", "of", "inference vectors"): 3.0,
+        ("tacit_delta", "of", "updates"): 1e-5,
+        ("tacit_delta", "of", "inference vectors"): 0.0,
+    }
+
+
+def test_nothing_of_the_task_or_of_a_client_is_shown():
+    metrics = Metrics()
+    for event in (
+        RunStarted("hospital-run", "horizontal", 20, 10, "PW_ENCRYPT", 650),
+        Noted("a note"),
+        ClientRefused(4, 3141592, "a reason"),
+        Evaluated(4, "SILHOUETTE_SCORE", 0.24680, "", 5, 100, 10),
+        FINISHED,
+        RunFinished("done", 10, 60.0, "a text"),
+    ):
+        metrics.emit(event)
+    for private in ("0.98765", "0.12345", "0.54321", "0.2468", "3141592", "accuracy", "hospital", "reason", "note"):
+        assert private not in metrics.text()
+
+
+def test_a_run_that_goes_on_counts_the_rounds_before():
+    assert after(RunResumed(7, False), FINISHED)["tacit_rounds_finished_total"] == 8
+
+
+def test_without_protection_there_is_no_epsilon_and_an_infinite_one_is_said():
+    plain = RoundFinished(0, 1, 0, 1.0, 1)
+    assert not any("epsilon" in str(key) for key in after(FINISHED, plain))
+    assert after(RoundFinished(0, 1, 0, 1.0, 1, epsilon=math.inf, delta=0.0))["tacit_epsilon", "of", "updates"] == (
+        math.inf
+    )
+
+
+@given(st.text(), st.floats())
+def test_any_label_and_number_keeps_to_the_format(label, number):
+    found = after(RoundFinished(0, 1, 0, 1.0, 1, stages={label: number}))
+    value = found["tacit_stage_seconds", "stage", label]
+    assert value == number or (math.isnan(value) and math.isnan(number))
+
+
+def ask(port, method="GET", path="/metrics"):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("Content-Type"), answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_the_page_is_served_and_nothing_else():
+    metrics = Metrics()
+    with serve_metrics(metrics, 0) as port:
+        metrics.emit(FINISHED)
+        assert ask(port) == (200, CONTENT_TYPE, metrics.text())
+        for method, path in (("GET", "/"), ("GET", "/metrics/x"), ("POST", "/metrics"), ("HEAD", "/metrics")):
+            assert ask(port, method, path)[0] == 404
+    with pytest.raises(ConnectionRefusedError):
+        ask(port)
+
+
+def test_a_port_in_use_and_no_address_are_the_callers_mistake():
+    with (
+        serve_metrics(Metrics(), 0) as port,
+        pytest.raises(ValueError, match="cannot be listened on"),
+        serve_metrics(Metrics(), port),
+    ):
+        pass
+    with pytest.raises(ValueError, match="an empty one"), serve_metrics(Metrics(), 0, ""):
+        pass
+
+
+def ended(connection):
+    """Whether the server ends the connection before we lose patience."""
+    try:
+        while connection.recv(4096):
+            pass
+    except ConnectionResetError:
+        return True
+    return True
+
+
+def trickles(connection):
+    """For how long the server listens to one byte after the other."""
+    began = time.monotonic()
+    with suppress(OSError):
+        while time.monotonic() - began < 3:
+            connection.sendall(b"x")
+            time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def test_a_request_is_bounded_in_size_and_in_time(monkeypatch):
+    monkeypatch.setattr(module, "_REQUEST_SECONDS", 0.3)
+    with serve_metrics(Metrics(), 0) as port:
+        with socket.create_connection(("127.0.0.1", port), 3) as long:
+            long.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 9000)
+            assert ended(long)
+        with socket.create_connection(("127.0.0.1", port), 3) as slow:
+            assert trickles(slow) < 2
+        assert ask(port)[0] == 200
+
+
+def test_idle_readers_do_not_keep_a_run_from_ending_or_take_all_its_threads():
+    with serve_metrics(Metrics(), 0) as port:
+        idle = [socket.create_connection(("127.0.0.1", port), 3) for _ in range(12)]
+        turned_away = 0
+        for connection in idle[8:]:
+            turned_away += ended(connection)
+        assert turned_away == 4
+        began = time.monotonic()
+    assert time.monotonic() - began < 2
+    for connection in idle:
+        connection.close()
