@@ -141,7 +141,9 @@ def _masked_rounds(options: Options, loop: asyncio.Runner) -> list[Row]:
             seconds[way] += ways[way]()
     memory = statistics.median(seconds.pop("in memory"))
     title = f"masked round, n {CLIENTS}, {words:,} words"
-    floor, target = (0.3, None) if options.quick else (0.5, 0.8)  # with short vectors, connections weigh more
+    # Guards against getting worse, not promises: 0.52 and 0.45 were measured on two idle processors, 0.51 and 0.48 with
+    # the short vectors of --quick.
+    floor, target = (0.3, None) if options.quick else (0.4, 0.8)
     return [
         Row(f"{title}, {way} / in memory", statistics.median(taken), memory, "s", "lower", floor, target)
         for way, taken in seconds.items()

@@ -257,7 +257,10 @@ def check_nothing_leaks(federation: Federation, *, updates_in_stream: bool = Fal
     assert bool(federation.scraped) == METRICS
 
 
-@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", "PW_ENCRYPT"])
+SLOW = pytest.mark.slow  # like their neighbours; each starts five processes
+
+
+@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", pytest.param("PW_ENCRYPT", marks=SLOW)])
 def test_nothing_is_found_under_tls(encrypt_type: str, tmp_path: Path) -> None:
     federation = federate(tmp_path, encrypt_type, secure=True)
     assert len(federation.stream) > 8 * SIZE * CLIENTS
@@ -266,7 +269,10 @@ def test_nothing_is_found_under_tls(encrypt_type: str, tmp_path: Path) -> None:
         assert public not in federation.stream  # not even what all parties know
 
 
-@pytest.mark.parametrize("encrypt_type", ["PW_ENCRYPT", "DP_ENCRYPT", "DDP_ENCRYPT"])
+@pytest.mark.parametrize(
+    "encrypt_type",
+    ["PW_ENCRYPT", pytest.param("DP_ENCRYPT", marks=SLOW), pytest.param("DDP_ENCRYPT", marks=SLOW)],
+)
 def test_protected_updates_are_not_found_without_tls(encrypt_type: str, tmp_path: Path) -> None:
     federation = federate(tmp_path, encrypt_type, secure=False)
     assert b"start_fl_job_time_window" in federation.stream  # it can be read
