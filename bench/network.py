@@ -141,8 +141,8 @@ def _masked_rounds(options: Options, loop: asyncio.Runner) -> list[Row]:
             seconds[way] += ways[way]()
     memory = statistics.median(seconds.pop("in memory"))
     title = f"masked round, n {CLIENTS}, {words:,} words"
-    # Guards against getting worse, not promises: 0.52 and 0.45 were measured on two idle processors, 0.51 and 0.48 with
-    # the short vectors of --quick.
+    # A guard against getting worse, not a promise: 0.52 without and 0.45 with TLS were measured on two idle processors,
+    # 0.51 and 0.48 with the short vectors of --quick.
     floor, target = (0.3, None) if options.quick else (0.4, 0.8)
     return [
         Row(f"{title}, {way} / in memory", statistics.median(taken), memory, "s", "lower", floor, target)
