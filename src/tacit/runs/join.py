@@ -124,11 +124,16 @@ async def _take_part(
 
 
 def _storer(directory: RunDirectory, identity: int, costs: Costs) -> Callable[[Client], None]:
+    stored: dict[str, int] = {}
+
     def store(client: Client) -> None:
         state = client.state()
+        if state == stored:  # not every answer costs something, and a file that must reach the disk takes its time
+            return
         ledgers = [spent.to_json() for spent in costs.spent(state["uploads"], state["sums"])]
         data = {"state": state, "ledger": {"version": 1, "ledgers": ledgers}}
         replace_file(directory.path / f"{client_name(identity)}.json", (json.dumps(data, indent=2) + "\n").encode())
+        stored.update(state)
 
     return store
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tacit.crypto import signing
 from tacit.crypto.byte_strings import frame
@@ -38,6 +39,7 @@ class Context:
         if not 0 <= self.round < 2**63:
             raise ValueError(f"round must be at least 0 and below 2^63, got {self.round}")
 
+    @lru_cache(maxsize=16)  # noqa: B019 -- values, not an object's life: a client asks once for each signature
     def digest(self) -> bytes:
         number = self.round.to_bytes(8, "big")
         return hashlib.sha256(frame(b"secagg context", self.settings.digest_input(), self.model, number)).digest()
