@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,14 +18,14 @@ from tacit.engines.grpc.coordinator import CoordinatorEngine, client_name
 from tacit.engines.grpc.handshake import shared
 from tacit.engines.identity import Credentials
 from tacit.errors import PeerError
-from tacit.events import Noted, Sink
+from tacit.events import Noted, RunFinished, Sink
 from tacit.horizontal.client import Client
 from tacit.horizontal.costs import Costs
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
 from tacit.horizontal.vector import Layout
 from tacit.runs.directory import RunDirectory, replace_file
-from tacit.runs.execute import Outcome, execute, stop_signals
+from tacit.runs.execute import Outcome, Status, execute, stop_signals
 from tacit.runs.keys import load_credentials
 from tacit.runs.local import Local
 from tacit.runs.source import ConfigError
@@ -74,12 +75,15 @@ def join_coordinator(settings: Settings, site: Site, sink: Sink, directory: RunD
 
 def join_clients(
     settings: Settings, identities: Sequence[int], site: Site, sink: Sink, directory: RunDirectory
-) -> tuple[str, str]:
+) -> tuple[Status, str]:
     """Be a client, or several of one site, until the coordinator says that it is over: how it ended, and why."""
     task = tasks.make(settings.task, settings.clients, settings.seed, {**settings.task_options, **site.task_options})
     sink.emit(Noted(f"connecting to {site.address} {_manner(site)}"))
+    start = time.perf_counter()
     with stop_signals() as asked:
-        return asyncio.run(_take_part(settings, identities, site, sink, directory, task, asked))
+        status, reason = asyncio.run(_take_part(settings, identities, site, sink, directory, task, asked))
+    sink.emit(RunFinished(status, settings.rounds, time.perf_counter() - start, reason))
+    return status, reason
 
 
 async def _take_part(
@@ -90,7 +94,7 @@ async def _take_part(
     directory: RunDirectory,
     task: Task,
     should_stop: Callable[[], bool],
-) -> tuple[str, str]:
+) -> tuple[Status, str]:
     thread = ThreadPoolExecutor(1, "clients")
     file = _shared(settings)
     size = Layout.of(task.model()).size
@@ -118,9 +122,11 @@ async def _take_part(
         await asyncio.gather(*running, return_exceptions=True)
         thread.shutdown(wait=False)
     last = partings[0]
-    if last.status not in ("done", "budget reached"):
-        raise PeerError(f"the coordinator ended the run: {last.reason or last.status}")
-    return last.status, last.reason
+    match last.status:
+        case "done" | "budget reached" as status:
+            return status, last.reason
+        case _:
+            raise PeerError(f"the coordinator ended the run: {last.reason or 'it did not say why'}")
 
 
 def _storer(directory: RunDirectory, identity: int, costs: Costs) -> Callable[[Client], None]:
