@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -135,6 +135,10 @@ class Server:
         peer = self.peers.get(name)
         return peer is not None and peer.stream is not None and peer.ready
 
+    def forget(self, name: str) -> None:
+        """A party has left: nothing is queued for it until it joins anew."""
+        self.peers.pop(name, None)
+
     def send(self, name: str, frame: bytes) -> None:
         """Queue a frame for a party that has joined; for one that never did there is nowhere to."""
         peer = self.peers.get(name)
@@ -187,27 +191,28 @@ class Server:
         peer, resumed = self._peer(hello)
         if peer.stream is not None:
             peer.stream.cancel()  # a party has one stream, the newest
-        task = asyncio.current_task()
-        peer.stream = task
+        peer.stream = task = asyncio.current_task()
         writer: asyncio.Task[None] | None = None
         try:
             if resumed:
                 peer.link.reconnected(hello.received)
             await context.write(encode(Welcome(self.epoch, peer.link.received, resumed)))
-            await self._listener.joined(hello.party, hello, certificate, resumed)
+            await _to_its_end(self._listener.joined(hello.party, hello, certificate, resumed))
             peer.ready = True
             writer = asyncio.create_task(self._write(peer, context))
             await self._read(hello.party, peer, context)
         except PeerError as error:
-            del self.peers[hello.party]  # what it says from now on would make no sense
-            await self._listener.broke(hello.party, str(error))
+            if self.peers.get(hello.party) is peer:
+                del self.peers[hello.party]  # what it says from now on would make no sense
+                await _to_its_end(self._listener.broke(hello.party, str(error)))
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error)[:300])
         finally:
             if writer is not None:
                 writer.cancel()
             if peer.stream is task:
                 peer.stream = None
-                await self._listener.lost(hello.party)
+                peer.link.disconnected()
+                await _to_its_end(self._listener.lost(hello.party))
 
     def _peer(self, hello: Hello) -> tuple[Peer, bool]:
         peer = self.peers.get(hello.party)
@@ -219,23 +224,27 @@ class Server:
         return peer, False
 
     async def _read(self, name: str, peer: Peer, context: Any) -> None:
+        task = peer.stream
         taken = 0
         try:
             while True:
                 wait = _STALL_SECONDS if taken else None
                 try:
                     piece = await asyncio.wait_for(context.read(), wait)
-                except TimeoutError:
-                    raise PeerError(f"it began a message and then sent nothing for {_STALL_SECONDS:.0f} s") from None
+                except TimeoutError:  # it may come back: its uplink may be at fault
+                    said = f"a message was begun, and then nothing was sent for {_STALL_SECONDS:.0f} s"
+                    await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, said)
                 if piece is grpc.aio.EOF:
                     return
                 peer.bytes_in += len(piece)
                 if announced := peer.link.announced(piece):
                     await self._room.take(announced)
-                    taken = announced
+                    taken += announced
+                if peer.stream is not task:  # it has a newer one, whose pieces these are not
+                    return
                 for frame in peer.link.receive(piece):
                     peer.wake.set()  # to confirm it
-                    await self._listener.arrived(name, frame)
+                    await _to_its_end(self._listener.arrived(name, frame))
                     await self._room.give(taken)
                     taken = 0
         finally:
@@ -244,7 +253,8 @@ class Server:
                     await asyncio.shield(self._room.give(taken))
 
     async def _write(self, peer: Peer, context: Any) -> None:
-        while True:
+        task = peer.stream
+        while peer.stream is task:
             piece = peer.link.next()
             if piece is None:
                 peer.wake.clear()
@@ -252,6 +262,11 @@ class Server:
                 continue
             await context.write(piece)
             peer.bytes_out += len(piece)
+
+
+async def _to_its_end(what: Coroutine[Any, Any, None]) -> None:
+    """Await something that goes on to its end even if the stream breaks meanwhile: a frame is confirmed only once."""
+    await asyncio.shield(asyncio.ensure_future(what))
 
 
 class _Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
