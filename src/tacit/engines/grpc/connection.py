@@ -115,8 +115,9 @@ class Connection:
             return f"{self._address} does not answer"
         host, _, port = self._address.rpartition(":")
         found = await asyncio.to_thread(diagnose, host, int(port), self._credentials, self._server)
-        self._rejected = self._rejected + 1 if found is not None and "certificate" in found else 0
-        if found is not None and self._rejected >= _REJECTIONS:
+        wrong = found is not None and ("certificate" in found or " is there, not " in found)
+        self._rejected = self._rejected + 1 if wrong else 0
+        if self._rejected >= _REJECTIONS:
             raise PeerError(found)
         return found or f"{self._address} does not answer"
 

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from tacit import tasks
@@ -312,7 +313,6 @@ def _is_parting(frame: bytes) -> bool:
 
 
 async def _within(what: Any, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(what, seconds)
-    except TimeoutError:
-        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):  # `wait_for` of Python 3.11 may swallow a cancellation
+            await what

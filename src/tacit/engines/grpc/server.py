@@ -38,6 +38,7 @@ OPTIONS: list[tuple[str, Any]] = [
 ]
 _HELLO_SECONDS = 10.0
 _STALL_SECONDS = 30.0  # between two pieces of one frame
+Task = asyncio.Task[Any] | None
 
 
 class Listener(Protocol):
@@ -59,7 +60,7 @@ class Peer:
     session: bytes
     link: Link
     wake: asyncio.Event = field(default_factory=asyncio.Event)
-    stream: asyncio.Task[Any] | None = None  # that serves it now
+    stream: Task = None  # that serves it now
     ready: bool = False  # whether the listener knows of it
     bytes_in: int = 0
     bytes_out: int = 0
@@ -110,6 +111,8 @@ class Server:
         self._credentials = credentials
         self._room = Room(max(room, 2 * limit))
         self._server: grpc.aio.Server | None = None
+        self._greeting: dict[str, Task] = {}  # streams that are open and have not said hello
+        self._replaced: dict[Task, tuple[grpc.StatusCode, str]] = {}  # streams that are to end, and what they are told
 
     async def start(self, bind: str, parties: int) -> int:
         """Listen on `bind`; returns the port."""
@@ -149,11 +152,34 @@ class Server:
     # --- one stream
 
     async def _converse(self, _: Any, context: Any) -> None:
+        task = asyncio.current_task()
+        try:
+            await self._greeted(context, task)
+        except asyncio.CancelledError:
+            if task not in self._replaced:
+                raise
+            await context.abort(*self._replaced[task])  # gRPC ends no stream because its handler was cancelled
+        finally:
+            self._replaced.pop(task, None)
+
+    def _replace(self, stream: Task, code: grpc.StatusCode, reason: str) -> None:
+        """End a stream because there is a newer one of the same party."""
+        if stream is not None:
+            self._replaced[stream] = (code, reason)
+            stream.cancel()
+
+    async def _greeted(self, context: Any, task: Task) -> None:
         name, certificate = await self._identified(context)
+        if name is not None:  # a party that opens streams and says nothing must not take all there are
+            self._replace(self._greeting.get(name), grpc.StatusCode.ABORTED, "there is a newer connection")
+            self._greeting[name] = task
         try:
             first = await asyncio.wait_for(context.read(), _HELLO_SECONDS)
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "nothing was said")
+        finally:
+            if name is not None and self._greeting.get(name) is task:
+                del self._greeting[name]
         if first is grpc.aio.EOF:
             return
         try:
@@ -162,7 +188,7 @@ class Server:
         except PeerError as error:
             await context.write(encode(Refused(str(error)[:300])))
             return
-        await self._serve(hello, certificate, context)
+        await self._serve(hello, certificate, context, task)
 
     async def _identified(self, context: Any) -> tuple[str | None, bytes]:
         """The name in the certificate, before anything is read; None where there are no certificates."""
@@ -187,11 +213,9 @@ class Server:
         if differs is not None:
             raise PeerError(differs)
 
-    async def _serve(self, hello: Hello, certificate: bytes, context: Any) -> None:
+    async def _serve(self, hello: Hello, certificate: bytes, context: Any, task: Task) -> None:
         peer, resumed = self._peer(hello)
-        if peer.stream is not None:
-            peer.stream.cancel()  # a party has one stream, the newest
-        peer.stream = task = asyncio.current_task()
+        peer.stream = task
         writer: asyncio.Task[None] | None = None
         try:
             if resumed:
@@ -215,11 +239,17 @@ class Server:
                 await _to_its_end(self._listener.lost(hello.party))
 
     def _peer(self, hello: Hello) -> tuple[Peer, bool]:
+        """The party that says hello, and whether its conversation goes on. It has one stream, the newest."""
         peer = self.peers.get(hello.party)
-        if peer is not None and peer.session == hello.session and hello.epoch == self.epoch:
-            return peer, True
-        if peer is not None and peer.stream is not None:
-            peer.stream.cancel()
+        if peer is not None:
+            if peer.session == hello.session:
+                self._replace(peer.stream, grpc.StatusCode.ABORTED, "there is a newer connection")
+            else:  # the older one must not come back, or they would take turns for ever
+                taken = f"another process has joined as {hello.party}"
+                self._replace(peer.stream, grpc.StatusCode.PERMISSION_DENIED, taken)
+            peer.stream = None
+            if peer.session == hello.session and hello.epoch == self.epoch:
+                return peer, True
         peer = self.peers[hello.party] = Peer(hello.session, Link(self._limit))
         return peer, False
 
