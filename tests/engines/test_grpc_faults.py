@@ -39,9 +39,9 @@ def _short(monkeypatch):
     monkeypatch.setattr(connection, "_LONGEST_PAUSE", 0.5)
 
 
-def federation(encrypt_type="PW_ENCRYPT", mode="active", clients=6, rounds=3, window=1000, **keys):
+def federation(encrypt_type="PW_ENCRYPT", mode="active", clients=6, rounds=3, window=1000, gather=4000, **keys):
     encrypt = {"encrypt_type": encrypt_type, "mode": mode, "cipher_time_window": window}
-    times = {"start_fl_job_time_window": 4000, "update_model_time_window": 2 * window}
+    times = {"start_fl_job_time_window": gather, "update_model_time_window": 2 * window}
     return settings_for(clients=clients, rounds=rounds, encrypt=encrypt, round=times, **keys)
 
 
@@ -253,9 +253,7 @@ def test_a_message_larger_than_a_piece_is_refused_by_the_transport():
     async def behaviour(found):
         async with stream_to(found.address) as stream:
             await greet(stream, hello(found, 5))
-            wide = found.engine.server  # the options are the other side's own, so that this one sends it
-            assert wide is not None
-        options = [("grpc.max_send_message_length", -1)]
+        options = [("grpc.max_send_message_length", -1)]  # what this side allows itself
         async with grpc.aio.insecure_channel(found.address, options=options) as channel:
             stream = channel.stream_stream(METHOD)()
             with suppress(grpc.aio.AioRpcError):
@@ -266,17 +264,62 @@ def test_a_message_larger_than_a_piece_is_refused_by_the_transport():
 
 
 def test_whoever_connects_a_thousand_times_harms_nobody():
-    async def behaviour(found):
-        session = os.urandom(16)
-        async with grpc.aio.insecure_channel(found.address, options=OPTIONS) as channel:
-            for count in range(1000):
-                stream = channel.stream_stream(METHOD)()
-                again = session if count % 2 else os.urandom(16)
-                await greet(stream, hello(found, 5, session=again))
+    """In all these streams are more than may be open at once: those that are replaced must end."""
 
-    found = beside_five(behaviour, federation(rounds=2, window=3000))
+    async def scenario():
+        found = Federation(federation(rounds=2), Numbers())
+        async with found.serve(), grpc.aio.insecure_channel(found.address, options=OPTIONS) as channel:
+            session, streams = os.urandom(16), []
+            for count in range(1000):
+                streams.append(channel.stream_stream(METHOD)())
+                again = session if count % 3 else os.urandom(16)
+                assert isinstance(await greet(streams[-1], hello(found, 5, session=again)), Welcome)
+            for identity in range(5):
+                found.join(identity)
+            await found.done()
+            codes = {await ended(stream) for stream in streams[:-1]}
+        return found, codes
+
+    found, codes = quickly(scenario())
     assert found.survivors == [5, 5]
-    assert len(found.engine.server.peers) <= 6
+    assert codes == {grpc.StatusCode.ABORTED, grpc.StatusCode.PERMISSION_DENIED}
+
+
+def test_whoever_opens_streams_and_says_nothing_does_not_keep_others_out():
+    async def scenario():
+        found = Federation(federation(rounds=2), Numbers(), AUTHORITY)
+        async with found.serve(), stream_to(found.address, certified(AUTHORITY, "client-5")) as stream:
+            many = [stream]
+            own = channel_credentials(certified(AUTHORITY, "client-5"))
+            options = [*OPTIONS, *channel_options("coordinator")]
+            async with grpc.aio.secure_channel(found.address, own, options=options) as channel:
+                for _ in range(300):
+                    many.append(channel.stream_stream(METHOD)())
+                    await many[-1].wait_for_connection()
+                for identity in range(6):
+                    found.join(identity)
+                await found.done()
+        return found
+
+    assert quickly(scenario()).survivors == [6, 6]
+
+
+def test_of_two_processes_with_one_name_the_older_ends():
+    async def scenario():
+        found = Federation(federation(rounds=2), Numbers())
+        async with found.serve():
+            older = asyncio.create_task(found.client(5).run())
+            while not found.engine.server.connected("client-5"):
+                await asyncio.sleep(0.01)
+            for identity in range(6):
+                found.join(identity)
+            await found.done()
+            return found, await asyncio.gather(older, return_exceptions=True)
+
+    found, (error,) = quickly(scenario())
+    assert found.survivors == [6, 6]
+    assert isinstance(error, PeerError)
+    assert "another process has joined as client-5" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -516,13 +559,13 @@ def test_frames_that_are_begun_take_no_more_than_their_room(monkeypatch):
     monkeypatch.setattr(server, "_STALL_SECONDS", 1.0)
 
     async def scenario():
-        found = Federation(federation("NOT_ENCRYPT"), Numbers(500_000))
+        found = Federation(federation("NOT_ENCRYPT", gather=60_000), Numbers(500_000))
         limit = found.engine._limit
         room = found.engine.server._room = server.Room(2 * limit)
         async with found.serve():
             tracemalloc.start()
             for _ in range(3):
-                await asyncio.gather(*(flood(found, identity, limit) for identity in range(6)), return_exceptions=True)
+                await asyncio.gather(*(flood(found, identity, limit) for identity in range(5)))
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             for _ in range(100):
@@ -538,11 +581,12 @@ def test_frames_that_are_begun_take_no_more_than_their_room(monkeypatch):
     async def flood(found, identity, limit):
         async with stream_to(found.address) as stream:
             await greet(stream, hello(found, identity))
-            await stream.write(first(0, limit, bytes(PIECE_BYTES)))
-            for _ in range(limit // PIECE_BYTES - 2):
-                await stream.write(b"C" + bytes(8) + bytes(PIECE_BYTES))
-            if identity % 2:
-                await stream.write(first(0, limit, b"x"))
+            with suppress(grpc.aio.AioRpcError):
+                await stream.write(first(0, limit, bytes(PIECE_BYTES)))
+                for _ in range(limit // PIECE_BYTES - 2):
+                    await stream.write(b"C" + bytes(8) + bytes(PIECE_BYTES))
+                if identity % 2:
+                    await stream.write(first(0, limit, b"x"))
             await ended(stream)
 
     found, peak, limit = quickly(scenario())

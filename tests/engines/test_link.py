@@ -131,6 +131,14 @@ def test_a_huge_frame_is_refused_when_it_is_announced():
         tracemalloc.stop()
 
 
+def test_a_frame_inside_another_asks_for_no_memory():
+    """Whoever waited for it while he holds that of the first would wait for himself."""
+    receiver = Link(LIMIT)
+    assert receiver.announced(first(0, 5, b"ab")) == 5
+    receiver.receive(first(0, 5, b"ab"))
+    assert receiver.announced(first(0, 5, b"ab")) == 0
+
+
 def test_a_large_frame_takes_no_memory_before_it_comes():
     receiver = Link(1 << 40)
     tracemalloc.start()

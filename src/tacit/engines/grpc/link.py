@@ -75,7 +75,7 @@ class Link:
 
     def announced(self, piece: bytes) -> int:
         """How many bytes of memory the frame needs that begins with this piece; 0 for any other piece."""
-        if piece[:1] != bytes([_FIRST]) or len(piece) < OVERHEAD_BYTES:
+        if piece[:1] != bytes([_FIRST]) or len(piece) < OVERHEAD_BYTES or self._total is not None:
             return 0
         total = int.from_bytes(piece[9:17], "big")
         return total if total <= self.limit else 0  # `receive` refuses it

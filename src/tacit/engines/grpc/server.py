@@ -269,7 +269,7 @@ class Server:
                 peer.bytes_in += len(piece)
                 if announced := peer.link.announced(piece):
                     await self._room.take(announced)
-                    taken += announced
+                    taken = announced
                 if peer.stream is not task:  # it has a newer one, whose pieces these are not
                     return
                 for frame in peer.link.receive(piece):
