@@ -223,25 +223,27 @@ def killed_and_resumed(parties, protection, moment):
     coordinator.communicate(timeout=30)
     assert coordinator.returncode == -signal.SIGKILL
     inside = not moment.startswith(("before", "after"))
-    ended(found.coordinator("--resume", str(found.run)), 0)
-    ended(clients, 0)
+    # The noise of distributed DP is sized for so many sums: one that may have been opened takes the place of the last.
+    rounds, code = (ROUNDS - 1, 4) if protection == "DDP_ENCRYPT" else (ROUNDS, 0)
+    ended(found.coordinator("--resume", str(found.run)), code)
+    ended(clients, code)
     (resumed,) = (event for event in found.events if isinstance(event, RunResumed))
     assert resumed.abandoned == inside
     finished = {event.round: event.survivors for event in found.events if isinstance(event, RoundFinished)}
-    assert finished == dict.fromkeys(range(ROUNDS), CLIENTS)
+    assert finished == dict.fromkeys(range(rounds), CLIENTS)
     if protection in ("DP_ENCRYPT", "DDP_ENCRYPT"):
-        assert found.counts == [ROUNDS + inside] * len(found.counts)
+        assert found.counts == [rounds + inside] * len(found.counts)
         assert found.counts
         for identity in range(CLIENTS):  # and what each client paid itself is no more than that
             (own,) = found.folder.glob(f"runs/*/client-{identity}.json")
             state = json.loads(own.read_text())["state"]
-            assert ROUNDS <= state["attempts"] <= ROUNDS + 1
+            assert rounds <= max(state["uploads"], state["sums"]) <= rounds + 1
 
 
 def test_an_interrupted_coordinator_takes_its_clients_along(parties):
     found = parties(MASKED, rounds=2000)
     coordinator, clients = found.coordinator(), found.clients("0-5")
-    found.until(lambda: list(found.folder.glob("runs/*coordinator*")) and len(found.survivors) > 1)
+    found.until(lambda: list(found.folder.glob("runs/*coordinator*/events.jsonl")) and len(found.survivors) > 1)
     coordinator.send_signal(signal.SIGINT)
     assert "stopped" in ended(coordinator, 1, 10)
     assert "stopped: the coordinator was stopped" in ended(clients, 1, 10)

@@ -126,6 +126,8 @@ class CoordinatorEngine:
         try:
             await self._rounds(store, should_stop)
             status, reason = "done", ""
+            if self.coordinator.budget_reached:
+                status, reason = "budget reached", "the next round would exceed the privacy budget"
         except (KeyboardInterrupt, asyncio.CancelledError):
             status, reason = "stopped", "the coordinator was stopped"
             raise

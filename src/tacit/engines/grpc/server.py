@@ -131,8 +131,12 @@ class Server:
         return port
 
     async def stop(self) -> None:
+        """End all streams, from here: gRPC would leave their tasks to be cancelled with the event loop."""
         if self._server is not None:
+            for peer in self.peers.values():
+                self._replace(peer.stream, grpc.StatusCode.UNAVAILABLE, "the server stops")
             await self._server.stop(grace=0.5)
+            await asyncio.sleep(0.05)
 
     def connected(self, name: str) -> bool:
         peer = self.peers.get(name)
