@@ -20,11 +20,6 @@ from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
 
 T = TypeVar("T")
-QUICK = {
-    "start_fl_job_time_window": 4000,
-    "update_model_time_window": 2000,
-    "update_model_ratio": 0.5,
-}  # milliseconds
 
 
 def quickly(what: Awaitable[T], seconds: float = 60.0) -> T:
@@ -101,9 +96,7 @@ class Federation:
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[Federation]:
         port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self.serving = asyncio.create_task(
-            self.engine.serve(should_stop=lambda: self.stopping, ready=port.set_result)
-        )
+        self.serving = asyncio.create_task(self.engine.serve(should_stop=lambda: self.stopping, ready=port.set_result))
         await asyncio.wait([self.serving, port], return_when=asyncio.FIRST_COMPLETED)
         self.address = f"127.0.0.1:{port.result()}"
         try:

@@ -16,16 +16,18 @@ import numpy as np
 import pytest
 
 from tacit.engines.grpc import connection, coordinator, server
+from tacit.engines.grpc.client import ClientEngine
 from tacit.engines.grpc.handshake import Hello, Refused, Welcome
 from tacit.engines.grpc.link import PIECE_BYTES
 from tacit.engines.grpc.server import METHOD, OPTIONS
 from tacit.engines.identity import Authority, Credentials
 from tacit.engines.tls import channel_credentials, channel_options
 from tacit.errors import PeerError
+from tacit.events import Kept
 from tacit.horizontal.messages import Work
 from tacit.secagg.messages import Agreements, Inbox, Roster, Survivors
 from tacit.wire import decode, encode
-from tests.engines.loopback import Federation, Proxy, certified, file_of, halting, quickly, whole
+from tests.engines.loopback import Federation, Proxy, certified, file_of, halting, quickly
 from tests.horizontal.federations import Numbers, run, settings_for
 
 AUTHORITY = Authority.create()
@@ -51,7 +53,8 @@ STAGES = {"work": Work, "roster": Roster, "inbox": Inbox, "survivors": Survivors
 
 
 @pytest.mark.parametrize(
-    "stage", [name if name in ("inbox", "agreements") else pytest.param(name, marks=pytest.mark.slow) for name in STAGES]
+    "stage",
+    [name if name in ("inbox", "agreements") else pytest.param(name, marks=pytest.mark.slow) for name in STAGES],
 )
 def test_a_client_that_dies_at_any_stage_costs_its_own_update_only(stage):
     async def scenario():
@@ -349,17 +352,14 @@ def test_another_file_is_refused_and_the_key_named():
     async def scenario():
         async with Federation(federation(), Numbers()).serve() as found:
             other = federation(train={"epochs": 7})
-            engine = coordinator_client(found, other)
-            await engine.run()
+            await stranger(found, other).run()
 
     with pytest.raises(PeerError, match=r"train.batch is 16 at the coordinator and 32 here"):
         quickly(scenario())
 
 
-def coordinator_client(found: Federation, settings, credentials=None):
-    from tacit.engines.grpc.client import ClientEngine
-    from tacit.events import Kept
-
+def stranger(found: Federation, settings, credentials=None) -> ClientEngine:
+    """Client 5, as somebody else set it up."""
     return ClientEngine(settings, 5, Numbers(), Kept(), file_of(settings), found.address, credentials)
 
 
@@ -368,9 +368,9 @@ def coordinator_client(found: Federation, settings, credentials=None):
 
 def test_another_clients_name_is_refused():
     async def scenario():
-        async with Federation(federation(), Numbers(), AUTHORITY).serve() as found:
-            async with stream_to(found.address, certified(AUTHORITY, "client-4")) as stream:
-                return await greet(stream, hello(found, 5))
+        found, own = Federation(federation(), Numbers(), AUTHORITY), certified(AUTHORITY, "client-4")
+        async with found.serve(), stream_to(found.address, own) as stream:
+            return await greet(stream, hello(found, 5))
 
     answer = quickly(scenario())
     assert answer == Refused("the certificate is of client-4, who claims to be client-5")
@@ -379,9 +379,9 @@ def test_another_clients_name_is_refused():
 @pytest.mark.parametrize("name", ["client-6", "coordinator", "hospital"])
 def test_the_certificate_of_a_stranger_is_refused_before_it_speaks(name):
     async def scenario():
-        async with Federation(federation(), Numbers(), AUTHORITY).serve() as found:
-            async with stream_to(found.address, certified(AUTHORITY, name)) as stream:
-                return await ended(stream)
+        found, own = Federation(federation(), Numbers(), AUTHORITY), certified(AUTHORITY, name)
+        async with found.serve(), stream_to(found.address, own) as stream:
+            return await ended(stream)
 
     assert quickly(scenario()) is grpc.StatusCode.PERMISSION_DENIED
 
@@ -394,19 +394,20 @@ LONG_AGO = datetime.now(UTC) - timedelta(days=20)
     [
         (lambda: certified(Authority.create(), "client-5"), "was not signed by our authority"),
         (
-            lambda: replace(
-                certified(Authority.create(), "client-5"), authority=AUTHORITY.certificate_pem
-            ),
+            lambda: replace(certified(Authority.create(), "client-5"), authority=AUTHORITY.certificate_pem),
             "coordinator did not accept the certificate of client-5",
         ),
-        (lambda: certified(OLD, "client-5", days=1, now=LONG_AGO), "not accept the certificate of client-5: it expired"),
+        (
+            lambda: certified(OLD, "client-5", days=1, now=LONG_AGO),
+            "not accept the certificate of client-5: it expired",
+        ),
     ],
     ids=["another authority", "signed by another", "expired"],
 )
 def test_a_client_whose_certificate_is_not_accepted_ends_with_a_sentence(credentials, why):
     async def scenario():
         async with Federation(federation(), Numbers(), OLD if "expired" in why else AUTHORITY).serve() as found:
-            await coordinator_client(found, found.settings, credentials()).run()
+            await stranger(found, found.settings, credentials()).run()
 
     with pytest.raises(PeerError, match=why):
         quickly(scenario(), 30)
@@ -422,7 +423,7 @@ def test_a_server_of_another_name_is_not_talked_to():
         found = Federation(federation(), Numbers(), AUTHORITY)
         found.engine.server._credentials = certified(AUTHORITY, "client-4")
         async with found.serve():
-            await coordinator_client(found, found.settings, certified(AUTHORITY, "client-5")).run()
+            await stranger(found, found.settings, certified(AUTHORITY, "client-5")).run()
 
     with pytest.raises(PeerError, match="client-4 is there, not coordinator"):
         quickly(scenario(), 30)

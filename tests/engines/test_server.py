@@ -170,6 +170,7 @@ def test_a_frame_that_stalls_costs_the_connection_and_no_more(monkeypatch):
             async with party.stream() as stream:
                 await stream.write(b"F" + bytes(8) + (10).to_bytes(8, "big") + b"half")
                 code = await stream.code()
+            await until(lambda: listener.told == ["joined", "lost"])
             assert server.peers["client-1"].link._parts == b""
             party.link.send(b"whole")
             async with party.stream() as stream:
