@@ -76,7 +76,7 @@ def test_a_client_that_dies_at_any_stage_costs_its_own_update_only(stage):
     assert {parting.status for parting in partings.values()} == {"done"}
 
 
-@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", "DP_ENCRYPT"])
+@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", pytest.param("DP_ENCRYPT", marks=pytest.mark.slow)])
 def test_a_client_that_dies_while_it_trains_is_waited_for_once(encrypt_type):
     async def scenario():
         found = Federation(federation(encrypt_type, window=500), Numbers())
@@ -139,6 +139,21 @@ def test_too_few_survivors_abort_the_round_and_the_next_one_runs():
     (aborted,) = found.aborted()
     assert aborted.round == 1
     assert "uploaded" in aborted.reason
+
+
+def test_with_too_few_clients_everybody_is_told_why_it_ends():
+    async def scenario():
+        found = Federation(federation(gather=500), Numbers())
+        async with found.serve():
+            for identity in range(4):
+                found.join(identity)
+            await asyncio.wait([found.serving])
+            return found.serving.exception(), await asyncio.gather(*found.running.values())
+
+    error, partings = quickly(scenario(), 20)
+    assert isinstance(error, PeerError)
+    assert "4 clients are there, a round needs 5" in str(error)
+    assert {(parting.status, parting.reason) for parting in partings} == {("failed", str(error))}
 
 
 # --- whoever speaks the protocol, and badly
@@ -222,7 +237,7 @@ async def half_a_frame(found):
         await asyncio.sleep(3600)
 
 
-@pytest.mark.parametrize("behaviour", [silent, speechless, half_a_frame])
+@pytest.mark.parametrize("behaviour", [silent, pytest.param(speechless, marks=pytest.mark.slow), half_a_frame])
 def test_whoever_stalls_is_not_waited_for_beyond_the_windows(behaviour):
     assert beside_five(behaviour).survivors == [5, 5]
 

@@ -250,6 +250,7 @@ def test_an_interrupted_coordinator_takes_its_clients_along(parties):
     assert isinstance(found.events[-1], RunFinished)
 
 
+@pytest.mark.slow
 def test_an_interrupted_client_is_not_waited_for(parties):
     found = parties(MASKED, window=40_000)
     coordinator, others = found.coordinator(), found.clients("0-4")

@@ -131,6 +131,9 @@ class CoordinatorEngine:
         except (KeyboardInterrupt, asyncio.CancelledError):
             status, reason = "stopped", "the coordinator was stopped"
             raise
+        except PeerError as error:
+            reason = str(error)[:300]
+            raise
         finally:
             await self._farewell(Parting(status, reason))
             await self.server.stop()
