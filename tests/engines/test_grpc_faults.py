@@ -98,21 +98,25 @@ def test_a_client_that_comes_back_as_another_process_takes_part_in_the_next_roun
     """In the round that its old process began it gets messages that it cannot know: they are no reason to leave."""
 
     async def scenario():
-        found = Federation(federation(rounds=4), Numbers())
+        found = Federation(federation(), Numbers())
         async with found.serve():
             reached = asyncio.Event()
             for identity in range(6):
                 engine = found.join(identity)
-                if identity == 3:
-                    halting(engine, Inbox, reached)
+                if identity == 4:
+                    halting(engine, Roster, reached)  # it keeps the stage open, in which client 3 has shared already
             await reached.wait()
-            found.kill(3)
+            await asyncio.sleep(0.3)
+            for identity in (3, 4):
+                found.kill(identity)
             found.join(3)
+            await asyncio.sleep(1.0)
+            found.join(4)
             partings = await found.done()
         return found, partings
 
     found, partings = quickly(scenario())
-    assert found.survivors == [6, 5, 6, 6]
+    assert found.survivors == [6, 4, 6]
     assert {parting.status for parting in partings.values()} == {"done"}
 
 
