@@ -88,6 +88,7 @@ class ClientEngine:
         self._store: Callable[[Client], None] = lambda client: None
         self._parting: Parting | None = None
         self._said_waiting = False
+        self._idle = True  # until it is sent a model
         self._failed: BaseException | None = None
 
     async def run(
@@ -100,7 +101,7 @@ class ClientEngine:
             while not conversation.done() and self._parting is None and self._failed is None:
                 if should_stop():
                     await self._leave("stopped", "it was stopped")
-                    raise KeyboardInterrupt
+                    return Parting("stopped", "by hand")
                 await asyncio.wait([conversation], timeout=0.05)
             if self._failed is not None:
                 await self._leave("failed", "it failed")
@@ -121,6 +122,7 @@ class ClientEngine:
     async def connected(self, resumed: bool) -> None:
         if not resumed:
             self.client.end_round()
+            self._idle = True
             self._sink.emit(Noted("connected to the coordinator"))
         self._said_waiting = False
 
@@ -138,6 +140,8 @@ class ClientEngine:
                 self._meet(about)
             else:
                 await self._answer(frame)
+        except asyncio.CancelledError:
+            raise
         except BaseException as error:  # `run` raises it where somebody waits for it
             self._failed = error
 
@@ -146,6 +150,9 @@ class ClientEngine:
         loop = asyncio.get_running_loop()
         if isinstance(message, Work):
             self.client.end_round()
+            self._idle = False
+        elif self._idle:
+            return  # of a round that this process, or this conversation, knows nothing of
         try:
             answers = await loop.run_in_executor(self._thread, self.client.receive, message, loop.time())
         except UnusableUpdate as error:

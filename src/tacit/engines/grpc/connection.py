@@ -23,6 +23,7 @@ from tacit.wire import decode, encode
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
 _WELCOME_SECONDS = 20.0
+_REJECTIONS = 3
 _FINAL = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT}
 
 
@@ -68,6 +69,8 @@ class Connection:
         self._link = Link(limit)
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
+        self._met = False  # whether this connection got as far as a welcome
+        self._rejected = 0  # handshakes in a row that failed at a certificate
         self.bytes_in = 0
         self.bytes_out = 0
 
@@ -84,10 +87,12 @@ class Connection:
         """Converse until `close`. Raises PeerError where the other side refuses, or is not who it should be."""
         pause = _FIRST_PAUSE
         while not self._closing.is_set():
-            was = self._epoch
+            self._met = False
             try:
                 await self._once()
                 reason = "the connection ended"
+            except TimeoutError:
+                reason = f"{self._server} took the connection and did not answer for {_WELCOME_SECONDS:.0f} s"
             except grpc.aio.AioRpcError as error:
                 if error.code() in _FINAL:
                     raise PeerError(f"{self._server} refused: {error.details()}") from None
@@ -96,7 +101,7 @@ class Connection:
                 reason = f"{self._address} took the connection and then said nothing"
             if self._closing.is_set():
                 return
-            pause = _FIRST_PAUSE if self._epoch != was else min(_LONGEST_PAUSE, 2 * pause)
+            pause = _FIRST_PAUSE if self._met else min(_LONGEST_PAUSE, 2 * pause)
             await self._listener.waiting(reason)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
 
@@ -109,12 +114,17 @@ class Connection:
         self._closing.set()
 
     async def _why(self, error: grpc.aio.AioRpcError) -> str:
-        """Why there is no connection. A certificate that is not accepted now will not be accepted later."""
+        """Why there is no connection. A certificate that is not accepted several times will not be later.
+
+        Once may be a network's fault: gRPC's servers refuse one by closing the connection without a word.
+        """
         if self._credentials is None or error.code() is not grpc.StatusCode.UNAVAILABLE:
             return f"{self._address} does not answer"
         host, _, port = self._address.rpartition(":")
         found = await asyncio.to_thread(diagnose, host, int(port), self._credentials, self._server)
-        if found is not None and "certificate" in found:
+        wrong = found is not None and ("certificate" in found or " is there, not " in found)
+        self._rejected = self._rejected + 1 if wrong else 0
+        if self._rejected >= _REJECTIONS:
             raise PeerError(found)
         return found or f"{self._address} does not answer"
 
@@ -155,7 +165,7 @@ class Connection:
                 stream.cancel()
 
     async def _welcomed(self, welcome: Welcome) -> None:
-        self._epoch = welcome.epoch
+        self._epoch, self._met, self._rejected = welcome.epoch, True, 0
         if welcome.resumed:
             self._link.reconnected(welcome.received)
         else:

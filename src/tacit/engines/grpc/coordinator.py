@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from tacit import tasks
@@ -34,7 +35,9 @@ COORDINATOR = "coordinator"
 _CLIENT = re.compile(r"client-(0|[1-9][0-9]{0,9})")
 _TICK = 0.05  # seconds between two looks at the clock
 _INTRODUCED = 100  # clients in one frame
-_FAREWELL = 5.0  # seconds for the others to hear that it is over
+_BACK = 15.0  # seconds after which a client whose connection broke should have come back
+_FAREWELL = 5.0  # seconds for the others to hear that it is over, ...
+_RETURN = 2.0  # ... and for those to come back for it whose connection is broken
 
 
 def client_name(identity: int) -> str:
@@ -91,6 +94,10 @@ class CoordinatorEngine:
         self.server = Server(self, self._expected, shared, self._limit, credentials)
         self._thread = ThreadPoolExecutor(1, "coordinator")
         self._changed = asyncio.Event()
+        self._given_up: set[int] = set()  # who left, or was waited for in vain, and has not come back since
+        self._lost: dict[int, float] = {}  # since when a client is without a connection
+        self._failed: Exception | None = None  # what went wrong here while a message was taken in
+        self._over: bytes | None = None  # the frame that tells whoever comes that it is over
         self._work: tuple[int, bytes] = (-1, b"")  # the frame of an attempt's model, made once for all
         self._said_at = 0.0
         self.port = 0
@@ -119,8 +126,13 @@ class CoordinatorEngine:
         try:
             await self._rounds(store, should_stop)
             status, reason = "done", ""
+            if self.coordinator.budget_reached:
+                status, reason = "budget reached", "the next round would exceed the privacy budget"
         except (KeyboardInterrupt, asyncio.CancelledError):
             status, reason = "stopped", "the coordinator was stopped"
+            raise
+        except PeerError as error:
+            reason = str(error)[:300]
             raise
         finally:
             await self._farewell(Parting(status, reason))
@@ -130,34 +142,50 @@ class CoordinatorEngine:
     async def _rounds(self, store: Callable[[Coordinator], None], should_stop: Callable[[], bool]) -> None:
         while True:
             await self._gather(should_stop)
-            there = [c for c in range(self._settings.clients) if self.server.connected(client_name(c))]
-            outgoing = await self._call(self.coordinator.begin, self._clock(), there)
+            outgoing = await self._call(self.coordinator.begin, self._clock(), self._there())
             await self._call(store, self.coordinator)
             if self.coordinator.phase is Phase.FINISHED:
                 return
-            self._send(outgoing)
+            self._send([(client, work) for client, work in outgoing if not self._absent(client)])
             for client, _ in outgoing:
-                if client_name(client) not in self.server.peers:  # it was never there
+                if self._absent(client):
                     self._send(await self._call(self.coordinator.gone, client, self._clock()))
             while self.coordinator.phase is Phase.COLLECTING:
                 if should_stop():
                     raise KeyboardInterrupt
+                if self._failed is not None:
+                    raise self._failed
                 self._send(await self._call(self.coordinator.tick, self._clock()))
                 self._changed.clear()
                 await _within(self._changed.wait(), _TICK)
             await self._call(store, self.coordinator)
 
+    def _there(self) -> list[int]:
+        return sorted(_numbered(name) for name in self.server.peers if self.server.connected(name))
+
+    def _absent(self, client: int) -> bool:
+        """Whether a client is not waited for: it was never there, or is not expected back."""
+        return client in self._given_up or client_name(client) not in self.server.peers
+
     async def _gather(self, should_stop: Callable[[], bool]) -> None:
-        """Wait for as many clients as a round has, or until the window is over: then enough must be there."""
+        """Wait for as many clients as a round has, or until the window is over: then enough must be there.
+
+        Who was waited for in vain, or is away for longer than a reconnection takes, is not waited for until it is back.
+        """
         if self.coordinator.round >= self._settings.rounds:
             return
-        wanted, least = self._settings.sampled, self._settings.least
+        least = self._settings.least
         deadline = self._clock() + self._settings.round.start_fl_job_time_window / 1000
         said = -1
         while True:
+            now = self._clock()
+            self._given_up.update(client for client, since in self._lost.items() if now > since + _BACK)
             there = sum(self.server.connected(name) for name in self.server.peers)
-            late = self._clock() >= deadline
+            wanted = max(least, min(self._settings.sampled, self._settings.clients - len(self._given_up)))
+            late = now >= deadline
             if there >= wanted or (there >= least and late):
+                if late:
+                    self._given_up.update(set(range(self._settings.clients)).difference(self._there()))
                 return
             if late:
                 raise PeerError(
@@ -173,17 +201,28 @@ class CoordinatorEngine:
             await _within(self._changed.wait(), 4 * _TICK)
 
     async def _farewell(self, parting: Parting) -> None:
-        frame = encode(parting)
+        self._over = encode(parting)
         for name in self.server.peers:
-            self.server.send(name, frame)
-        deadline = self._clock() + _FAREWELL
-        while self._clock() < deadline and any(
-            self.server.connected(name) and not peer.link.idle for name, peer in self.server.peers.items()
-        ):
+            self.server.send(name, self._over)
+        started = self._clock()
+
+        def awaited(name: str) -> bool:
+            return self._clock() < started + (_FAREWELL if self.server.connected(name) else _RETURN)
+
+        while any(not peer.link.idle and awaited(name) for name, peer in self.server.peers.items()):
             await asyncio.sleep(_TICK)
 
     async def _call(self, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+    async def _taken(self, function: Callable[..., Outgoing], *arguments: Any) -> Outgoing:
+        """The same for what a client caused. What goes wrong here is not its fault: `_rounds` raises it."""
+        try:
+            return await self._call(function, *arguments)
+        except Exception as error:
+            self._failed = self._failed or error
+            self._changed.set()
+            return []
 
     # --- what the server tells
 
@@ -193,6 +232,8 @@ class CoordinatorEngine:
 
     async def joined(self, name: str, hello: Hello, certificate: bytes, resumed: bool) -> None:
         identity = _numbered(name)
+        self._given_up.discard(identity)
+        self._lost.pop(identity, None)
         if not resumed:
             if self._credentials is not None:
                 signing, proof = identity_of(certificate, self._credentials.authority).signing_public, certificate
@@ -203,7 +244,10 @@ class CoordinatorEngine:
             for told in self._told.values():
                 told.discard(identity)
             # A new process: what the old one had under way is lost.
-            self._send(await self._call(self.coordinator.gone, identity, self._clock()))
+            self._send(await self._taken(self.coordinator.gone, identity, self._clock()))
+            if self._over is not None:
+                self.server.send(name, self._over)
+        self._changed.set()
 
     async def arrived(self, name: str, frame: bytes) -> None:
         identity = _numbered(name)
@@ -211,21 +255,25 @@ class CoordinatorEngine:
             message = to_coordinator(frame, self.coordinator.layout, self._classes, self._limit)
         except PeerError:
             if _is_parting(frame):
-                self._send(await self._call(self.coordinator.gone, identity, self._clock()))
+                self._given_up.add(identity)
+                self.server.forget(name)
+                self._send(await self._taken(self.coordinator.gone, identity, self._clock()))
                 self._changed.set()
                 return
             raise
-        self._send(await self._call(self.coordinator.receive, identity, message, self._clock()))
+        self._send(await self._taken(self.coordinator.receive, identity, message, self._clock()))
         if self.coordinator.phase is not Phase.COLLECTING:
             self._changed.set()
 
     async def broke(self, name: str, reason: str) -> None:
         identity = _numbered(name)
+        self._given_up.add(identity)
         await self._call(self.coordinator.refuse, identity, reason)
-        self._send(await self._call(self.coordinator.gone, identity, self._clock()))
+        self._send(await self._taken(self.coordinator.gone, identity, self._clock()))
         self._changed.set()
 
     async def lost(self, name: str) -> None:
+        self._lost[_numbered(name)] = self._clock()
         self._changed.set()  # it may come back: its place is kept until the window is over
 
     # --- what goes out
@@ -270,7 +318,6 @@ def _is_parting(frame: bytes) -> bool:
 
 
 async def _within(what: Any, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(what, seconds)
-    except TimeoutError:
-        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):  # `wait_for` of Python 3.11 may swallow a cancellation
+            await what

@@ -7,6 +7,7 @@ tells how many frames it has, and the other sends again from there.
     link.send(frame)            queue a frame
     link.next()                 the next piece to write, or None
     link.receive(piece)         the frames that are now whole
+    link.disconnected()         what came of a frame that is not whole is dropped
     link.reconnected(count)     a new connection: the other side has `count` frames
 
 A piece is a byte that says what it is, then 8-byte numbers, then data:
@@ -76,7 +77,7 @@ class Link:
 
     def announced(self, piece: bytes) -> int:
         """How many bytes of memory the frame needs that begins with this piece; 0 for any other piece."""
-        if piece[:1] != bytes([_FIRST]) or len(piece) < OVERHEAD_BYTES:
+        if piece[:1] != bytes([_FIRST]) or len(piece) < OVERHEAD_BYTES or self._total is not None:
             return 0
         total = int.from_bytes(piece[9:17], "big")
         return total if total <= self.limit else 0  # `receive` refuses it
@@ -99,9 +100,13 @@ class Link:
 
     def reconnected(self, count: int) -> None:
         """Go on over a new connection, on whose other side `count` frames have arrived."""
-        self._parts, self._total = bytearray(), None
+        self.disconnected()
         self._at, self._offset, self._confirm = 0, 0, False
         self._confirmed(count)
+
+    def disconnected(self) -> None:
+        """Drop the frame that was coming in: the other side sends it again from its beginning."""
+        self._parts, self._total = bytearray(), None
 
     def _confirmed(self, count: int) -> None:
         if not self._first <= count <= self._first + len(self._unconfirmed):

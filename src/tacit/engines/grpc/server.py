@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -38,6 +38,7 @@ OPTIONS: list[tuple[str, Any]] = [
 ]
 _HELLO_SECONDS = 10.0
 _STALL_SECONDS = 30.0  # between two pieces of one frame
+Task = asyncio.Task[Any] | None
 
 
 class Listener(Protocol):
@@ -59,7 +60,7 @@ class Peer:
     session: bytes
     link: Link
     wake: asyncio.Event = field(default_factory=asyncio.Event)
-    stream: asyncio.Task[Any] | None = None  # that serves it now
+    stream: Task = None  # that serves it now
     ready: bool = False  # whether the listener knows of it
     bytes_in: int = 0
     bytes_out: int = 0
@@ -110,6 +111,8 @@ class Server:
         self._credentials = credentials
         self._room = Room(max(room, 2 * limit))
         self._server: grpc.aio.Server | None = None
+        self._greeting: dict[str, Task] = {}  # streams that are open and have not said hello
+        self._replaced: dict[Task, tuple[grpc.StatusCode, str]] = {}  # streams that are to end, and what they are told
 
     async def start(self, bind: str, parties: int) -> int:
         """Listen on `bind`; returns the port."""
@@ -128,12 +131,20 @@ class Server:
         return port
 
     async def stop(self) -> None:
+        """End all streams, from here: gRPC would leave their tasks to be cancelled with the event loop."""
         if self._server is not None:
+            for peer in self.peers.values():
+                self._replace(peer.stream, grpc.StatusCode.UNAVAILABLE, "the server stops")
             await self._server.stop(grace=0.5)
+            await asyncio.sleep(0.05)
 
     def connected(self, name: str) -> bool:
         peer = self.peers.get(name)
         return peer is not None and peer.stream is not None and peer.ready
+
+    def forget(self, name: str) -> None:
+        """A party has left: nothing is queued for it until it joins anew."""
+        self.peers.pop(name, None)
 
     def send(self, name: str, frame: bytes) -> None:
         """Queue a frame for a party that has joined; for one that never did there is nowhere to."""
@@ -145,11 +156,34 @@ class Server:
     # --- one stream
 
     async def _converse(self, _: Any, context: Any) -> None:
+        task = asyncio.current_task()
+        try:
+            await self._greeted(context, task)
+        except asyncio.CancelledError:
+            if task not in self._replaced:
+                raise
+            await context.abort(*self._replaced[task])  # gRPC ends no stream because its handler was cancelled
+        finally:
+            self._replaced.pop(task, None)
+
+    def _replace(self, stream: Task, code: grpc.StatusCode, reason: str) -> None:
+        """End a stream because there is a newer one of the same party."""
+        if stream is not None:
+            self._replaced[stream] = (code, reason)
+            stream.cancel()
+
+    async def _greeted(self, context: Any, task: Task) -> None:
         name, certificate = await self._identified(context)
+        if name is not None:  # a party that opens streams and says nothing must not take all there are
+            self._replace(self._greeting.get(name), grpc.StatusCode.ABORTED, "there is a newer connection")
+            self._greeting[name] = task
         try:
             first = await asyncio.wait_for(context.read(), _HELLO_SECONDS)
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "nothing was said")
+        finally:
+            if name is not None and self._greeting.get(name) is task:
+                del self._greeting[name]
         if first is grpc.aio.EOF:
             return
         try:
@@ -158,7 +192,7 @@ class Server:
         except PeerError as error:
             await context.write(encode(Refused(str(error)[:300])))
             return
-        await self._serve(hello, certificate, context)
+        await self._serve(hello, certificate, context, task)
 
     async def _identified(self, context: Any) -> tuple[str | None, bytes]:
         """The name in the certificate, before anything is read; None where there are no certificates."""
@@ -183,59 +217,68 @@ class Server:
         if differs is not None:
             raise PeerError(differs)
 
-    async def _serve(self, hello: Hello, certificate: bytes, context: Any) -> None:
+    async def _serve(self, hello: Hello, certificate: bytes, context: Any, task: Task) -> None:
         peer, resumed = self._peer(hello)
-        if peer.stream is not None:
-            peer.stream.cancel()  # a party has one stream, the newest
-        task = asyncio.current_task()
         peer.stream = task
         writer: asyncio.Task[None] | None = None
         try:
             if resumed:
                 peer.link.reconnected(hello.received)
             await context.write(encode(Welcome(self.epoch, peer.link.received, resumed)))
-            await self._listener.joined(hello.party, hello, certificate, resumed)
+            await _to_its_end(self._listener.joined(hello.party, hello, certificate, resumed))
             peer.ready = True
             writer = asyncio.create_task(self._write(peer, context))
             await self._read(hello.party, peer, context)
         except PeerError as error:
-            del self.peers[hello.party]  # what it says from now on would make no sense
-            await self._listener.broke(hello.party, str(error))
+            if self.peers.get(hello.party) is peer:
+                del self.peers[hello.party]  # what it says from now on would make no sense
+                await _to_its_end(self._listener.broke(hello.party, str(error)))
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error)[:300])
         finally:
             if writer is not None:
                 writer.cancel()
             if peer.stream is task:
                 peer.stream = None
-                await self._listener.lost(hello.party)
+                peer.link.disconnected()
+                await _to_its_end(self._listener.lost(hello.party))
 
     def _peer(self, hello: Hello) -> tuple[Peer, bool]:
+        """The party that says hello, and whether its conversation goes on. It has one stream, the newest."""
         peer = self.peers.get(hello.party)
-        if peer is not None and peer.session == hello.session and hello.epoch == self.epoch:
-            return peer, True
-        if peer is not None and peer.stream is not None:
-            peer.stream.cancel()
+        if peer is not None:
+            if peer.session == hello.session:
+                self._replace(peer.stream, grpc.StatusCode.ABORTED, "there is a newer connection")
+            else:  # the older one must not come back, or they would take turns for ever
+                taken = f"another process has joined as {hello.party}"
+                self._replace(peer.stream, grpc.StatusCode.PERMISSION_DENIED, taken)
+            peer.stream = None
+            if peer.session == hello.session and hello.epoch == self.epoch:
+                return peer, True
         peer = self.peers[hello.party] = Peer(hello.session, Link(self._limit))
         return peer, False
 
     async def _read(self, name: str, peer: Peer, context: Any) -> None:
+        task = peer.stream
         taken = 0
         try:
             while True:
                 wait = _STALL_SECONDS if taken else None
                 try:
                     piece = await asyncio.wait_for(context.read(), wait)
-                except TimeoutError:
-                    raise PeerError(f"it began a message and then sent nothing for {_STALL_SECONDS:.0f} s") from None
+                except TimeoutError:  # it may come back: its uplink may be at fault
+                    said = f"a message was begun, and then nothing was sent for {_STALL_SECONDS:.0f} s"
+                    await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, said)
                 if piece is grpc.aio.EOF:
                     return
                 peer.bytes_in += len(piece)
                 if announced := peer.link.announced(piece):
                     await self._room.take(announced)
                     taken = announced
+                if peer.stream is not task:  # it has a newer one, whose pieces these are not
+                    return
                 for frame in peer.link.receive(piece):
                     peer.wake.set()  # to confirm it
-                    await self._listener.arrived(name, frame)
+                    await _to_its_end(self._listener.arrived(name, frame))
                     await self._room.give(taken)
                     taken = 0
         finally:
@@ -244,7 +287,8 @@ class Server:
                     await asyncio.shield(self._room.give(taken))
 
     async def _write(self, peer: Peer, context: Any) -> None:
-        while True:
+        task = peer.stream
+        while peer.stream is task:
             piece = peer.link.next()
             if piece is None:
                 peer.wake.clear()
@@ -252,6 +296,11 @@ class Server:
                 continue
             await context.write(piece)
             peer.bytes_out += len(piece)
+
+
+async def _to_its_end(what: Coroutine[Any, Any, None]) -> None:
+    """Await something that goes on to its end even if the stream breaks meanwhile: a frame is confirmed only once."""
+    await asyncio.shield(asyncio.ensure_future(what))
 
 
 class _Handler(grpc.GenericRpcHandler):  # type: ignore[misc]

@@ -1,0 +1,616 @@
+"""Parties that die, stall, lie and flood, and networks that cut and corrupt: nobody hangs, and the next round runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import tracemalloc
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import grpc
+import grpc.aio
+import numpy as np
+import pytest
+
+from tacit.engines.grpc import connection, coordinator, server
+from tacit.engines.grpc.client import ClientEngine
+from tacit.engines.grpc.handshake import Hello, Refused, Welcome
+from tacit.engines.grpc.link import PIECE_BYTES
+from tacit.engines.grpc.server import METHOD, OPTIONS
+from tacit.engines.identity import Authority, Credentials
+from tacit.engines.tls import channel_credentials, channel_options
+from tacit.errors import PeerError
+from tacit.events import Kept
+from tacit.horizontal.messages import Work
+from tacit.secagg.messages import Agreements, Inbox, Roster, Survivors
+from tacit.wire import decode, encode
+from tests.engines.loopback import Federation, Proxy, certified, file_of, halting, quickly
+from tests.horizontal.federations import Numbers, run, settings_for
+
+AUTHORITY = Authority.create()
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    """Seconds that are for slow networks, in tests of loopback."""
+    monkeypatch.setattr(coordinator, "_BACK", 0.5)
+    monkeypatch.setattr(coordinator, "_FAREWELL", 1.5)
+    monkeypatch.setattr(connection, "_LONGEST_PAUSE", 0.5)
+
+
+def federation(encrypt_type="PW_ENCRYPT", mode="active", clients=6, rounds=3, window=1000, gather=4000, **keys):
+    encrypt = {"encrypt_type": encrypt_type, "mode": mode, "cipher_time_window": window}
+    times = {"start_fl_job_time_window": gather, "update_model_time_window": 2 * window}
+    return settings_for(clients=clients, rounds=rounds, encrypt=encrypt, round=times, **keys)
+
+
+# --- clients that die
+
+STAGES = {"work": Work, "roster": Roster, "inbox": Inbox, "survivors": Survivors, "agreements": Agreements}
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [name if name in ("inbox", "agreements") else pytest.param(name, marks=pytest.mark.slow) for name in STAGES],
+)
+def test_a_client_that_dies_at_any_stage_costs_its_own_update_only(stage):
+    async def scenario():
+        found = Federation(federation(), Numbers())
+        async with found.serve():
+            reached = asyncio.Event()
+            for identity in range(6):
+                engine = found.join(identity)
+                if identity == 3:
+                    halting(engine, STAGES[stage], reached)
+            await reached.wait()
+            found.kill(3)
+            partings = await found.done()
+        return found, partings
+
+    found, partings = quickly(scenario())
+    uploaded = stage in ("survivors", "agreements")
+    assert found.survivors == [6, 6 if uploaded else 5, 5]
+    assert {parting.status for parting in partings.values()} == {"done"}
+
+
+@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", pytest.param("DP_ENCRYPT", marks=pytest.mark.slow)])
+def test_a_client_that_dies_while_it_trains_is_waited_for_once(encrypt_type):
+    async def scenario():
+        found = Federation(federation(encrypt_type, window=500), Numbers())
+        async with found.serve():
+            reached = asyncio.Event()
+            for identity in range(6):
+                engine = found.join(identity)
+                if identity == 3:
+                    halting(engine, Work, reached)
+            await reached.wait()
+            found.kill(3)
+            await found.done()
+        return found
+
+    assert quickly(scenario()).survivors == [6, 5, 5]
+
+
+def test_a_client_that_comes_back_as_another_process_takes_part_in_the_next_round():
+    """In the round that its old process began it gets messages that it cannot know: they are no reason to leave."""
+
+    async def scenario():
+        found = Federation(federation(), Numbers())
+        async with found.serve():
+            reached = asyncio.Event()
+            for identity in range(6):
+                engine = found.join(identity)
+                if identity == 4:
+                    halting(engine, Roster, reached)  # it keeps the stage open, in which client 3 has shared already
+            await reached.wait()
+            await asyncio.sleep(0.3)
+            for identity in (3, 4):
+                found.kill(identity)
+            found.join(3)
+            await asyncio.sleep(1.0)
+            found.join(4)
+            partings = await found.done()
+        return found, partings
+
+    found, partings = quickly(scenario())
+    assert found.survivors == [6, 4, 6]
+    assert {parting.status for parting in partings.values()} == {"done"}
+
+
+def test_too_few_survivors_abort_the_round_and_the_next_one_runs():
+    async def scenario():
+        found = Federation(federation(), Numbers())
+        async with found.serve():
+            reached = [asyncio.Event() for _ in range(3)]
+            for identity in range(6):
+                engine = found.join(identity)
+                if identity < 3:
+                    halting(engine, Inbox, reached[identity])
+            for event in reached:
+                await event.wait()
+            for identity in range(3):
+                found.kill(identity)
+            for identity in range(3):
+                found.join(identity)
+            await found.done()
+        return found
+
+    found = quickly(scenario())
+    assert found.survivors == [6, 6]
+    (aborted,) = found.aborted()
+    assert aborted.round == 1
+    assert "uploaded" in aborted.reason
+
+
+def test_with_too_few_clients_everybody_is_told_why_it_ends():
+    async def scenario():
+        found = Federation(federation(gather=500), Numbers())
+        async with found.serve():
+            for identity in range(4):
+                found.join(identity)
+            await asyncio.wait([found.serving])
+            return found.serving.exception(), await asyncio.gather(*found.running.values())
+
+    error, partings = quickly(scenario(), 20)
+    assert isinstance(error, PeerError)
+    assert "4 clients are there, a round needs 5" in str(error)
+    assert {(parting.status, parting.reason) for parting in partings} == {("failed", str(error))}
+
+
+# --- whoever speaks the protocol, and badly
+
+
+@asynccontextmanager
+async def stream_to(address: str, credentials: Credentials | None = None, party: str = "coordinator"):
+    if credentials is None:
+        channel = grpc.aio.insecure_channel(address, options=OPTIONS)
+    else:
+        options = [*OPTIONS, *channel_options(party)]
+        channel = grpc.aio.secure_channel(address, channel_credentials(credentials), options=options)
+    async with channel:
+        yield channel.stream_stream(METHOD)()
+
+
+def hello(found: Federation, identity: int, **keys) -> Hello:
+    given = {
+        "party": f"client-{identity}",
+        "session": os.urandom(16),
+        "epoch": b"",
+        "received": 0,
+        "settings": file_of(found.settings),
+        "signing_key": os.urandom(32),
+    }
+    return Hello(**(given | keys))
+
+
+async def greet(stream, message: Hello) -> Welcome | Refused:
+    await stream.write(encode(message))
+    return decode(await stream.read(), Welcome | Refused, PIECE_BYTES)
+
+
+def first(number: int, total: int, data: bytes) -> bytes:
+    return b"F" + number.to_bytes(8, "big") + total.to_bytes(8, "big") + data
+
+
+async def ended(stream) -> grpc.StatusCode:
+    with suppress(grpc.aio.AioRpcError):
+        while await stream.read() is not grpc.aio.EOF:
+            pass
+    return await stream.code()
+
+
+def beside_five(behaviour, settings=None):
+    """Five clients, and in the place of the sixth somebody who behaves in some way."""
+
+    async def scenario():
+        found = Federation(settings or federation(rounds=2), Numbers())
+        async with found.serve():
+            strange = asyncio.create_task(behaviour(found))
+            for identity in range(5):
+                found.join(identity)
+            partings = await found.done()
+            strange.cancel()
+            await asyncio.wait([strange])
+        if not strange.cancelled():
+            strange.result()
+        return found, partings
+
+    found, partings = quickly(scenario())
+    assert {parting.status for parting in partings.values()} == {"done"}
+    return found
+
+
+async def silent(found):
+    async with stream_to(found.address) as stream:
+        await greet(stream, hello(found, 5))
+        await asyncio.sleep(3600)
+
+
+async def speechless(found):
+    async with stream_to(found.address):
+        await asyncio.sleep(3600)
+
+
+async def half_a_frame(found):
+    async with stream_to(found.address) as stream:
+        await greet(stream, hello(found, 5))
+        await stream.write(first(0, 1000, b"x"))
+        await asyncio.sleep(3600)
+
+
+@pytest.mark.parametrize("behaviour", [silent, pytest.param(speechless, marks=pytest.mark.slow), half_a_frame])
+def test_whoever_stalls_is_not_waited_for_beyond_the_windows(behaviour):
+    assert beside_five(behaviour).survivors == [5, 5]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [b"", b"garbage that is no piece", first(7, 10, b"x"), first(0, 10 * 2**30, b"x"), b"A" + bytes(7) + b"\x63"],
+    ids=["nothing", "garbage", "out of order", "10 GB", "confirms what was never sent"],
+)
+def test_whoever_sends_what_is_no_piece_loses_its_place(piece):
+    async def behaviour(found):
+        async with stream_to(found.address) as stream:
+            await greet(stream, hello(found, 5))
+            await stream.write(piece)
+            assert await ended(stream) is grpc.StatusCode.INVALID_ARGUMENT
+
+    found = beside_five(behaviour)
+    assert found.survivors == [5, 5]
+
+
+@pytest.mark.parametrize("frame", [b"", b"\x01", b"\x01\x93\x01\x02\x03", b"\x07" * 100, os.urandom(1000)])
+def test_a_whole_frame_that_is_no_message_is_refused(frame):
+    async def behaviour(found):
+        async with stream_to(found.address) as stream:
+            await greet(stream, hello(found, 5))
+            await stream.write(first(0, len(frame), frame))
+            assert await ended(stream) is grpc.StatusCode.INVALID_ARGUMENT
+
+    assert beside_five(behaviour).survivors == [5, 5]
+
+
+def test_a_message_larger_than_a_piece_is_refused_by_the_transport():
+    async def behaviour(found):
+        async with stream_to(found.address) as stream:
+            await greet(stream, hello(found, 5))
+        options = [("grpc.max_send_message_length", -1)]  # what this side allows itself
+        async with grpc.aio.insecure_channel(found.address, options=options) as channel:
+            stream = channel.stream_stream(METHOD)()
+            with suppress(grpc.aio.AioRpcError):
+                await stream.write(bytes(50 * PIECE_BYTES))
+            assert await ended(stream) is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+    assert beside_five(behaviour).survivors == [5, 5]
+
+
+def test_whoever_connects_a_thousand_times_harms_nobody():
+    """In all these streams are more than may be open at once: those that are replaced must end."""
+
+    async def scenario():
+        found = Federation(federation(rounds=2), Numbers())
+        async with found.serve(), grpc.aio.insecure_channel(found.address, options=OPTIONS) as channel:
+            session, streams = os.urandom(16), []
+            for count in range(1000):
+                streams.append(channel.stream_stream(METHOD)())
+                again = session if count % 3 else os.urandom(16)
+                assert isinstance(await greet(streams[-1], hello(found, 5, session=again)), Welcome)
+            for identity in range(5):
+                found.join(identity)
+            await found.done()
+            codes = {await ended(stream) for stream in streams[:-1]}
+        return found, codes
+
+    found, codes = quickly(scenario())
+    assert found.survivors == [5, 5]
+    assert codes == {grpc.StatusCode.ABORTED, grpc.StatusCode.PERMISSION_DENIED}
+
+
+def test_whoever_opens_streams_and_says_nothing_does_not_keep_others_out():
+    async def scenario():
+        found = Federation(federation(rounds=2), Numbers(), AUTHORITY)
+        async with found.serve(), stream_to(found.address, certified(AUTHORITY, "client-5")) as stream:
+            many = [stream]
+            own = channel_credentials(certified(AUTHORITY, "client-5"))
+            options = [*OPTIONS, *channel_options("coordinator")]
+            async with grpc.aio.secure_channel(found.address, own, options=options) as channel:
+                for _ in range(300):
+                    many.append(channel.stream_stream(METHOD)())
+                    await many[-1].wait_for_connection()
+                for identity in range(6):
+                    found.join(identity)
+                await found.done()
+        return found
+
+    assert quickly(scenario()).survivors == [6, 6]
+
+
+def test_of_two_processes_with_one_name_the_older_ends():
+    async def scenario():
+        found = Federation(federation(rounds=2), Numbers())
+        async with found.serve():
+            older = asyncio.create_task(found.client(5).run())
+            while not found.engine.server.connected("client-5"):
+                await asyncio.sleep(0.01)
+            for identity in range(6):
+                found.join(identity)
+            await found.done()
+            return found, await asyncio.gather(older, return_exceptions=True)
+
+    found, (error,) = quickly(scenario())
+    assert found.survivors == [6, 6]
+    assert isinstance(error, PeerError)
+    assert "another process has joined as client-5" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"party": "client-6"}, "client-6 is not a party of this federation"),
+        ({"party": "client-05"}, "client-05 is not a party"),
+        ({"party": "coordinator"}, "coordinator is not a party"),
+        ({"settings": b"[]"}, "cannot be read"),
+        ({"settings": b'{"a":' * 19_000}, "no message|cannot be read"),
+    ],
+)
+def test_a_stranger_is_told_why_it_is_refused(change, why):
+    async def scenario():
+        async with Federation(federation(), Numbers()).serve() as found, stream_to(found.address) as stream:
+            answer = await greet(stream, hello(found, 5, **change))
+            assert isinstance(answer, Refused)
+            assert not found.engine.server.peers
+            return answer.reason
+
+    assert re.search(why, quickly(scenario()))
+
+
+def test_another_file_is_refused_and_the_key_named():
+    async def scenario():
+        async with Federation(federation(), Numbers()).serve() as found:
+            other = federation(train={"epochs": 7})
+            await stranger(found, other).run()
+
+    with pytest.raises(PeerError, match=r"train.batch is 16 at the coordinator and 32 here"):
+        quickly(scenario())
+
+
+def stranger(found: Federation, settings, credentials=None) -> ClientEngine:
+    """Client 5, as somebody else set it up."""
+    return ClientEngine(settings, 5, Numbers(), Kept(), file_of(settings), found.address, credentials)
+
+
+# --- certificates
+
+
+def test_another_clients_name_is_refused():
+    async def scenario():
+        found, own = Federation(federation(), Numbers(), AUTHORITY), certified(AUTHORITY, "client-4")
+        async with found.serve(), stream_to(found.address, own) as stream:
+            return await greet(stream, hello(found, 5))
+
+    answer = quickly(scenario())
+    assert answer == Refused("the certificate is of client-4, who claims to be client-5")
+
+
+@pytest.mark.parametrize("name", ["client-6", "coordinator", "hospital"])
+def test_the_certificate_of_a_stranger_is_refused_before_it_speaks(name):
+    async def scenario():
+        found, own = Federation(federation(), Numbers(), AUTHORITY), certified(AUTHORITY, name)
+        async with found.serve(), stream_to(found.address, own) as stream:
+            return await ended(stream)
+
+    assert quickly(scenario()) is grpc.StatusCode.PERMISSION_DENIED
+
+
+LONG_AGO = datetime.now(UTC) - timedelta(days=20)
+
+
+@pytest.mark.parametrize(
+    ("credentials", "why"),
+    [
+        (lambda: certified(Authority.create(), "client-5"), "was not signed by our authority"),
+        (
+            lambda: replace(certified(Authority.create(), "client-5"), authority=AUTHORITY.certificate_pem),
+            "coordinator did not accept the certificate of client-5",
+        ),
+        (
+            lambda: certified(OLD, "client-5", days=1, now=LONG_AGO),
+            "not accept the certificate of client-5: it expired",
+        ),
+    ],
+    ids=["another authority", "signed by another", "expired"],
+)
+def test_a_client_whose_certificate_is_not_accepted_ends_with_a_sentence(credentials, why):
+    async def scenario():
+        async with Federation(federation(), Numbers(), OLD if "expired" in why else AUTHORITY).serve() as found:
+            await stranger(found, found.settings, credentials()).run()
+
+    with pytest.raises(PeerError, match=why):
+        quickly(scenario(), 30)
+
+
+OLD = Authority.create(now=LONG_AGO)
+
+
+def test_a_server_of_another_name_is_not_talked_to():
+    """A client's own certificate does not make it the coordinator."""
+
+    async def scenario():
+        found = Federation(federation(), Numbers(), AUTHORITY)
+        found.engine.server._credentials = certified(AUTHORITY, "client-4")
+        async with found.serve():
+            await stranger(found, found.settings, certified(AUTHORITY, "client-5")).run()
+
+    with pytest.raises(PeerError, match="client-4 is there, not coordinator"):
+        quickly(scenario(), 30)
+
+
+# --- bad networks
+
+
+def same_as_in_memory(found: Federation) -> None:
+    engine, _ = run(found.settings, found.task)
+    for name, array in engine.coordinator.model.items():
+        np.testing.assert_array_equal(found.engine.coordinator.model[name], array)
+
+
+def through(pump, settings, authority=None) -> tuple[Federation, Proxy]:
+    async def scenario():
+        found = Federation(settings, Numbers(20_000), authority)
+        async with found.serve():
+            proxy = Proxy(found.address, pump)
+            async with proxy.open() as address:
+                for identity in range(settings.clients):
+                    found.join(identity, address)
+                partings = await found.done()
+        assert {parting.status for parting in partings.values()} == {"done"}
+        return found, proxy
+
+    return quickly(scenario())
+
+
+@pytest.mark.parametrize("limit", [20_000, 150_000, 600_000])
+def test_connections_that_are_cut_over_and_over_change_nothing(limit):
+    passed: dict[int, int] = {}
+
+    async def cutting(index, way, data):
+        passed[index] = passed.get(index, 0) + len(data)
+        return None if index < 40 and passed[index] > limit else data
+
+    found, proxy = through(cutting, federation(window=10_000))
+    assert found.survivors == [6, 6, 6]
+    assert proxy.connections > (6 if limit > 500_000 else 12)
+    same_as_in_memory(found)
+
+
+def test_a_slow_network_changes_nothing():
+    async def slow(index, way, data):
+        await asyncio.sleep(0.001)
+        return data
+
+    found, _ = through(slow, federation(window=10_000))
+    assert found.survivors == [6, 6, 6]
+    same_as_in_memory(found)
+
+
+@pytest.mark.parametrize("change", ["duplicate", "corrupt"])
+def test_a_network_that_changes_bytes_is_noticed_under_tls_and_left(change):
+    passed: dict[int, int] = {}
+
+    async def changing(index, way, data):
+        before = passed.get(index, 0)
+        passed[index] = before + len(data)
+        if index < 20 and before < 100_000 <= passed[index]:
+            return data + data if change == "duplicate" else bytes([data[0] ^ 1]) + data[1:]
+        return data
+
+    found, proxy = through(changing, federation(window=10_000), AUTHORITY)
+    assert proxy.connections > 12
+    assert found.survivors == [6, 6, 6]
+    same_as_in_memory(found)
+
+
+# --- the end
+
+
+def test_when_the_coordinator_is_stopped_its_clients_hear_of_it():
+    async def scenario():
+        found = Federation(federation(rounds=1000), Numbers())
+        async with found.serve():
+            for identity in range(6):
+                found.join(identity)
+            while not found.finished():
+                await asyncio.sleep(0.01)
+            found.serving.cancel()
+            await asyncio.wait([found.serving])
+            return await asyncio.gather(*found.running.values())
+
+    partings = quickly(scenario(), 20)
+    assert {(parting.status, parting.reason) for parting in partings} == {("stopped", "the coordinator was stopped")}
+
+
+def test_a_client_that_leaves_is_not_waited_for():
+    async def scenario():
+        found = Federation(federation(rounds=4, window=30_000), Numbers())
+        async with found.serve():
+            reached = asyncio.Event()
+            for identity in range(6):
+                if identity != 3:
+                    found.join(identity)
+            leaving = found.client(3)
+            halting(leaving, Inbox, reached)
+            end = asyncio.create_task(leaving.run(should_stop=reached.is_set))
+            start = asyncio.get_running_loop().time()
+            await found.done()
+            return found, await end, asyncio.get_running_loop().time() - start
+
+    found, parting, seconds = quickly(scenario(), 40)
+    assert parting.status == "stopped"
+    assert found.survivors == [6, 5, 5, 5]
+    assert seconds < 15  # windows are of 30
+
+
+def test_a_mistake_in_the_coordinators_task_ends_the_run_with_it():
+    """Not with the connection of the client whose message happened to complete the round."""
+
+    class Wrong(Numbers):
+        def evaluate(self, model):
+            raise ZeroDivisionError("of the task")
+
+    async def scenario():
+        found = Federation(federation(), Wrong())
+        async with found.serve():
+            for identity in range(6):
+                found.join(identity)
+            await asyncio.wait([found.serving])
+            return found.serving.exception(), await asyncio.gather(*found.running.values())
+
+    error, partings = quickly(scenario())
+    assert isinstance(error, ZeroDivisionError)
+    assert {parting.status for parting in partings} == {"failed"}
+
+
+# --- memory
+
+
+def test_frames_that_are_begun_take_no_more_than_their_room(monkeypatch):
+    """Also not room that is never given back: a frame that begins inside another is refused."""
+    monkeypatch.setattr(server, "_STALL_SECONDS", 0.5)
+
+    async def scenario():
+        found = Federation(federation("NOT_ENCRYPT", gather=60_000), Numbers(500_000))
+        limit = found.engine._limit
+        room = found.engine.server._room = server.Room(2 * limit)
+        async with found.serve():
+            tracemalloc.start()
+            for _ in range(2):
+                await asyncio.gather(*(flood(found, identity, limit) for identity in range(5)))
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            for _ in range(100):
+                if room._free == 2 * limit:
+                    break
+                await asyncio.sleep(0.05)
+            assert room._free == 2 * limit
+            for identity in range(6):
+                found.join(identity)
+            await found.done()
+        return found, peak, limit
+
+    async def flood(found, identity, limit):
+        async with stream_to(found.address) as stream:
+            await greet(stream, hello(found, identity))
+            with suppress(grpc.aio.AioRpcError):
+                await stream.write(first(0, limit, bytes(PIECE_BYTES)))
+                for _ in range(limit // PIECE_BYTES - 2):
+                    await stream.write(b"C" + bytes(8) + bytes(PIECE_BYTES))
+                if identity % 2:
+                    await stream.write(first(0, limit, b"x"))
+            await ended(stream)
+
+    found, peak, limit = quickly(scenario())
+    assert found.survivors == [6, 6, 6]
+    assert peak < 5 * limit  # the room is of two, and the other side of these streams lives here as well

@@ -1,0 +1,74 @@
+"""A federation over streams comes to the model that it comes to in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.engines.identity import Authority
+from tacit.events import Evaluated, Kept
+from tests.engines.loopback import Federation, quickly, whole
+from tests.horizontal.federations import run, settings_for
+
+CLIENTS = 20
+NOISE = {"simulation": {"insecure_noise_seed": 5}}
+
+
+def federation(encrypt, **keys):
+    return settings_for(clients=CLIENTS, rounds=3, encrypt=encrypt, **keys)
+
+
+def over_streams(settings, authority=None) -> Federation:
+    found = Federation(settings, authority=authority)
+    partings = quickly(whole(found))
+    assert {parting.status for parting in partings.values()} == {"done"}
+    assert found.survivors == [CLIENTS] * settings.rounds
+    return found
+
+
+def assert_same_model(found: Federation, settings, tolerance: float) -> Kept:
+    engine, kept = run(settings)
+    for name, array in engine.coordinator.model.items():
+        if tolerance:
+            np.testing.assert_allclose(found.engine.coordinator.model[name], array, rtol=0, atol=tolerance)
+        else:
+            np.testing.assert_array_equal(found.engine.coordinator.model[name], array)
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("encrypt", "tolerance"),
+    [
+        ({"encrypt_type": "PW_ENCRYPT", "mode": "active"}, 0.0),
+        ({"encrypt_type": "PW_ENCRYPT", "mode": "semi_honest"}, 0.0),
+        ({"encrypt_type": "DDP_ENCRYPT", "mode": "active"}, 0.0),
+        ({"encrypt_type": "NOT_ENCRYPT"}, 1e-6),  # sums of floats, in the order of arrival
+        ({"encrypt_type": "DP_ENCRYPT"}, 1e-6),
+    ],
+    ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
+)
+def test_the_model_is_that_of_the_federation_in_memory(encrypt, tolerance):
+    settings = federation(encrypt, **NOISE)
+    assert_same_model(over_streams(settings), settings, tolerance)
+
+
+def test_with_mutual_tls_it_is_the_same():
+    settings = federation({"encrypt_type": "PW_ENCRYPT", "mode": "active"})
+    assert_same_model(over_streams(settings, Authority.create()), settings, 0.0)
+
+
+def test_what_clients_infer_is_scored_as_in_memory():
+    settings = federation(
+        {"encrypt_type": "PW_ENCRYPT", "mode": "active", "privacy_eval_type": "LAPLACE", "laplace_eval_eps": 1000.0},
+        task="digits_unsupervised",
+        unsupervised={"cluster_client_num": CLIENTS},
+        **NOISE,
+    )
+    found = over_streams(settings)
+    kept = assert_same_model(found, settings, 0.0)
+    here, there = ([event for event in each.events if isinstance(event, Evaluated)] for each in (found.kept, kept))
+    assert [(event.clients, event.vectors, event.clusters) for event in here] == [
+        (event.clients, event.vectors, event.clusters) for event in there
+    ]
+    for mine, memory in zip(here, there, strict=True):
+        assert mine.score == pytest.approx(memory.score, abs=1e-9)
