@@ -121,6 +121,8 @@ async def _take_part(
             each.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         thread.shutdown(wait=False)
+    if should_stop():
+        raise KeyboardInterrupt
     last = partings[0]
     match last.status:
         case "done" | "budget reached" as status:

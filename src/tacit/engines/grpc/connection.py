@@ -97,8 +97,6 @@ class Connection:
                 if error.code() in _FINAL:
                     raise PeerError(f"{self._server} refused: {error.details()}") from None
                 reason = await self._why(error)
-            except TimeoutError:
-                reason = f"{self._address} took the connection and then said nothing"
             if self._closing.is_set():
                 return
             pause = _FIRST_PAUSE if self._met else min(_LONGEST_PAUSE, 2 * pause)

@@ -36,6 +36,7 @@ _CLIENT = re.compile(r"client-(0|[1-9][0-9]{0,9})")
 _TICK = 0.05  # seconds between two looks at the clock
 _INTRODUCED = 100  # clients in one frame
 _BACK = 15.0  # seconds after which a client whose connection broke should have come back
+_BEHIND = 1 << 20  # bytes of small messages that a client may not have confirmed yet
 _FAREWELL = 5.0  # seconds for the others to hear that it is over, ...
 _RETURN = 2.0  # ... and for those to come back for it whose connection is broken
 
@@ -146,10 +147,10 @@ class CoordinatorEngine:
             await self._call(store, self.coordinator)
             if self.coordinator.phase is Phase.FINISHED:
                 return
-            self._send([(client, work) for client, work in outgoing if not self._absent(client)])
-            for client, _ in outgoing:
-                if self._absent(client):
-                    self._send(await self._call(self.coordinator.gone, client, self._clock()))
+            absent = [client for client, _ in outgoing if self._absent(client)]
+            self._send([(client, work) for client, work in outgoing if client not in absent])
+            for client in absent:
+                self._send(await self._call(self.coordinator.gone, client, self._clock()))
             while self.coordinator.phase is Phase.COLLECTING:
                 if should_stop():
                     raise KeyboardInterrupt
@@ -164,8 +165,12 @@ class CoordinatorEngine:
         return sorted(_numbered(name) for name in self.server.peers if self.server.connected(name))
 
     def _absent(self, client: int) -> bool:
-        """Whether a client is not waited for: it was never there, or is not expected back."""
-        return client in self._given_up or client_name(client) not in self.server.peers
+        """Whether a client is not waited for: it was never there, is not expected back, or does not read.
+
+        What is queued for a client is bounded by that: it is sent no model before it has read the last one.
+        """
+        peer = self.server.peers.get(client_name(client))
+        return client in self._given_up or peer is None or peer.link.pending > len(self._work[1]) + _BEHIND
 
     async def _gather(self, should_stop: Callable[[], bool]) -> None:
         """Wait for as many clients as a round has, or until the window is over: then enough must be there.

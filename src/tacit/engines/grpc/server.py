@@ -37,7 +37,8 @@ OPTIONS: list[tuple[str, Any]] = [
     ("grpc.so_reuseport", 0),
 ]
 _HELLO_SECONDS = 10.0
-_STALL_SECONDS = 30.0  # between two pieces of one frame
+_STALL_SECONDS = 30.0  # between two pieces of one frame, ...
+_SLOWEST = 16_384  # ... and bytes a second for all of it: nobody holds room for ever with a trickle
 Task = asyncio.Task[Any] | None
 
 
@@ -259,14 +260,15 @@ class Server:
 
     async def _read(self, name: str, peer: Peer, context: Any) -> None:
         task = peer.stream
-        taken = 0
+        taken, due = 0, 0.0
+        clock = asyncio.get_running_loop().time
         try:
             while True:
-                wait = _STALL_SECONDS if taken else None
+                wait = max(0.0, min(_STALL_SECONDS, due - clock())) if taken else None
                 try:
                     piece = await asyncio.wait_for(context.read(), wait)
                 except TimeoutError:  # it may come back: its uplink may be at fault
-                    said = f"a message was begun, and then nothing was sent for {_STALL_SECONDS:.0f} s"
+                    said = f"a message was begun, and then nothing was sent for {_STALL_SECONDS:.0f} s, or too little"
                     await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, said)
                 if piece is grpc.aio.EOF:
                     return
@@ -274,6 +276,7 @@ class Server:
                 if announced := peer.link.announced(piece):
                     await self._room.take(announced)
                     taken = announced
+                    due = clock() + _STALL_SECONDS + announced / _SLOWEST
                 if peer.stream is not task:  # it has a newer one, whose pieces these are not
                     return
                 for frame in peer.link.receive(piece):
