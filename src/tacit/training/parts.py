@@ -1,0 +1,323 @@
+"""Recorded gradients: what one use of a parameter in one backward pass contributes, record by record.
+
+A part knows the squared norm of each record's gradient and adds a weighted sum of the gradients. It either keeps the
+gradients themselves (`Kept`, and in compact form `Rows`), so that exactly what was measured is added, or keeps their
+factors (`Outer`, `Patches`) and never holds all gradients at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tacit.training.margins import absolute_sums, gamma, gram_norms, product_norms, squared_norms
+
+_FLOPS_A_FLOAT = 16  # products that a core computes while it moves one float to or from memory
+_CACHE = 1 << 17  # floats that stay in a core's cache
+
+
+class Room(Protocol):
+    """Memory for the gradients of single records."""
+
+    memory: int  # bytes that may be used for a moment
+
+    def reserve(self, size: int) -> bool:
+        """Whether `size` more bytes may be kept until the pass is done."""
+
+
+class Part(Protocol):
+    """The gradients of one parameter, one for each record."""
+
+    @property
+    def records(self) -> int: ...
+
+    def squared_norms(self) -> Tensor:
+        """Upper bounds, in float64."""
+
+    def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        """The gradients of records start to stop as [stop − start, *shape], computed in `dtype`."""
+
+    def reach(self) -> tuple[int, Tensor]:
+        """(n, m): entries of `instantiate` are sums of n products, off by at most γ_n m in L2 norm."""
+
+    def add_to(self, total: Tensor, factors: Tensor) -> None:
+        """Add the sum of factors_i times the gradient of record i."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Gradients as they are: [B, *shape], or with the dimensions of the parameter in another `order`."""
+
+    gradients: Tensor
+    order: tuple[int, ...] | None = None  # the parameter's dimensions, as dimensions of one stored gradient
+
+    @property
+    def records(self) -> int:
+        return int(self.gradients.shape[0])
+
+    def squared_norms(self) -> Tensor:
+        return squared_norms(self.gradients)
+
+    def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        chosen = self.gradients[start:stop].to(dtype)
+        return chosen if self.order is None else chosen.permute(0, *(i + 1 for i in self.order))
+
+    def reach(self) -> tuple[int, Tensor]:
+        return 1, squared_norms(self.gradients).sqrt_()
+
+    def add_to(self, total: Tensor, factors: Tensor) -> None:
+        flat = self.gradients.reshape(self.records, total.numel()).t()
+        if self.order is None:
+            total.view(-1).addmv_(flat, factors)
+        else:
+            total.add_(torch.mv(flat, factors).view(self.gradients.shape[1:]).permute(self.order))
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """Σ_t g_t x_tᵀ, the weight of a linear layer, from inputs [B, T, d] and output gradients [B, T, p]."""
+
+    inputs: Tensor
+    outputs: Tensor
+    memory: int  # bytes that gradients held at once may take
+
+    @property
+    def records(self) -> int:
+        return int(self.inputs.shape[0])
+
+    def squared_norms(self) -> Tensor:
+        if self.inputs.shape[1] == 1:
+            return product_norms(self.inputs, self.outputs)
+        (_, steps, fan_in), fan_out = self.inputs.shape, self.outputs.shape[2]
+        if not gram_is_cheaper(steps, fan_in, fan_out):
+            return _measured([self], fan_in * fan_out, self.memory)
+        size = steps * (fan_in + fan_out) + 2 * steps * steps
+        norms = [gram_norms(self.inputs[a:b], self.outputs[a:b]) for a, b in _spans(self.records, size, self.memory)]
+        return torch.cat(norms)
+
+    def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        outputs = self.outputs[start:stop].to(dtype)
+        return torch.bmm(outputs.transpose(1, 2), self.inputs[start:stop].to(dtype))
+
+    def reach(self) -> tuple[int, Tensor]:
+        return int(self.inputs.shape[1]), product_norms(self.inputs, self.outputs).sqrt_()
+
+    def add_to(self, total: Tensor, factors: Tensor) -> None:
+        weighted = self.outputs * factors[:, None, None]
+        total.addmm_(weighted.flatten(0, 1).t(), self.inputs.flatten(0, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """How a convolution of images walks: stride, padding and dilation of both directions, and groups."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+
+    def patches(self, images: Tensor) -> Tensor:
+        """The inputs under the kernel at each position: [n, groups, channels a group × kernel, positions]."""
+        unfolded = F.unfold(images, self.kernel, self.dilation, self.padding, self.stride)
+        return unfolded.unflatten(1, (self.groups, -1))
+
+
+@dataclass(frozen=True, slots=True)
+class Patches:
+    """The weight of a convolution, from images [B, c, h, w] and output gradients [B, p, h', w']."""
+
+    images: Tensor
+    outputs: Tensor
+    geometry: Geometry
+    memory: int
+
+    @property
+    def records(self) -> int:
+        return int(self.images.shape[0])
+
+    def squared_norms(self) -> Tensor:
+        groups = self.geometry.groups
+        fan_in = self.images.shape[1] // groups * self.geometry.kernel[0] * self.geometry.kernel[1]
+        fan_out, steps = self.outputs.shape[1] // groups, self.outputs.shape[2] * self.outputs.shape[3]
+        if not gram_is_cheaper(steps, fan_in, fan_out):
+            return _measured([self], (steps + fan_out) * fan_in * groups, self.memory)
+        norms = []
+        for a, b in _spans(self.records, groups * steps * (2 * fan_in + fan_out + 2 * steps), self.memory):
+            inputs = self.geometry.patches(self.images[a:b]).flatten(0, 1).transpose(1, 2)
+            outputs = self.outputs[a:b].reshape(-1, fan_out, steps).transpose(1, 2)
+            norms.append(gram_norms(inputs, outputs).view(b - a, groups).sum(1))
+        return torch.cat(norms).mul_(1 + gamma(groups))
+
+    def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        images, outputs = self.images[start:stop].to(dtype), self.outputs[start:stop].to(dtype)
+        if self.geometry.groups == 1:
+            return _by_rows(images, outputs, self.geometry).permute(0, 1, 4, 2, 3)
+        patches = self.geometry.patches(images)
+        by_group = outputs.reshape(*patches.shape[:2], -1, patches.shape[3])
+        gradients = by_group @ patches.transpose(2, 3)
+        return gradients.reshape(stop - start, outputs.shape[1], -1, *self.geometry.kernel)
+
+    def reach(self) -> tuple[int, Tensor]:
+        # An input is under the kernel at most once for each of its positions.
+        kernel = self.geometry.kernel[0] * self.geometry.kernel[1]
+        reach = squared_norms(self.images).mul_(squared_norms(self.outputs)).mul_(kernel).sqrt_()
+        return self.outputs.shape[2] * self.outputs.shape[3], reach
+
+    def add_to(self, total: Tensor, factors: Tensor) -> None:
+        walk = self.geometry
+        weighted = self.outputs * factors[:, None, None, None]
+        shape = total if total.dim() == 4 else total.unsqueeze(2)
+        gradient = torch.ops.aten.convolution_backward(
+            weighted, self.images, shape, None, walk.stride, walk.padding, walk.dilation, False, (0, 0), walk.groups,
+            (False, True, False),
+        )[1]  # fmt: skip
+        total.add_(gradient.view(total.shape))
+
+    def keep(self) -> Kept:
+        """The gradients themselves, computed for a few records at a time so that their patches stay in the cache."""
+        if self.geometry.groups > 1:
+            return Kept(self.instantiate(0, self.records, self.outputs.dtype))
+        size = self.images[0].numel() * self.geometry.kernel[1] if self.records else 1
+        step = max(1, _CACHE // size)
+        gradients = [
+            _by_rows(self.images[a : a + step], self.outputs[a : a + step], self.geometry)
+            for a in range(0, max(1, self.records), step)
+        ]
+        return Kept(torch.cat(gradients), order=(0, 3, 1, 2))
+
+
+def _by_rows(images: Tensor, outputs: Tensor, walk: Geometry) -> Tensor:
+    """Gradients [n, p, rows, columns, channels] of an ungrouped convolution: a product for each row of the kernel.
+
+    With channels last, what lies under one row of the kernel is contiguous: the patches of a row are copied once and
+    used by every row of the kernel, where `unfold` would copy them for each.
+    """
+    (rows, columns), (down, right), (step_down, step_right) = walk.kernel, walk.stride, walk.dilation
+    records, channels = images.shape[:2]
+    fan_out, height, width = outputs.shape[1:]
+    images = F.pad(
+        images.permute(0, 2, 3, 1), (0, 0, walk.padding[1], walk.padding[1], walk.padding[0], walk.padding[0])
+    )
+    images = images.contiguous()
+    a, b, c, d = images.stride()
+    windows = images.as_strided(
+        (records, images.shape[1], width, columns, channels),
+        (a, b, right * c, step_right * c, d),
+        images.storage_offset(),
+    )
+    windows = windows.reshape(records, images.shape[1], width, columns * channels)
+    gradients = images.new_empty(records, fan_out, rows, columns * channels)
+    flat = outputs.reshape(records, fan_out, height * width)
+    for row in range(rows):
+        first = row * step_down
+        lines = windows[:, first : first + (height - 1) * down + 1 : down]
+        gradients[:, :, row] = torch.bmm(flat, lines.reshape(records, height * width, columns * channels))
+    return gradients.view(records, fan_out, rows, columns, channels)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The weight of an embedding: one row for each pair of a record and an id that it holds, repeated ids summed."""
+
+    records: int
+    owners: Tensor  # [n], the record of each row, ascending
+    ids: Tensor  # [n]
+    rows: Tensor  # [n, d]
+    shape: tuple[int, int]
+
+    def squared_norms(self) -> Tensor:
+        norms = squared_norms(self.rows)
+        longest = int(torch.bincount(self.owners, minlength=1).max())
+        return norms.new_zeros(self.records).index_add_(0, self.owners, norms).mul_(1 + 2 * gamma(longest))
+
+    def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        chosen = (self.owners >= start) & (self.owners < stop)
+        dense = self.rows.new_zeros((stop - start, *self.shape), dtype=dtype)
+        dense[self.owners[chosen] - start, self.ids[chosen]] = self.rows[chosen].to(dtype)
+        return dense
+
+    def reach(self) -> tuple[int, Tensor]:
+        return 1, self.squared_norms().sqrt_()
+
+    def add_to(self, total: Tensor, factors: Tensor) -> None:
+        total.index_add_(0, self.ids, self.rows * factors[self.owners, None])
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """One parameter used several times, too large to keep: their sum is measured in spans of records."""
+
+    parts: Sequence[Part]
+    size: int
+    memory: int
+
+    @property
+    def records(self) -> int:
+        return self.parts[0].records
+
+    def squared_norms(self) -> Tensor:
+        return _measured(self.parts, self.size, self.memory)
+
+    def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        total = self.parts[0].instantiate(start, stop, dtype)
+        for part in self.parts[1:]:
+            total = total + part.instantiate(start, stop, dtype)
+        return total
+
+    def reach(self) -> tuple[int, Tensor]:
+        reaches = [part.reach() for part in self.parts]
+        total = torch.stack([reach for _, reach in reaches]).sum(0)
+        return max(terms for terms, _ in reaches) + len(reaches), total
+
+    def add_to(self, total: Tensor, factors: Tensor) -> None:
+        for part in self.parts:
+            part.add_to(total, factors)
+
+
+def join(parts: Sequence[Part], size: int, dtype: torch.dtype, room: Room) -> Part:
+    """All uses of a parameter of `size` entries as one part."""
+    if len(parts) == 1:
+        return parts[0]
+    together = Several(parts, size, room.memory)
+    if not room.reserve(together.records * size * dtype.itemsize):
+        return together
+    return Kept(together.instantiate(0, together.records, dtype))
+
+
+def absolute_norms(part: Part, size: int, memory: int) -> Tensor:
+    """Upper bounds of the L1 norms, in float64: an error of e in L2 norm is at most e √size in L1 norm."""
+    spans = _spans(part.records, size, memory)
+    sums = torch.cat([absolute_sums(part.instantiate(a, b, torch.float64)) for a, b in spans])
+    terms, reach = part.reach()
+    return sums.add_(reach, alpha=2 * gamma(terms) * size**0.5)
+
+
+def gram_is_cheaper(steps: int, fan_in: int, fan_out: int) -> bool:
+    """Whether 2T²(d + p) products in float64 cost less than writing a gradient once and reading it twice."""
+    return 4 * steps * steps * (fan_in + fan_out) < 3 * fan_in * fan_out * _FLOPS_A_FLOAT
+
+
+def _measured(parts: Sequence[Part], size: int, memory: int) -> Tensor:
+    """Upper bounds of the squared norms of the sum of parts, computed in float64 in spans of records, not kept.
+
+    Guarantee: at least the real squared norm. Why: an entry is a sum of n products in float64, so the gradient is off
+    by at most γ_n m in norm (`Part.reach`), which is added to the norm.
+    """
+    together = Several(parts, size, memory)
+    spans = _spans(together.records, size, memory)
+    squared = torch.cat([squared_norms(together.instantiate(a, b, torch.float64)) for a, b in spans])
+    terms, reach = together.reach()
+    return squared.sqrt_().add_(reach, alpha=2 * gamma(terms)).square_().mul_(1 + gamma(4))
+
+
+def _spans(records: int, size: int, memory: int) -> Iterator[tuple[int, int]]:
+    """Runs of records of which `size` float64 numbers each fit into `memory`; at least one, also without records."""
+    step = max(1, memory // (8 * max(1, size)))
+    for start in range(0, max(1, records), step):
+        yield start, min(start + step, records)
