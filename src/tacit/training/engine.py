@@ -22,9 +22,10 @@ from torch.nn.utils import parametrize
 
 from tacit.training import attention
 from tacit.training.checks import refuse_unfit
-from tacit.training.layers import Forward, Site, fallback, rule
+from tacit.training.layers import Forward, Site, fallback
 from tacit.training.margins import gamma, unit_roundoff
 from tacit.training.parts import Part, absolute_norms, join
+from tacit.training.rules import rule
 
 MEBIBYTE = 1 << 20
 

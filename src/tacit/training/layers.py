@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.instancenorm import _InstanceNorm
-from torch.nn.utils import parametrize
 from torch.utils import _pytree as pytree
 
 from tacit.training.parts import Geometry, Kept, Outer, Part, Patches, Room, Rows, gram_is_cheaper
@@ -305,24 +304,3 @@ def _named(site: Site, path: str) -> Site:
     inner, _, parameter = path.rpartition(".")
     name = f"{site.name}.{inner}" if inner else site.name
     return Site(name, site.module.get_submodule(inner), frozenset([parameter]), site.recorder)
-
-
-_RULES: tuple[tuple[type[nn.Module], Callable[[Site], Forward]], ...] = (
-    (nn.Linear, linear),
-    (nn.Conv1d, convolution),
-    (nn.Conv2d, convolution),
-    (nn.Embedding, embedding),
-    (nn.LayerNorm, normalization),
-    (nn.GroupNorm, normalization),
-    (nn.RMSNorm, normalization),
-    (nn.InstanceNorm2d, normalization),  # all of them share one forward
-)
-
-
-def rule(module: nn.Module) -> Callable[[Site], Forward] | None:
-    """The rule for a layer that computes what its class in torch computes, from parameters that it holds itself."""
-    if "forward" in vars(module) or parametrize.is_parametrized(module) or list(module.children()):
-        return None
-    if not module._parameters.keys() <= {"weight", "bias"} or "weight" not in module._parameters:
-        return None
-    return next((made for kind, made in _RULES if type(module).forward is kind.forward), None)

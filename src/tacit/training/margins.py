@@ -15,7 +15,7 @@ import math
 import torch
 from torch import Tensor
 
-_BLOCK = 128  # floats squared and summed in their own precision; the blocks' sums are added in float64
+_BLOCK = 64  # floats squared and summed in their own precision; the blocks' sums are added in float64
 _DOUBLE = torch.float64
 
 
@@ -34,11 +34,11 @@ def gamma(terms: int, dtype: torch.dtype = _DOUBLE) -> float:
 def squared_norms(rows: Tensor) -> Tensor:
     """Upper bounds, in float64, of the squared L2 norm of each `rows[i]`.
 
-    Guarantee: at least the real squared norm, and above it by a factor of at most 1 + 2γ, where γ is γ_132 of float32
-    (7.9e-6) or γ_{n+8} of float64, and by n times the smallest normal number.
-    Why: the terms are not negative, so the error of a sum is relative to the sum itself. A block has 128 products; its
-    root and the square of the root add at most 4 roundings. Squares that underflow lose at most the smallest normal
-    number each.
+    Guarantee: at least the real squared norm s. Above s by a factor of at most 1 + 2γ_68 (8.2e-6 in float32) and a few
+    γ_{n/64+8} of float64, and by n times the smallest normal number.
+    Why: the terms are not negative, so the error of a sum is relative to the sum itself: a computed block is at least
+    (1 − γ_68) times the real one, and is divided by that. A block has 64 products; its root, and the root's square,
+    round at most 4 times more. Squares that underflow lose at most the smallest normal number each.
     """
     batch = rows.shape[0]
     rows = rows.reshape(batch, math.prod(rows.shape[1:]))
@@ -51,7 +51,7 @@ def squared_norms(rows: Tensor) -> Tensor:
         total += blocks.to(_DOUBLE).square_().sum(1)
     if whole < size:
         total += torch.linalg.vector_norm(rows[:, whole:], dim=1).to(_DOUBLE).square_()
-    relative = (1 + gamma(_BLOCK + 4, own)) * (1 + gamma(size // _BLOCK + 8)) / (1 - gamma(_BLOCK + 4, own))
+    relative = (1 + 2 * gamma(size // _BLOCK + 8)) / (1 - gamma(min(size, _BLOCK) + 4, own))
     return total.mul_(relative).add_(size * float(torch.finfo(own).tiny))
 
 

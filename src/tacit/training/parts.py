@@ -40,7 +40,7 @@ class Part(Protocol):
         """Upper bounds, in float64."""
 
     def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
-        """The gradients of records start to stop as [stop − start, *shape], computed in `dtype`."""
+        """The gradients of records start to stop as rows [stop − start, size], computed in `dtype`."""
 
     def reach(self) -> tuple[int, Tensor]:
         """(n, m): entries of `instantiate` are sums of n products, off by at most γ_n m in L2 norm."""
@@ -65,7 +65,7 @@ class Kept:
 
     def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
         chosen = self.gradients[start:stop].to(dtype)
-        return chosen if self.order is None else chosen.permute(0, *(i + 1 for i in self.order))
+        return (chosen if self.order is None else chosen.permute(0, *(i + 1 for i in self.order))).flatten(1)
 
     def reach(self) -> tuple[int, Tensor]:
         return 1, squared_norms(self.gradients).sqrt_()
@@ -75,7 +75,7 @@ class Kept:
         if self.order is None:
             total.view(-1).addmv_(flat, factors)
         else:
-            total.add_(torch.mv(flat, factors).view(self.gradients.shape[1:]).permute(self.order))
+            total.add_(torch.mv(flat, factors).view(self.gradients.shape[1:]).permute(self.order).reshape(total.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Outer:
 
     def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
         outputs = self.outputs[start:stop].to(dtype)
-        return torch.bmm(outputs.transpose(1, 2), self.inputs[start:stop].to(dtype))
+        return torch.bmm(outputs.transpose(1, 2), self.inputs[start:stop].to(dtype)).flatten(1)
 
     def reach(self) -> tuple[int, Tensor]:
         return int(self.inputs.shape[1]), product_norms(self.inputs, self.outputs).sqrt_()
@@ -157,11 +157,10 @@ class Patches:
     def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
         images, outputs = self.images[start:stop].to(dtype), self.outputs[start:stop].to(dtype)
         if self.geometry.groups == 1:
-            return _by_rows(images, outputs, self.geometry).permute(0, 1, 4, 2, 3)
+            return _by_rows(images, outputs, self.geometry).permute(0, 1, 4, 2, 3).flatten(1)
         patches = self.geometry.patches(images)
         by_group = outputs.reshape(*patches.shape[:2], -1, patches.shape[3])
-        gradients = by_group @ patches.transpose(2, 3)
-        return gradients.reshape(stop - start, outputs.shape[1], -1, *self.geometry.kernel)
+        return (by_group @ patches.transpose(2, 3)).flatten(1)
 
     def reach(self) -> tuple[int, Tensor]:
         # An input is under the kernel at most once for each of its positions.
@@ -240,7 +239,7 @@ class Rows:
         chosen = (self.owners >= start) & (self.owners < stop)
         dense = self.rows.new_zeros((stop - start, *self.shape), dtype=dtype)
         dense[self.owners[chosen] - start, self.ids[chosen]] = self.rows[chosen].to(dtype)
-        return dense
+        return dense.flatten(1)
 
     def reach(self) -> tuple[int, Tensor]:
         return 1, self.squared_norms().sqrt_()
