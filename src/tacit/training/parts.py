@@ -155,12 +155,18 @@ class Patches:
         return torch.cat(norms).mul_(1 + gamma(groups))
 
     def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        """One convolution whose groups are the records: its weight gradient is one gradient for each."""
         images, outputs = self.images[start:stop].to(dtype), self.outputs[start:stop].to(dtype)
-        if self.geometry.groups == 1:
-            return _by_rows(images, outputs, self.geometry).permute(0, 1, 4, 2, 3).flatten(1)
-        patches = self.geometry.patches(images)
-        by_group = outputs.reshape(*patches.shape[:2], -1, patches.shape[3])
-        return (by_group @ patches.transpose(2, 3)).flatten(1)
+        walk, records = self.geometry, stop - start
+        fan_in, fan_out = images.shape[1] // walk.groups, outputs.shape[1]
+        if not records:
+            return images.new_zeros(0, fan_out * fan_in * walk.kernel[0] * walk.kernel[1])
+        weight = images.new_empty(1).expand(records * fan_out, fan_in, *walk.kernel)  # only its shape is read
+        gradients = torch.ops.aten.convolution_backward(
+            outputs.reshape(1, -1, *outputs.shape[2:]), images.reshape(1, -1, *images.shape[2:]), weight, None,
+            walk.stride, walk.padding, walk.dilation, False, (0, 0), records * walk.groups, (False, True, False),
+        )[1]  # fmt: skip
+        return gradients.view(records, -1)
 
     def reach(self) -> tuple[int, Tensor]:
         # An input is under the kernel at most once for each of its positions.
@@ -179,45 +185,32 @@ class Patches:
         total.add_(gradient.view(total.shape))
 
     def keep(self) -> Kept:
-        """The gradients themselves, computed for a few records at a time so that their patches stay in the cache."""
-        if self.geometry.groups > 1:
-            return Kept(self.instantiate(0, self.records, self.outputs.dtype))
-        size = self.images[0].numel() * self.geometry.kernel[1] if self.records else 1
-        step = max(1, _CACHE // size)
-        gradients = [
-            _by_rows(self.images[a : a + step], self.outputs[a : a + step], self.geometry)
-            for a in range(0, max(1, self.records), step)
-        ]
-        return Kept(torch.cat(gradients), order=(0, 3, 1, 2))
+        """The gradients themselves."""
+        walk = self.geometry
+        if walk.stride == walk.dilation == (1, 1) and walk.groups == 1 and self.records:
+            return Kept(self._by_rows(), order=(1, 3, 0, 2))
+        return Kept(self.instantiate(0, self.records, self.outputs.dtype))
 
+    def _by_rows(self) -> Tensor:
+        """Gradients [B, rows, p, columns, channels]: one product for each row of the kernel.
 
-def _by_rows(images: Tensor, outputs: Tensor, walk: Geometry) -> Tensor:
-    """Gradients [n, p, rows, columns, channels] of an ungrouped convolution: a product for each row of the kernel.
-
-    With channels last, what lies under one row of the kernel is contiguous: the patches of a row are copied once and
-    used by every row of the kernel, where `unfold` would copy them for each.
-    """
-    (rows, columns), (down, right), (step_down, step_right) = walk.kernel, walk.stride, walk.dilation
-    records, channels = images.shape[:2]
-    fan_out, height, width = outputs.shape[1:]
-    images = F.pad(
-        images.permute(0, 2, 3, 1), (0, 0, walk.padding[1], walk.padding[1], walk.padding[0], walk.padding[0])
-    )
-    images = images.contiguous()
-    a, b, c, d = images.stride()
-    windows = images.as_strided(
-        (records, images.shape[1], width, columns, channels),
-        (a, b, right * c, step_right * c, d),
-        images.storage_offset(),
-    )
-    windows = windows.reshape(records, images.shape[1], width, columns * channels)
-    gradients = images.new_empty(records, fan_out, rows, columns * channels)
-    flat = outputs.reshape(records, fan_out, height * width)
-    for row in range(rows):
-        first = row * step_down
-        lines = windows[:, first : first + (height - 1) * down + 1 : down]
-        gradients[:, :, row] = torch.bmm(flat, lines.reshape(records, height * width, columns * channels))
-    return gradients.view(records, fan_out, rows, columns, channels)
+        With channels last, what lies under one row of the kernel is contiguous. These windows are copied once and used
+        by every row of the kernel, for a few records at a time so that they stay in the cache.
+        """
+        (rows, columns), (above, left) = self.geometry.kernel, self.geometry.padding
+        channels, (fan_out, height, width) = self.images.shape[1], self.outputs.shape[1:]
+        gradients = self.images.new_empty(self.records, rows, fan_out, columns * channels)
+        step = max(1, _CACHE // (self.images[0].numel() * columns))
+        for start in range(0, self.records, step):
+            images = self.images[start : start + step].permute(0, 2, 3, 1)
+            images = F.pad(images, (0, 0, left, left, above, above)).contiguous()
+            shape = (images.shape[0], images.shape[1], width, columns * channels)
+            windows = images.as_strided(shape, images.stride()).contiguous()
+            outputs = self.outputs[start : start + step].flatten(2)
+            for row in range(rows):
+                under = windows[:, row : row + height].flatten(1, 2)
+                torch.bmm(outputs, under, out=gradients[start : start + step, row])
+        return gradients.view(self.records, rows, fan_out, columns, channels)
 
 
 @dataclass(frozen=True, slots=True)
