@@ -18,7 +18,8 @@ from torch import Tensor
 from tacit.training.margins import absolute_sums, gamma, gram_norms, product_norms, squared_norms
 
 _FLOPS_A_FLOAT = 16  # products that a core computes while it moves one float to or from memory
-_CACHE = 1 << 17  # floats that stay in a core's cache
+_CACHE = 1 << 18  # floats that stay in a core's cache
+_NARROW = 24  # channels × width of the kernel up to which copying patches is faster than many narrow products
 
 
 class Room(Protocol):
@@ -122,10 +123,19 @@ class Geometry:
     dilation: tuple[int, int]
     groups: int
 
-    def patches(self, images: Tensor) -> Tensor:
-        """The inputs under the kernel at each position: [n, groups, channels a group × kernel, positions]."""
-        unfolded = F.unfold(images, self.kernel, self.dilation, self.padding, self.stride)
-        return unfolded.unflatten(1, (self.groups, -1))
+    def patches(self, images: Tensor, height: int, width: int) -> Tensor:
+        """The inputs under the kernel at each position: [n × groups, channels of a group × kernel, height × width].
+
+        One strided copy, which is faster than `F.unfold`.
+        """
+        (above, left), (down, right), (rows, columns) = self.padding, self.stride, self.dilation
+        images = F.pad(images, (left, left, above, above)).contiguous()
+        records, channels = images.shape[:2]
+        a, b, c, d = images.stride()
+        shape = (records, channels, *self.kernel, height, width)
+        windows = images.as_strided(shape, (a, b, rows * c, columns * d, down * c, right * d))
+        size = channels // self.groups * self.kernel[0] * self.kernel[1]
+        return windows.reshape(records * self.groups, size, height * width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,24 +159,22 @@ class Patches:
             return _measured([self], (steps + fan_out) * fan_in * groups, self.memory)
         norms = []
         for a, b in _spans(self.records, groups * steps * (2 * fan_in + fan_out + 2 * steps), self.memory):
-            inputs = self.geometry.patches(self.images[a:b]).flatten(0, 1).transpose(1, 2)
-            outputs = self.outputs[a:b].reshape(-1, fan_out, steps).transpose(1, 2)
-            norms.append(gram_norms(inputs, outputs).view(b - a, groups).sum(1))
+            inputs, outputs = self._factors(a, b, torch.float64)
+            norms.append(gram_norms(inputs.transpose(1, 2), outputs.transpose(1, 2)).view(b - a, groups).sum(1))
         return torch.cat(norms).mul_(1 + gamma(groups))
 
-    def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
-        """One convolution whose groups are the records: its weight gradient is one gradient for each."""
+    def _factors(self, start: int, stop: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Inputs [n, d, T] and output gradients [n, p, T], each group of a record on its own."""
         images, outputs = self.images[start:stop].to(dtype), self.outputs[start:stop].to(dtype)
-        walk, records = self.geometry, stop - start
-        fan_in, fan_out = images.shape[1] // walk.groups, outputs.shape[1]
-        if not records:
-            return images.new_zeros(0, fan_out * fan_in * walk.kernel[0] * walk.kernel[1])
-        weight = images.new_empty(1).expand(records * fan_out, fan_in, *walk.kernel)  # only its shape is read
-        gradients = torch.ops.aten.convolution_backward(
-            outputs.reshape(1, -1, *outputs.shape[2:]), images.reshape(1, -1, *images.shape[2:]), weight, None,
-            walk.stride, walk.padding, walk.dilation, False, (0, 0), records * walk.groups, (False, True, False),
-        )[1]  # fmt: skip
-        return gradients.view(records, -1)
+        height, width = outputs.shape[2:]
+        groups = self.geometry.groups
+        by_group = outputs.reshape((stop - start) * groups, outputs.shape[1] // groups, height * width)
+        return self.geometry.patches(images, height, width), by_group
+
+    def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        inputs, outputs = self._factors(start, stop, dtype)
+        gradients = torch.bmm(outputs, inputs.transpose(1, 2))
+        return gradients.view(stop - start, self.geometry.groups * gradients.shape[1] * gradients.shape[2])
 
     def reach(self) -> tuple[int, Tensor]:
         # An input is under the kernel at most once for each of its positions.
@@ -185,17 +193,20 @@ class Patches:
         total.add_(gradient.view(total.shape))
 
     def keep(self) -> Kept:
-        """The gradients themselves."""
-        walk = self.geometry
-        if walk.stride == walk.dilation == (1, 1) and walk.groups == 1 and self.records:
+        """The gradients themselves, computed for a few records at a time so that their patches stay in the cache."""
+        walk, channels = self.geometry, self.images.shape[1]
+        if walk.stride == walk.dilation == (1, 1) and walk.groups == 1 and channels * walk.kernel[1] > _NARROW:
             return Kept(self._by_rows(), order=(1, 3, 0, 2))
-        return Kept(self.instantiate(0, self.records, self.outputs.dtype))
+        positions = self.outputs.shape[2] * self.outputs.shape[3]
+        step = max(1, _CACHE // (channels * walk.kernel[0] * walk.kernel[1] * positions))
+        spans = [(a, min(a + step, self.records)) for a in range(0, max(1, self.records), step)]
+        return Kept(torch.cat([self.instantiate(a, b, self.outputs.dtype) for a, b in spans]))
 
     def _by_rows(self) -> Tensor:
         """Gradients [B, rows, p, columns, channels]: one product for each row of the kernel.
 
         With channels last, what lies under one row of the kernel is contiguous. These windows are copied once and used
-        by every row of the kernel, for a few records at a time so that they stay in the cache.
+        by every row of the kernel, where patches would be copied for each.
         """
         (rows, columns), (above, left) = self.geometry.kernel, self.geometry.padding
         channels, (fan_out, height, width) = self.images.shape[1], self.outputs.shape[1:]
