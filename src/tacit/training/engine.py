@@ -24,7 +24,7 @@ from tacit.training import attention
 from tacit.training.checks import refuse_unfit
 from tacit.training.layers import Forward, Site, fallback
 from tacit.training.margins import gamma, unit_roundoff
-from tacit.training.parts import Part, absolute_norms, join
+from tacit.training.parts import Part, absolute_norms, join, squared_norms_of
 from tacit.training.rules import rule
 
 MEBIBYTE = 1 << 20
@@ -93,7 +93,7 @@ class Pass:
         if order == 1:
             sums = [absolute_norms(part, parameter.numel(), self.memory) for parameter, part in present]
         else:
-            sums = [part.squared_norms() for _, part in present]
+            sums = squared_norms_of([part for _, part in present])
         total = torch.stack(sums).sum(0).mul_(1 + 2 * gamma(len(sums) + 4))
         return total if order == 1 else total.sqrt_()
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.utils import _pytree as pytree
 
+from tacit.training.margins import squared_norms
 from tacit.training.parts import Geometry, Kept, Outer, Part, Patches, Room, Rows, gram_is_cheaper
 
 Forward = Callable[..., Any]
@@ -82,20 +83,21 @@ class _Linear(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         site, (weight_name, bias_name) = ctx.site, ctx.names
+        squared = squared_norms(gradient) if gradient.dim() == 2 else None  # for the weight and the bias
         if site.wants(weight_name):
-            site.add(weight_name, linear_part(x, gradient, site.recorder))
+            site.add(weight_name, linear_part(x, gradient, site.recorder, squared))
         if site.wants(bias_name):
             summed = gradient if gradient.dim() == 2 else gradient.flatten(1, -2).sum(1)
-            site.add(bias_name, Kept(summed))
+            site.add(bias_name, Kept(summed, squared=squared))
         passed = gradient.matmul(weight) if ctx.needs_input_grad[0] else None
         return passed, None, None, None, None, None
 
 
-def linear_part(x: Tensor, gradient: Tensor, room: Room) -> Part:
+def linear_part(x: Tensor, gradient: Tensor, room: Room, squared: Tensor | None = None) -> Part:
     """The weight's part: kept where there is room for all records and the Gram norm is no cheaper."""
     records, fan_in, fan_out = x.shape[0], x.shape[-1], gradient.shape[-1]
     steps = x[0].numel() // fan_in if records else 1
-    part = Outer(x.reshape(records, steps, fan_in), gradient.reshape(records, steps, fan_out), room.memory)
+    part = Outer(x.reshape(records, steps, fan_in), gradient.reshape(records, steps, fan_out), room.memory, squared)
     if steps == 1 or gram_is_cheaper(steps, fan_in, fan_out):
         return part
     if not room.reserve(records * fan_in * fan_out * x.element_size()):

@@ -45,12 +45,10 @@ def squared_norms(rows: Tensor) -> Tensor:
     size = rows.shape[1]
     own = rows.dtype
     whole = size - size % _BLOCK
-    total = torch.zeros(batch, dtype=_DOUBLE, device=rows.device)
+    total = torch.linalg.vector_norm(rows[:, whole:], dim=1).to(_DOUBLE).square_()
     if whole:
         blocks = torch.linalg.vector_norm(rows[:, :whole].unflatten(1, (whole // _BLOCK, _BLOCK)), dim=2)
         total += blocks.to(_DOUBLE).square_().sum(1)
-    if whole < size:
-        total += torch.linalg.vector_norm(rows[:, whole:], dim=1).to(_DOUBLE).square_()
     relative = (1 + 2 * gamma(size // _BLOCK + 8)) / (1 - gamma(min(size, _BLOCK) + 4, own))
     return total.mul_(relative).add_(size * float(torch.finfo(own).tiny))
 
@@ -61,9 +59,13 @@ def absolute_sums(rows: Tensor) -> Tensor:
     return rows.abs().sum(1, dtype=_DOUBLE) * (1 + 2 * gamma(rows.shape[1] + 1))
 
 
-def product_norms(inputs: Tensor, outputs: Tensor) -> Tensor:
-    """Upper bounds of ‖Σ_t g_t x_tᵀ‖² for one step t: the product ‖x‖²‖g‖², which has no cancellation."""
-    return squared_norms(inputs).mul_(squared_norms(outputs)).mul_(1 + gamma(2))
+def product_norms(inputs: Tensor, outputs: Tensor, squared: Tensor | None = None) -> Tensor:
+    """Upper bounds of ‖X‖²‖G‖² of each record: for one step t this is ‖g xᵀ‖², without any cancellation.
+
+    `squared` are the squared norms of outputs, where they are known.
+    """
+    squared = squared_norms(outputs) if squared is None else squared
+    return squared_norms(inputs).mul_(squared).mul_(1 + gamma(2))
 
 
 def gram_norms(inputs: Tensor, outputs: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from tacit.training.margins import absolute_sums, gamma, gram_norms, product_nor
 
 _FLOPS_A_FLOAT = 16  # products that a core computes while it moves one float to or from memory
 _CACHE = 1 << 18  # floats that stay in a core's cache
+_SMALL = 1 << 10  # floats up to which the calls cost more than the numbers
 _NARROW = 24  # channels × width of the kernel up to which copying patches is faster than many narrow products
 
 
@@ -56,13 +57,14 @@ class Kept:
 
     gradients: Tensor
     order: tuple[int, ...] | None = None  # the parameter's dimensions, as dimensions of one stored gradient
+    squared: Tensor | None = None  # the squared norms, where they are known
 
     @property
     def records(self) -> int:
         return int(self.gradients.shape[0])
 
     def squared_norms(self) -> Tensor:
-        return squared_norms(self.gradients)
+        return squared_norms(self.gradients) if self.squared is None else self.squared
 
     def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
         chosen = self.gradients[start:stop].to(dtype)
@@ -86,6 +88,7 @@ class Outer:
     inputs: Tensor
     outputs: Tensor
     memory: int  # bytes that gradients held at once may take
+    squared: Tensor | None = None  # the squared norms of outputs, where they are known
 
     @property
     def records(self) -> int:
@@ -93,7 +96,7 @@ class Outer:
 
     def squared_norms(self) -> Tensor:
         if self.inputs.shape[1] == 1:
-            return product_norms(self.inputs, self.outputs)
+            return product_norms(self.inputs, self.outputs, self.squared)
         (_, steps, fan_in), fan_out = self.inputs.shape, self.outputs.shape[2]
         if not gram_is_cheaper(steps, fan_in, fan_out):
             return _measured([self], fan_in * fan_out, self.memory)
@@ -291,6 +294,20 @@ def join(parts: Sequence[Part], size: int, dtype: torch.dtype, room: Room) -> Pa
     if not room.reserve(together.records * size * dtype.itemsize):
         return together
     return Kept(together.instantiate(0, together.records, dtype))
+
+
+def squared_norms_of(parts: Sequence[Part]) -> list[Tensor]:
+    """Upper bounds of squared norms, which add up to those of all parts; small kept gradients are measured together."""
+    small: list[Tensor] = []
+    norms: list[Tensor] = []
+    for part in parts:
+        if isinstance(part, Kept) and part.squared is None and part.gradients[:1].numel() <= _SMALL:
+            small.append(part.gradients.flatten(1))
+        else:
+            norms.append(part.squared_norms())
+    if small:
+        norms.append(squared_norms(torch.cat(small, dim=1)))
+    return norms
 
 
 def absolute_norms(part: Part, size: int, memory: int) -> Tensor:
