@@ -20,7 +20,6 @@ from tacit.training.margins import absolute_sums, gamma, gram_norms, product_nor
 _FLOPS_A_FLOAT = 16  # products that a core computes while it moves one float to or from memory
 _CACHE = 1 << 18  # floats that stay in a core's cache
 _SMALL = 1 << 10  # floats up to which the calls cost more than the numbers
-_NARROW = 24  # channels × width of the kernel up to which copying patches is faster than many narrow products
 
 
 class Room(Protocol):
@@ -53,10 +52,9 @@ class Part(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Gradients as they are: [B, *shape], or with the dimensions of the parameter in another `order`."""
+    """Gradients as they are: [B, *shape]."""
 
     gradients: Tensor
-    order: tuple[int, ...] | None = None  # the parameter's dimensions, as dimensions of one stored gradient
     squared: Tensor | None = None  # the squared norms, where they are known
 
     @property
@@ -67,18 +65,13 @@ class Kept:
         return squared_norms(self.gradients) if self.squared is None else self.squared
 
     def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
-        chosen = self.gradients[start:stop].to(dtype)
-        return (chosen if self.order is None else chosen.permute(0, *(i + 1 for i in self.order))).flatten(1)
+        return self.gradients[start:stop].to(dtype).flatten(1)
 
     def reach(self) -> tuple[int, Tensor]:
         return 1, squared_norms(self.gradients).sqrt_()
 
     def add_to(self, total: Tensor, factors: Tensor) -> None:
-        flat = self.gradients.reshape(self.records, total.numel()).t()
-        if self.order is None:
-            total.view(-1).addmv_(flat, factors)
-        else:
-            total.add_(torch.mv(flat, factors).view(self.gradients.shape[1:]).permute(self.order).reshape(total.shape))
+        total.view(-1).addmv_(self.gradients.reshape(self.records, total.numel()).t(), factors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +122,17 @@ class Geometry:
     def patches(self, images: Tensor, height: int, width: int) -> Tensor:
         """The inputs under the kernel at each position: [n × groups, channels of a group × kernel, height × width].
 
-        One strided copy, which is faster than `F.unfold`.
+        Two strided copies, first under the columns of the kernel, then under its rows: faster than `F.unfold`.
         """
         (above, left), (down, right), (rows, columns) = self.padding, self.stride, self.dilation
         images = F.pad(images, (left, left, above, above)).contiguous()
         records, channels = images.shape[:2]
         a, b, c, d = images.stride()
-        shape = (records, channels, *self.kernel, height, width)
-        windows = images.as_strided(shape, (a, b, rows * c, columns * d, down * c, right * d))
+        shape = (records, channels, self.kernel[1], images.shape[2], width)
+        windows = images.as_strided(shape, (a, b, columns * d, c, right * d)).contiguous()
+        a, b, c, d, _ = windows.stride()
+        whole = (records, channels, *self.kernel, height, width)
+        windows = windows.as_strided(whole, (a, b, rows * d, c, down * d, 1))
         size = channels // self.groups * self.kernel[0] * self.kernel[1]
         return windows.reshape(records * self.groups, size, height * width)
 
@@ -197,34 +193,17 @@ class Patches:
 
     def keep(self) -> Kept:
         """The gradients themselves, computed for a few records at a time so that their patches stay in the cache."""
-        walk, channels = self.geometry, self.images.shape[1]
-        if walk.stride == walk.dilation == (1, 1) and walk.groups == 1 and channels * walk.kernel[1] > _NARROW:
-            return Kept(self._by_rows(), order=(1, 3, 0, 2))
+        walk, channels, dtype = self.geometry, self.images.shape[1], self.outputs.dtype
         positions = self.outputs.shape[2] * self.outputs.shape[3]
         step = max(1, _CACHE // (channels * walk.kernel[0] * walk.kernel[1] * positions))
-        spans = [(a, min(a + step, self.records)) for a in range(0, max(1, self.records), step)]
-        return Kept(torch.cat([self.instantiate(a, b, self.outputs.dtype) for a, b in spans]))
-
-    def _by_rows(self) -> Tensor:
-        """Gradients [B, rows, p, columns, channels]: one product for each row of the kernel.
-
-        With channels last, what lies under one row of the kernel is contiguous. These windows are copied once and used
-        by every row of the kernel, where patches would be copied for each.
-        """
-        (rows, columns), (above, left) = self.geometry.kernel, self.geometry.padding
-        channels, (fan_out, height, width) = self.images.shape[1], self.outputs.shape[1:]
-        gradients = self.images.new_empty(self.records, rows, fan_out, columns * channels)
-        step = max(1, _CACHE // (self.images[0].numel() * columns))
+        size = self.outputs.shape[1] * channels // walk.groups * walk.kernel[0] * walk.kernel[1]
+        gradients = self.outputs.new_empty(self.records, size)
         for start in range(0, self.records, step):
-            images = self.images[start : start + step].permute(0, 2, 3, 1)
-            images = F.pad(images, (0, 0, left, left, above, above)).contiguous()
-            shape = (images.shape[0], images.shape[1], width, columns * channels)
-            windows = images.as_strided(shape, images.stride()).contiguous()
-            outputs = self.outputs[start : start + step].flatten(2)
-            for row in range(rows):
-                under = windows[:, row : row + height].flatten(1, 2)
-                torch.bmm(outputs, under, out=gradients[start : start + step, row])
-        return gradients.view(self.records, rows, fan_out, columns, channels)
+            stop = min(start + step, self.records)
+            inputs, outputs = self._factors(start, stop, dtype)
+            rows = gradients[start:stop].view(len(inputs), outputs.shape[1], inputs.shape[1])
+            torch.bmm(outputs, inputs.transpose(1, 2), out=rows)
+        return Kept(gradients)
 
 
 @dataclass(frozen=True, slots=True)
