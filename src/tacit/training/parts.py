@@ -8,7 +8,7 @@ factors (`Outer`, `Patches`) and never holds all gradients at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 from tacit.training.margins import absolute_sums, gamma, gram_norms, product_norms, squared_norms
 
 _FLOPS_A_FLOAT = 16  # products that a core computes while it moves one float to or from memory
-_CACHE = 1 << 18  # floats that stay in a core's cache
+_CACHE = 1 << 20  # floats of patches held at once: near the caches, and enough to keep all threads busy
 _SMALL = 1 << 10  # floats up to which the calls cost more than the numbers
 
 
@@ -119,13 +119,17 @@ class Geometry:
     dilation: tuple[int, int]
     groups: int
 
+    def pad(self, images: Tensor) -> Tensor:
+        above, left = self.padding
+        return F.pad(images, (left, left, above, above)) if above or left else images
+
     def patches(self, images: Tensor, height: int, width: int) -> Tensor:
         """The inputs under the kernel at each position: [n × groups, channels of a group × kernel, height × width].
 
         Two strided copies, first under the columns of the kernel, then under its rows: faster than `F.unfold`.
         """
-        (above, left), (down, right), (rows, columns) = self.padding, self.stride, self.dilation
-        images = F.pad(images, (left, left, above, above)).contiguous()
+        (down, right), (rows, columns) = self.stride, self.dilation
+        images = self.pad(images).contiguous()
         records, channels = images.shape[:2]
         a, b, c, d = images.stride()
         shape = (records, channels, self.kernel[1], images.shape[2], width)
@@ -192,15 +196,16 @@ class Patches:
         total.add_(gradient.view(total.shape))
 
     def keep(self) -> Kept:
-        """The gradients themselves, computed for a few records at a time so that their patches stay in the cache."""
+        """The gradients themselves, computed for some records at a time because patches are large."""
         walk, channels, dtype = self.geometry, self.images.shape[1], self.outputs.dtype
+        padded = Patches(walk.pad(self.images), self.outputs, replace(walk, padding=(0, 0)), self.memory)
         positions = self.outputs.shape[2] * self.outputs.shape[3]
         step = max(1, _CACHE // (channels * walk.kernel[0] * walk.kernel[1] * positions))
         size = self.outputs.shape[1] * channels // walk.groups * walk.kernel[0] * walk.kernel[1]
         gradients = self.outputs.new_empty(self.records, size)
         for start in range(0, self.records, step):
             stop = min(start + step, self.records)
-            inputs, outputs = self._factors(start, stop, dtype)
+            inputs, outputs = padded._factors(start, stop, dtype)
             rows = gradients[start:stop].view(len(inputs), outputs.shape[1], inputs.shape[1])
             torch.bmm(outputs, inputs.transpose(1, 2), out=rows)
         return Kept(gradients)
