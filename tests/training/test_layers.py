@@ -67,6 +67,11 @@ def test_convolution_of_sequences(data, batch, channels, groups, held, memory, s
     check(freeze(layer, held), torch.randn(batch, channels * groups, data.draw(st.integers(7, 10))), memory=memory)
 
 
+def test_a_convolution_of_large_images_goes_record_by_record():
+    torch.manual_seed(0)
+    check(nn.Conv2d(3, 2, 5, padding=2), torch.randn(3, 3, 128, 128), reduction="mean")
+
+
 @pytest.mark.parametrize("memory", [0, 1 << 29])
 def test_a_convolution_with_many_channels_and_few_positions(memory):
     torch.manual_seed(0)
