@@ -1,0 +1,71 @@
+"""Models that cannot be trained privately, refused before training by the name of the layer and what to use instead."""
+
+from __future__ import annotations
+
+from torch import Tensor, float32, float64, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.parameter import UninitializedParameter, is_lazy
+
+
+def refuse_unfit(model: nn.Module) -> None:
+    """Raise ValueError if a layer mixes records, keeps statistics of them, or has parameters that cannot be clipped.
+
+    Assumes: the model's own code keeps records apart. A forward that mixes them by hand (a mean over the batch, records
+    reshaped into each other, attention across the batch, a loss that compares records) cannot be detected in general,
+    and neither can an input whose first dimension is not that of records but happens to be as long.
+    """
+    for name, module in model.named_modules():
+        reason = _unfit(module)
+        if reason is not None:
+            raise ValueError(f"{name or 'the model'} ({type(module).__name__}): {reason}")
+    _check_parameters(model)
+
+
+def _unfit(module: nn.Module) -> str | None:
+    if any(is_lazy(tensor) for tensor in (*module._parameters.values(), *module._buffers.values())):
+        return "not initialised: run the model once on a few records that are not private, or state its sizes"
+    match module:
+        case _InstanceNorm() if module.track_running_stats:
+            return "keeps running statistics of the records: use track_running_stats=False"
+        case _InstanceNorm():
+            return None
+        case _BatchNorm():
+            return "mixes the records of a batch: use nn.GroupNorm(groups, channels)"
+        case nn.Embedding() | nn.EmbeddingBag() if module.sparse:
+            return "sparse gradients: use sparse=False"
+        case nn.Embedding() | nn.EmbeddingBag() if module.max_norm is not None:
+            return "max_norm changes the weight in each forward by which ids are there: use max_norm=None"
+        case nn.Embedding() | nn.EmbeddingBag() if module.scale_grad_by_freq:
+            return "scale_grad_by_freq divides by counts over the batch: use scale_grad_by_freq=False"
+        case nn.EmbeddingBag():
+            return "takes the ids of all records in one list: use nn.Embedding and a sum or mean over dimension 1"
+        case nn.RNNBase() if _trained(module):
+            return "runs all steps in one kernel: use nn.RNNCell, nn.GRUCell or nn.LSTMCell in a loop, or attention"
+        case nn.MultiheadAttention() if not module._qkv_same_embed_dim or module.bias_k is not None:
+            return "kdim, vdim or add_bias_kv: build it of nn.Linear layers and F.scaled_dot_product_attention"
+    if getattr(module, "track_running_stats", False) is True:
+        return "keeps running statistics of the records (track_running_stats): use a layer without them"
+    return None
+
+
+def _check_parameters(model: nn.Module) -> None:
+    trained = {name: tensor for name, tensor in model.named_parameters() if tensor.requires_grad}
+    if not trained:
+        raise ValueError("the model has no trainable parameters: unfreeze one with requires_grad_()")
+    kinds: dict[tuple[object, object], str] = {}
+    for name, tensor in trained.items():
+        if tensor.dtype not in (float32, float64):
+            raise ValueError(f"{name} has dtype {tensor.dtype}: trainable parameters must be float32 or float64")
+        kinds.setdefault((tensor.dtype, tensor.device), name)
+    if len(kinds) > 1:
+        found = ", ".join(f"{name} is {dtype} on {device}" for (dtype, device), name in kinds.items())
+        raise ValueError(f"trainable parameters differ in dtype or device ({found}): move the model with model.to()")
+
+
+def _trained(module: nn.Module) -> bool:
+    return any(_requires_gradient(tensor) for tensor in module.parameters())
+
+
+def _requires_gradient(tensor: Tensor) -> bool:
+    return bool(tensor.requires_grad) and not isinstance(tensor, UninitializedParameter)

@@ -1,0 +1,278 @@
+"""The engine: one ordinary backward pass, then the norm of each record's gradient, then the sum of clipped gradients.
+
+    engine = Engine(model)
+    loss(model(x), y).backward()                       # records; computes no ordinary gradients of parameters
+    engine.add_clipped(engine.factors(engine.norms(), clip=1.0))
+    engine.sum                                         # all trainable parameters in order; engine.views, one by one
+
+Nothing here adds noise or is private by itself.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from tacit.training import attention
+from tacit.training.checks import refuse_unfit
+from tacit.training.layers import Forward, Site, fallback
+from tacit.training.margins import gamma, unit_roundoff
+from tacit.training.parts import Part, absolute_norms, join, squared_norms_of
+from tacit.training.rules import rule
+
+MEBIBYTE = 1 << 20
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=3)
+
+
+class Pass:
+    """What one backward pass recorded. The recorder of all sites."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter], names: Sequence[str], memory: int) -> None:
+        self.memory = memory // 4  # of what is computed in spans of records and not kept
+        self.anchor = torch.zeros(0, device=parameters[0].device, requires_grad=True)
+        self.records: int | None = None
+        self._index = {parameter: i for i, parameter in enumerate(parameters)}
+        self._names = names
+        self._keep = memory
+        self.clear()
+
+    def clear(self) -> None:
+        self.parts: list[list[Part]] = [[] for _ in self._names]
+        self.joined: list[Part | None] | None = None
+        self.records = None
+        self._first = ""
+        self._kept = 0
+        self._task = -1
+
+    def reserve(self, size: int) -> bool:
+        """Whether `size` more bytes of gradients may be kept in this pass; if so they count as kept."""
+        if self._kept + size > self._keep:
+            return False
+        self._kept += size
+        return True
+
+    def add(self, name: str, parameter: nn.Parameter, part: Part) -> None:
+        task = torch._C._current_graph_task_id()
+        if self.records is None:
+            self.records, self._first, self._task = part.records, name, task
+        if task != self._task:
+            raise RuntimeError(
+                "a second backward pass before the first was used: call add_clipped or discard after each backward"
+            )
+        if part.records != self.records:
+            raise ValueError(
+                f"{name} saw {part.records} records where {self._first} saw {self.records}: the first dimension of "
+                "each layer's input must be that of the records (for inputs that all records share, such as positions, "
+                "expand them to one row a record)"
+            )
+        self.parts[self._index[parameter]].append(part)
+
+    def join(self) -> list[Part | None]:
+        """One part for each parameter, None where no gradient reached it."""
+        if self.joined is None:
+            self.joined = [
+                join(parts, parameter.numel(), parameter.dtype, self) if parts else None
+                for parameter, parts in zip(self._index, self.parts, strict=True)
+            ]
+            self.parts = []
+        return self.joined
+
+    def total(self, order: int) -> Tensor:
+        """Upper bounds of the records' norms, in float64."""
+        present = [(p, part) for p, part in zip(self._index, self.join(), strict=True) if part is not None]
+        if order == 1:
+            sums = [absolute_norms(part, parameter.numel(), self.memory) for parameter, part in present]
+        else:
+            sums = squared_norms_of([part for _, part in present])
+        total = torch.stack(sums).sum(0).mul_(1 + 2 * gamma(len(sums) + 4))
+        return total if order == 1 else total.sqrt_()
+
+
+class Engine:
+    """Instruments a model so that a backward pass leaves the gradient of each record, to be clipped and summed.
+
+    `reduction` is that of the loss over records: with "mean" the gradients are multiplied by the number of records.
+    `memory` is how many bytes the gradients of single records may take in one pass; layers that do not fit are
+    measured without keeping them and then summed by one more product. `announce` hears of layers without a rule.
+
+    Guarantee: with factors of `factors(norms(), clip)`, what one record adds to `sum` has at most norm `clip`: as real
+    numbers, for the gradients and factors (x, g) that were recorded. What the sum over records rounds is not counted.
+    Assumes: record i is row i of each layer's input, and records meet only in the sum or mean of the loss; see
+    `checks.refuse_unfit` for what can be detected. One thread at a time. Parameters are frozen before, not after.
+
+    The model keeps its class and its state_dict. It is recorded while `model.training` and gradients are enabled.
+    Gradients that reach a parameter other than through its own layer are refused, because they are not clipped.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        reduction: Literal["mean", "sum"] = "mean",
+        memory: int = 512 * MEBIBYTE,
+        announce: Callable[[str], None] = _warn,
+    ) -> None:
+        if reduction not in ("mean", "sum"):
+            raise ValueError(f"reduction is {reduction!r}: it must be 'mean' or 'sum' over records")
+        if any(getattr(vars(module).get("forward"), "of_engine", False) for module in model.modules()):
+            raise ValueError("the model has an engine already: detach it first")
+        refuse_unfit(model)
+        named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+        self.names = tuple(name for name, _ in named)
+        self.parameters = tuple(parameter for _, parameter in named)
+        first = self.parameters[0]
+        self.sum = torch.zeros(sum(p.numel() for p in self.parameters), dtype=first.dtype, device=first.device)
+        pieces = self.sum.split([parameter.numel() for parameter in self.parameters])
+        self.views = tuple(piece.view(p.shape) for piece, p in zip(pieces, self.parameters, strict=True))
+        self._model = model
+        self._mean = reduction == "mean"
+        self._announce = announce
+        self._pass = Pass(self.parameters, self.names, memory)
+        self._bypassed = False
+        self._patched: list[tuple[nn.Module, Forward | None]] = []
+        self._instrument(model, "")
+        self._hooks = [p.register_hook(self._guard(name)) for name, p in named]
+
+    def norms(self, order: Literal[1, 2] = 2) -> Tensor:
+        """The L2 (or L1) norm of each record's gradient over all trainable parameters, in float64.
+
+        Upper bounds: above the real norm by at most a factor of 1 + 1e-5, or 1 + 1e-12 for models in float64, where
+        the gradient does not cancel to a millionth of its terms (see `margins`). The L1 norm instantiates each
+        record's gradient: for small models. Derived from private data, not covered by any epsilon.
+        """
+        if order not in (1, 2):
+            raise ValueError(f"order is {order!r}: it must be 1 or 2")
+        with torch.no_grad():
+            records = self._recorded()
+            norms = self._pass.total(order)
+            if self._mean:
+                norms.mul_(records * (1 + gamma(1)))
+            if not bool(torch.isfinite(norms).all()):
+                raise FloatingPointError(
+                    "gradients of single records are not finite: lower the learning rate, or look for log(0), 0/0 or "
+                    "overflow in the model and the loss"
+                )
+            return norms
+
+    def factors(self, norms: Tensor, clip: float) -> Tensor:
+        """min(1, clip / norm) for each record, so that rounding cannot lift a contribution above `clip`.
+
+        Why: the factor is lowered by 8u. Division, conversion to the model's dtype, the number of records of a mean and
+        the product with the gradient round by at most 1 + u each, and (1 − 8u)(1 + u)⁵ < 1. A factor below the
+        smallest normal number, where rounding is not relative, becomes 0.
+        """
+        if not (math.isfinite(clip) and clip > 0):
+            raise ValueError(f"clip is {clip}: it must be positive and finite")
+        dtype = self.sum.dtype
+        factors = (clip * (1 - 8 * unit_roundoff(dtype)) / norms.to(torch.float64)).clamp_(max=1)
+        factors[factors < 2 * torch.finfo(dtype).tiny] = 0
+        return factors.to(dtype)
+
+    def add_clipped(self, factors: Tensor) -> None:
+        """Add the sum of factors_i times the gradient of record i to `sum`, and forget the pass."""
+        with torch.no_grad():
+            records = self._recorded()
+            if factors.shape != (records,):
+                raise ValueError(f"factors have shape {tuple(factors.shape)}, the pass has {records} records")
+            factors = factors.to(self.sum.dtype)
+            if self._mean:
+                factors = factors * records
+            for part, view in zip(self._pass.join(), self.views, strict=True):
+                if part is not None:
+                    part.add_to(view, factors)
+        self._pass.clear()
+
+    def discard(self) -> None:
+        """Forget the recorded pass, if any."""
+        self._pass.clear()
+
+    def detach(self) -> None:
+        """Give the model back as it was."""
+        for module, forward in self._patched:
+            del module.forward
+            if forward is not None:
+                module.forward = forward
+        for hook in self._hooks:
+            hook.remove()
+        self._patched, self._hooks = [], []
+        self.discard()
+
+    def _recorded(self) -> int:
+        if self._pass.records is None:
+            raise RuntimeError("no backward pass is recorded: call model.train() and loss.backward() first")
+        return self._pass.records
+
+    def _guard(self, name: str) -> Callable[[Tensor | None], None]:
+        def refuse(gradient: Tensor | None) -> None:
+            if gradient is not None and self._model.training:
+                raise RuntimeError(
+                    f"{name} was used outside of the forward of its own layer, so its gradient has no records: call "
+                    "the layer, or put the parameter into a module of its own"
+                )
+
+        return refuse
+
+    def _instrument(self, module: nn.Module, name: str) -> None:
+        """Replace the forward of each layer that holds trainable parameters."""
+        if not any(parameter.requires_grad for parameter in module.parameters()):
+            return
+        if any(module is patched for patched, _ in self._patched):
+            return
+        shown = name or "the model"
+        made = rule(module)
+        if attention.supported(module) and rule(module.out_proj) is not None:
+            output = Site(f"{shown}.out_proj", module.out_proj, _own(module.out_proj), self._pass)
+            self._patch(module, attention.attention(Site(shown, module, _own(module), self._pass), output))
+        elif made is not None:
+            self._patch(module, made(Site(shown, module, _own(module), self._pass)))
+        elif _own(module) or parametrize.is_parametrized(module) or any(map(_holds_only, module.children())):
+            self._announce(
+                f"{shown} ({type(module).__name__}) has no rule of its own: it and all inside it run once for each "
+                "record, which is slower. If it holds layers, put its own parameters into a small module"
+            )
+            inside = frozenset(path for path, parameter in module.named_parameters() if parameter.requires_grad)
+            self._patch(module, fallback(Site(shown, module, inside, self._pass), self._bypass))
+        else:
+            for child_name, child in module.named_children():
+                self._instrument(child, f"{name}.{child_name}" if name else child_name)
+
+    def _patch(self, module: nn.Module, recorded: Forward) -> None:
+        replaced = vars(module).get("forward")
+        original = module.forward
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            if self._model.training and torch.is_grad_enabled() and not self._bypassed:
+                return recorded(*args, **kwargs)
+            return original(*args, **kwargs)
+
+        forward.of_engine = True  # type: ignore[attr-defined]
+        self._patched.append((module, replaced))
+        module.forward = forward
+
+    @contextmanager
+    def _bypass(self) -> Iterator[None]:
+        self._bypassed, before = True, self._bypassed
+        try:
+            yield
+        finally:
+            self._bypassed = before
+
+
+def _own(module: nn.Module) -> frozenset[str]:
+    """Names of the trainable parameters that the module holds itself."""
+    return frozenset(name for name, parameter in module.named_parameters(recurse=False) if parameter.requires_grad)
+
+
+def _holds_only(module: nn.Module) -> bool:
+    """Whether a module is a list of parameters for its parent to use."""
+    return isinstance(module, (nn.ParameterList, nn.ParameterDict)) and bool(_own(module))

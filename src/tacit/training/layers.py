@@ -1,0 +1,308 @@
+"""How each kind of layer is recorded: a forward in place of the layer's own, whose backward hands over gradient parts.
+
+The functions here compute what the layer computes, pass on the gradient of the inputs, and leave the parameters'
+gradients to the recorder. Layers without a rule run once for each record under `vmap`, with everything inside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.utils import _pytree as pytree
+
+from tacit.training.margins import squared_norms
+from tacit.training.parts import Geometry, Kept, Outer, Part, Patches, Room, Rows, gram_is_cheaper
+
+Forward = Callable[..., Any]
+
+
+class Recorder(Room, Protocol):
+    """Takes the parts of one backward pass."""
+
+    anchor: Tensor  # requires a gradient and holds nothing: makes a layer's output part of the graph
+
+    def add(self, name: str, parameter: nn.Parameter, part: Part) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A layer in its model. Frozen parameters are not in `trained`."""
+
+    name: str
+    module: nn.Module
+    trained: frozenset[str]
+    recorder: Recorder
+
+    def wants(self, parameter: str) -> bool:
+        return parameter in self.trained
+
+    def add(self, parameter: str, part: Part) -> None:
+        self.recorder.add(self.name, getattr(self.module, parameter), part)
+
+    def value(self, parameter: str) -> Any:
+        """The parameter as a constant, for which autograd computes no gradient, or None where the layer has none."""
+        tensor = getattr(self.module, parameter)
+        return None if tensor is None else tensor.detach()
+
+    def per_record(self, parameter: str, records: int) -> Any:
+        """The parameter once for each record, so that ordinary autograd finds one gradient for each."""
+        tensor = self.value(parameter)
+        if tensor is None or not self.wants(parameter):
+            return tensor
+        return _PerRecord.apply(tensor, self.recorder.anchor, self, parameter, records)
+
+
+class _PerRecord(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, anchor: Tensor, site: Site, parameter: str, records: int) -> Tensor:
+        ctx.site, ctx.parameter = site, parameter
+        return tensor.expand(records, *tensor.shape)
+
+    @staticmethod
+    def backward(ctx: Any, gradients: Tensor) -> tuple[None, ...]:
+        ctx.site.add(ctx.parameter, Kept(gradients))
+        return None, None, None, None, None
+
+
+class _Linear(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, anchor: Tensor, site: Site, names: tuple[str, str], weight: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        ctx.site, ctx.names = site, names
+        ctx.save_for_backward(x if site.wants(names[0]) else None, weight)
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        site, (weight_name, bias_name) = ctx.site, ctx.names
+        squared = squared_norms(gradient) if gradient.dim() == 2 else None  # for the weight and the bias
+        if site.wants(weight_name):
+            site.add(weight_name, linear_part(x, gradient, site.recorder, squared))
+        if site.wants(bias_name):
+            summed = gradient if gradient.dim() == 2 else gradient.flatten(1, -2).sum(1)
+            site.add(bias_name, Kept(summed, squared=squared))
+        passed = gradient.matmul(weight) if ctx.needs_input_grad[0] else None
+        return passed, None, None, None, None, None
+
+
+def linear_part(x: Tensor, gradient: Tensor, room: Room, squared: Tensor | None = None) -> Part:
+    """The weight's part: kept where there is room for all records and the Gram norm is no cheaper."""
+    records, fan_in, fan_out = x.shape[0], x.shape[-1], gradient.shape[-1]
+    steps = x[0].numel() // fan_in if records else 1
+    part = Outer(x.reshape(records, steps, fan_in), gradient.reshape(records, steps, fan_out), room.memory, squared)
+    if steps == 1 or gram_is_cheaper(steps, fan_in, fan_out):
+        return part
+    if not room.reserve(records * fan_in * fan_out * x.element_size()):
+        return part
+    return Kept(part.instantiate(0, records, gradient.dtype))
+
+
+def linear(site: Site, weight: str = "weight", bias: str = "bias") -> Forward:
+    def forward(x: Tensor) -> Tensor:
+        if x.dim() < 2:
+            raise ValueError(
+                f"{site.name}: an input of shape {tuple(x.shape)} has no dimension of records: add it first"
+            )
+        return _Linear.apply(x, site.recorder.anchor, site, (weight, bias), site.value(weight), site.value(bias))
+
+    forward.__name__ = "forward"
+    return forward
+
+
+class _Conv2d(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, anchor: Tensor, site: Site, walk: Geometry, weight: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        ctx.site, ctx.walk = site, walk
+        ctx.save_for_backward(x, weight)
+        return F.conv2d(x, weight, bias, walk.stride, walk.padding, walk.dilation, walk.groups)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        site, walk = ctx.site, ctx.walk
+        gradient = gradient.contiguous()
+        if site.wants("weight"):
+            part = Patches(x, gradient, walk, site.recorder.memory)
+            fits = site.recorder.reserve(x.shape[0] * weight.numel() * x.element_size())
+            site.add("weight", part.keep() if fits else part)
+        if site.wants("bias"):
+            site.add("bias", Kept(gradient.sum((2, 3))))
+        passed = None
+        if ctx.needs_input_grad[0]:
+            passed = torch.ops.aten.convolution_backward(
+                gradient, x, weight, None, walk.stride, walk.padding, walk.dilation, False, (0, 0), walk.groups,
+                (True, False, False),
+            )[0]  # fmt: skip
+        return passed, None, None, None, None, None
+
+
+def convolution(site: Site) -> Forward:
+    """Conv1d and Conv2d; the first as images of height one."""
+    module = site.module
+    flat = isinstance(module, nn.Conv1d)
+    padding, ahead = _padding(module)
+
+    def pair(values: tuple[int, ...], missing: int) -> tuple[int, int]:
+        return (missing, values[0]) if flat else (values[0], values[1])
+
+    walk = Geometry(
+        kernel=pair(module.kernel_size, 1),
+        stride=pair(module.stride, 1),
+        padding=pair(padding, 0),
+        dilation=pair(module.dilation, 1),
+        groups=module.groups,
+    )
+    mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+
+    def forward(x: Tensor) -> Tensor:
+        if x.dim() != (3 if flat else 4):
+            raise ValueError(
+                f"{site.name}: an input of shape {tuple(x.shape)} has no dimension of records: add it first"
+            )
+        if ahead is not None:
+            x = F.pad(x, ahead, mode=mode)
+        weight, bias = site.value("weight"), site.value("bias")
+        if not flat:
+            return _Conv2d.apply(x, site.recorder.anchor, site, walk, weight, bias)
+        return _Conv2d.apply(x.unsqueeze(2), site.recorder.anchor, site, walk, weight.unsqueeze(2), bias).squeeze(2)
+
+    return forward
+
+
+def _padding(module: Any) -> tuple[tuple[int, ...], list[int] | None]:
+    """(padding of the convolution itself, padding done ahead of it in the order of `F.pad`)."""
+    ways = len(module.kernel_size)
+    if module.padding == "valid":
+        sides = [(0, 0)] * ways
+    elif module.padding == "same":
+        spans = [d * (k - 1) for d, k in zip(module.dilation, module.kernel_size, strict=True)]
+        sides = [(span // 2, span - span // 2) for span in spans]
+    else:
+        sides = [(p, p) for p in module.padding]
+    if module.padding_mode == "zeros" and all(left == right for left, right in sides):
+        return tuple(left for left, _ in sides), None
+    return (0,) * ways, [amount for side in reversed(sides) for amount in side]
+
+
+class _Embedding(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, ids: Tensor, anchor: Tensor, site: Site, weight: Tensor) -> Tensor:
+        ctx.site = site
+        ctx.save_for_backward(ids)
+        return F.embedding(ids, weight)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, ...]:
+        (ids,) = ctx.saved_tensors
+        module = ctx.site.module
+        ctx.site.add("weight", embedding_part(ids, gradient, tuple(module.weight.shape), module.padding_idx))
+        return None, None, None, None
+
+
+def embedding_part(ids: Tensor, gradient: Tensor, shape: tuple[int, int], padding_idx: int | None) -> Rows:
+    """The rows of all records, summed where a record holds an id more than once."""
+    records, (vocabulary, width) = ids.shape[0], shape
+    owners = torch.arange(records, device=ids.device).view(-1, *[1] * (ids.dim() - 1))
+    pairs = (owners * vocabulary + ids).reshape(-1)
+    gradient = gradient.reshape(-1, width)
+    if padding_idx is not None:
+        chosen = (ids != padding_idx).reshape(-1)
+        pairs, gradient = pairs[chosen], gradient[chosen]
+    pairs, places = torch.unique(pairs, return_inverse=True)
+    rows = gradient.new_zeros(len(pairs), width).index_add_(0, places, gradient)
+    return Rows(records, pairs // vocabulary, pairs % vocabulary, rows, shape)
+
+
+def embedding(site: Site) -> Forward:
+    if site.module.max_norm is not None or site.module.sparse or site.module.scale_grad_by_freq:
+        raise ValueError(f"{site.name}: embeddings with max_norm, sparse or scale_grad_by_freq are not supported")
+
+    def forward(ids: Tensor) -> Tensor:
+        if ids.dim() < 1:
+            raise ValueError(f"{site.name}: ids without a dimension of records: add it first")
+        return _Embedding.apply(ids, site.recorder.anchor, site, site.value("weight"))
+
+    return forward
+
+
+def normalization(site: Site) -> Forward:
+    """LayerNorm, RMSNorm, GroupNorm and InstanceNorm: normalized without parameters, then scaled record by record."""
+    module: Any = site.module
+    grouped = isinstance(module, (nn.GroupNorm, _InstanceNorm))
+
+    def normalized(x: Tensor) -> Tensor:
+        if isinstance(module, nn.GroupNorm):
+            return F.group_norm(x, module.num_groups, eps=module.eps)
+        if isinstance(module, _InstanceNorm):
+            return F.instance_norm(x, eps=module.eps)
+        if isinstance(module, nn.RMSNorm):
+            return F.rms_norm(x, tuple(module.normalized_shape), eps=module.eps)
+        return F.layer_norm(x, tuple(module.normalized_shape), eps=module.eps)
+
+    def fitted(name: str, x: Tensor) -> Any:
+        tensor = site.per_record(name, x.shape[0]) if hasattr(module, name) else None
+        if tensor is None:
+            return None
+        first = tensor.shape[0] if site.wants(name) else 1
+        own = tensor.shape[1:] if site.wants(name) else tensor.shape
+        middle = x.dim() - 1 - len(own)
+        return tensor.reshape(first, *own, *[1] * middle) if grouped else tensor.reshape(first, *[1] * middle, *own)
+
+    def forward(x: Tensor) -> Tensor:
+        own = 1 if grouped else len(module.normalized_shape)
+        if x.dim() < 1 + own:
+            raise ValueError(
+                f"{site.name}: an input of shape {tuple(x.shape)} has no dimension of records: add it first"
+            )
+        weight, bias = fitted("weight", x), fitted("bias", x)
+        return normalized(x) * weight if bias is None else torch.addcmul(bias, normalized(x), weight)
+
+    return forward
+
+
+def fallback(site: Site, bypass: Callable[[], Any]) -> Forward:
+    """Any module: run once for each record under `vmap`, each with its own copy of the parameters inside.
+
+    Arguments whose first dimension is that of the first tensor are split into records; others are given whole.
+    """
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        sizes = [leaf.shape[0] for leaf in leaves if isinstance(leaf, Tensor) and leaf.dim() > 0]
+        if not sizes:
+            raise ValueError(
+                f"{site.name} takes no tensor of records, so its gradient has no records: give it the batch"
+            )
+        records = sizes[0]
+        split = [isinstance(leaf, Tensor) and leaf.dim() > 0 and leaf.shape[0] == records for leaf in leaves]
+        own = {name: _named(site, name).per_record(name.rpartition(".")[2], records) for name in sorted(site.trained)}
+
+        def one(parameters: dict[str, Tensor], *tensors: Tensor) -> Any:
+            given = iter(tensors)
+            filled = [next(given).unsqueeze(0) if cut else leaf for cut, leaf in zip(split, leaves, strict=True)]
+            arguments, keywords = pytree.tree_unflatten(filled, spec)
+            with bypass():
+                out = torch.func.functional_call(site.module, parameters, arguments, keywords)
+            return pytree.tree_map(lambda leaf: leaf.squeeze(0) if isinstance(leaf, Tensor) else leaf, out)
+
+        tensors = [leaf for cut, leaf in zip(split, leaves, strict=True) if cut]
+        return torch.vmap(one, randomness="different")(own, *tensors)
+
+    return forward
+
+
+def _named(site: Site, path: str) -> Site:
+    """The site of the submodule that holds the parameter at `path`."""
+    inner, _, parameter = path.rpartition(".")
+    name = f"{site.name}.{inner}" if inner else site.name
+    return Site(name, site.module.get_submodule(inner), frozenset([parameter]), site.recorder)

@@ -1,0 +1,49 @@
+"""Models that cannot be trained privately are refused by the name of the layer, with what to use instead."""
+
+import pytest
+import torch
+from torch import nn
+
+from tacit.training import refuse_unfit
+
+
+class Tracking(nn.Module):
+    track_running_stats = True
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (nn.BatchNorm1d(4), r"1 \(BatchNorm1d\).*GroupNorm"),
+        (nn.BatchNorm2d(4, affine=False), r"1 \(BatchNorm2d\).*GroupNorm"),
+        (nn.SyncBatchNorm(4), r"1 \(SyncBatchNorm\).*GroupNorm"),
+        (nn.InstanceNorm1d(4, track_running_stats=True), r"1 \(InstanceNorm1d\).*track_running_stats=False"),
+        (Tracking(), r"1 \(Tracking\).*running statistics"),
+        (nn.LazyLinear(4), r"1 \(LazyLinear\).*not initialised"),
+        (nn.Embedding(4, 4, sparse=True), r"1 \(Embedding\).*sparse=False"),
+        (nn.Embedding(4, 4, max_norm=1.0), r"1 \(Embedding\).*max_norm=None"),
+        (nn.Embedding(4, 4, scale_grad_by_freq=True), r"1 \(Embedding\).*scale_grad_by_freq=False"),
+        (nn.EmbeddingBag(4, 4), r"1 \(EmbeddingBag\).*nn\.Embedding"),
+        (nn.LSTM(4, 4), r"1 \(LSTM\).*LSTMCell"),
+        (nn.MultiheadAttention(4, 2, kdim=3), r"1 \(MultiheadAttention\).*scaled_dot_product_attention"),
+        (nn.MultiheadAttention(4, 2, add_bias_kv=True), r"1 \(MultiheadAttention\).*scaled_dot_product_attention"),
+        (nn.Linear(4, 4).to(torch.bfloat16), r"1\.weight has dtype torch\.bfloat16"),
+        (nn.Linear(4, 4).double(), "differ in dtype or device"),
+    ],
+)
+def test_refused_by_name(layer, message):
+    with pytest.raises(ValueError, match=message):
+        refuse_unfit(nn.Sequential(nn.Linear(4, 4), layer))
+
+
+def test_nothing_to_train():
+    with pytest.raises(ValueError, match="no trainable parameters"):
+        refuse_unfit(nn.Linear(2, 2).requires_grad_(False))
+
+
+def test_what_keeps_records_apart_is_accepted():
+    refuse_unfit(
+        nn.Sequential(
+            nn.Linear(4, 4), nn.Dropout(), nn.GroupNorm(2, 4), nn.InstanceNorm1d(4), nn.MultiheadAttention(4, 2)
+        )
+    )
