@@ -61,7 +61,12 @@ def start(*arguments: str) -> subprocess.Popen:
     [
         (["none.yaml", "--party", "coordinator"], "none.yaml: there is no such file"),
         (["fleet.yaml", "--party", "bank"], "--party is 'bank': give coordinator, or client with --id"),
-        (["fleet.yaml", "--party", "client"], "--id is None: give the client's number, from 0 to 3"),
+        (["fleet.yaml", "--party", "client"], "--id is missing: give the client's number, from 0 to 3"),
+        (["fleet.yaml", "--party", "client-2"], "did you mean --party client --id 2?"),
+        (
+            ["fleet.yaml", "--party", "coordinator", "--insecure", "--set", "network.coordinator=127.0.0.1:99999"],
+            "HOST:PORT, with a port from 1 to 65535",
+        ),
         (["fleet.yaml", "--party", "client", "--id", "4"], "the file has clients 0 to 3"),
         (["fleet.yaml", "--party", "client", "--id", "2-1"], "the file has clients 0 to 3"),
         (["fleet.yaml", "--party", "coordinator", "--id", "1"], "--id is for clients"),
@@ -124,6 +129,14 @@ def test_two_processes_make_the_federation_that_one_makes():
     for name, array in alone.model.items():
         np.testing.assert_array_equal(stored[name], array)
     assert (folder / "report.html").exists()
+    for arguments in (
+        ["--party", "client", "--id", "0-3", "--resume", str(folder)],
+        ["--party", "client", "--id", "1", "--resume", str(next(Path("runs").glob("*-small-client-0")))],
+        ["--party", "coordinator", "--resume", str(next(Path("runs").glob("*-small-client-0")))],
+    ):
+        done = invoke("fleet.yaml", "--insecure", *arguments)
+        assert done.exit_code == 2
+        assert "this is the run of" in done.stderr
 
 
 def test_files_that_differ_stop_whoever_joins_with_the_key():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @click.command("join")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--party", required=True, metavar="NAME", help="Who you are: coordinator, or client with --id.")
-@click.option("--id", "identities", metavar="K", help="Which client; 0-24 for several of one site.")
+@click.option("--id", "identities", metavar="K", help="Which client; with --insecure also several: 0-24.")
 @click.option(
     "--local", "local_file", metavar="FILE", type=click.Path(path_type=Path), help="Your keys, paths, address."
 )
@@ -55,6 +56,7 @@ def command(
 
     Exit codes: 0 done, 1 failed or stopped, 2 a mistake in the input, 3 a fault of another party, 4 budget reached.
     """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say, we say in words
     from tacit.runs.config import ConfigError, load
     from tacit.runs.directory import RunDirectory
     from tacit.runs.join import site_of
@@ -65,14 +67,15 @@ def command(
         settings = load(file, overrides).networked()
         numbers = _numbers(party, identities, settings)
         name = party if party == "coordinator" else f"client-{numbers[0]}"
+        whole = name if len(numbers) < 2 else f"{name} to {numbers[-1]}"
         local, folder = load_local(local_file)
         site = site_of(settings, local, folder, name, insecure=insecure, noise=noise)
         if site.credentials is not None and len(numbers) > 1:
             end("--id: a certificate is of one client: start one process for each", USER)
         if resume is not None:
-            settings, directory = resumed(resume, settings.model_dump())
+            settings, directory = resumed(resume, settings.model_dump(), party=whole)
         else:
-            directory = RunDirectory.create(runs, settings, time.time(), named=f"{settings.name}-{name}")
+            directory = RunDirectory.create(runs, settings, time.time(), named=f"{settings.name}-{name}", party=whole)
     except (ConfigError, ValueError) as error:
         end(str(error), USER)
     except OSError as error:
@@ -95,10 +98,14 @@ def _numbers(party: str, identities: str | None, settings: Settings) -> list[int
             raise ConfigError("--id is for clients: leave it out for the coordinator")
         return []
     if party != "client":
-        raise ConfigError(f"--party is {party!r}: give coordinator, or client with --id")
-    found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", identities or "")
+        near = re.fullmatch(r"client-(\d+)", party)
+        advice = f"did you mean --party client --id {near[1]}?" if near else "give coordinator, or client with --id"
+        raise ConfigError(f"--party is {party!r}: {advice}")
+    if identities is None:
+        raise ConfigError(f"--id is missing: give the client's number, from 0 to {settings.clients - 1}")
+    found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", identities)
     if not found:
-        raise ConfigError(f"--id is {identities!r}: give the client's number, from 0 to {settings.clients - 1}")
+        raise ConfigError(f"--id is {identities!r}: give a number from 0 to {settings.clients - 1}, or two as in 0-3")
     first, last = int(found[1]), int(found[2] or found[1])
     if not first <= last < settings.clients:
         raise ConfigError(f"--id is {identities}: the file has clients 0 to {settings.clients - 1}")
@@ -118,7 +125,6 @@ def _carried_out(
     from tacit.events import Sink, Tee
     from tacit.runs.join import join_clients, join_coordinator
 
-    kept = f"What was finished is in {directory.path}"
     try:
         with ExitStack() as stack:
             stack.enter_context(directory)
@@ -139,14 +145,18 @@ def _carried_out(
             outcome = join_coordinator(settings, site, sink, directory)
             return outcome.status, outcome.text
     except KeyboardInterrupt:
-        end(f"Stopped. {kept}", FAILED)
+        end(f"Stopped.{_kept(directory)}", FAILED)
     except PeerError as error:
-        end(f"{error}. {kept}", PEER)
+        end(f"{error}.{_kept(directory)}", PEER)
     except BudgetError as error:
-        end(f"{error}. {kept}", BUDGET)
+        end(f"{error}.{_kept(directory)}", BUDGET)
     except OSError as error:
-        end(f"{error.filename or directory.path}: {error.strerror or error}. {kept}", FAILED)
+        end(f"{error.filename or directory.path}: {error.strerror or error}.{_kept(directory)}", FAILED)
     except ValueError as error:
         if directory.begun:
             raise
         end(str(error), USER)
+
+
+def _kept(directory: RunDirectory) -> str:
+    return f" What was finished is in {directory.path}" if directory.begun else ""

@@ -144,7 +144,8 @@ class Client:
         if not self._attempts <= work.attempt < self._settings.answers:
             # Answering one round twice would let the coordinator subtract two sums.
             raise PeerError(
-                f"work for attempt {work.attempt} after {self._attempts}, of {self._settings.answers} at most"
+                f"work for attempt {work.attempt} after {self._attempts}, of {self._settings.answers} at most: it was "
+                "asked before, or the coordinator began anew where this client goes on"
             )
         smallest = _SMALLEST_CLIP * self._settings.encrypt.dp_encrypt.dp_norm_clip
         if work.clip is not None and (type(work.clip) is not float or not work.clip >= smallest):

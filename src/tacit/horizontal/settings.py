@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tacit.secagg.settings import Settings as SecureSettings
 
@@ -156,10 +156,22 @@ class Simulation(Section):
     insecure_noise_seed: Annotated[int, Field(ge=0)] | None = None  # fixes noise and keys: epsilon is infinite
 
 
+def _address(value: str) -> str:
+    """HOST:PORT, with a host in brackets if it has colons of its own."""
+    host, _, port = value.rpartition(":")
+    plain = (host.startswith("[") and host.endswith("]")) or (":" not in host and "/" not in host and " " not in host)
+    if not host or not plain or not port.isdecimal() or not 1 <= int(port) <= 65535:
+        raise ValueError("must be HOST:PORT, with a port from 1 to 65535")
+    return value
+
+
+Address = Annotated[str, AfterValidator(_address)]
+
+
 class Network(Section):
     """Where the coordinator listens, once parties live on different machines; `tacit run` needs no address."""
 
-    coordinator: Annotated[str, Field(pattern=r"^[^\s:/]+:\d{1,5}$")]
+    coordinator: Address
 
 
 class Settings(Section):

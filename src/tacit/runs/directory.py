@@ -2,6 +2,7 @@
 
     config.yaml         the settings, every default filled in
     environment.json    versions and processors; nothing about who or where
+    party               whose folder it is, where the parties live on different machines
     events.jsonl        what happened, one event a line with its time; only ever added to
     run.log             the same in words
     ledger.json         what the run cost in privacy
@@ -68,6 +69,7 @@ class RunDirectory:
         now: float,
         *,
         named: str | None = None,
+        party: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> RunDirectory:
         """Make a new folder under `root`, named after the time (seconds since 1970) and the federation."""
@@ -75,6 +77,8 @@ class RunDirectory:
         path = _new_folder(Path(root), f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{name}")
         replace_file(path / "config.yaml", resolved(settings).encode())
         replace_file(path / "environment.json", _json_file(environment()))
+        if party is not None:
+            replace_file(path / "party", f"{party}\n".encode())
         return cls(path, clock)
 
     @classmethod
@@ -191,6 +195,12 @@ def read_timed_events(path: str | Path) -> Iterator[tuple[float, Event]]:
                 yield datetime.fromisoformat(data.get("time", "1970-01-01T00:00:00+00:00")).timestamp(), event
             except (ValueError, TypeError, AttributeError) as error:
                 raise ValueError(f"{path}:{count}: this line is no event: {error}") from error
+
+
+def party_of(folder: Path) -> str | None:
+    """Whose run a folder holds; None where all parties were in one process."""
+    path = folder / "party"
+    return path.read_text(encoding="utf-8").strip() if path.is_file() else None
 
 
 def _new_folder(root: Path, name: str) -> Path:

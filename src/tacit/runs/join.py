@@ -67,9 +67,16 @@ def join_coordinator(settings: Settings, site: Site, sink: Sink, directory: RunD
     """Be the coordinator until all rounds are done."""
 
     def engine(settings: Settings, task: Task, sink: Sink) -> CoordinatorEngine:
-        return CoordinatorEngine(settings, task, sink, _shared(settings), site.bind, site.credentials)
+        return CoordinatorEngine(
+            settings,
+            task,
+            sink,
+            _shared(settings),
+            site.bind,
+            site.credentials,
+            listening=lambda: sink.emit(Noted(f"listening on {site.bind} {_manner(site)}")),
+        )
 
-    sink.emit(Noted(f"listening on {site.bind} {_manner(site)}"))
     return execute(settings, sink=sink, directory=directory, engine_of=engine, task_options=site.task_options)
 
 
@@ -81,8 +88,8 @@ def join_clients(
     sink.emit(Noted(f"connecting to {site.address} {_manner(site)}"))
     start = time.perf_counter()
     with stop_signals() as asked:
-        status, reason = asyncio.run(_take_part(settings, identities, site, sink, directory, task, asked))
-    sink.emit(RunFinished(status, settings.rounds, time.perf_counter() - start, reason))
+        status, reason, rounds = asyncio.run(_take_part(settings, identities, site, sink, directory, task, asked))
+    sink.emit(RunFinished(status, rounds, time.perf_counter() - start, reason))
     return status, reason
 
 
@@ -94,11 +101,13 @@ async def _take_part(
     directory: RunDirectory,
     task: Task,
     should_stop: Callable[[], bool],
-) -> tuple[Status, str]:
+) -> tuple[Status, str, int]:
     thread = ThreadPoolExecutor(1, "clients")
     file = _shared(settings)
     size = Layout.of(task.model()).size
-    running = []
+    running, engines = [], []
+    if settings.spends and _stored(directory, identities[0]) is None:
+        sink.emit(Noted("the ledger begins at nothing: a client that took part before goes on with --resume RUN"))
     for identity in identities:
         engine = ClientEngine(
             settings,
@@ -113,6 +122,7 @@ async def _take_part(
         if (stored := _stored(directory, identity)) is not None:
             engine.client.restore(stored)
         store = _storer(directory, identity, Costs(settings, size))
+        engines.append(engine)
         running.append(asyncio.create_task(engine.run(store, should_stop)))
     try:
         partings = await asyncio.gather(*running)
@@ -126,7 +136,7 @@ async def _take_part(
     last = partings[0]
     match last.status:
         case "done" | "budget reached" as status:
-            return status, last.reason
+            return status, last.reason, max(len(engine.rounds) for engine in engines)
         case _:
             raise PeerError(f"the coordinator ended the run: {last.reason or 'it did not say why'}")
 

@@ -11,16 +11,14 @@ Paths are relative to the file itself.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field, ValidationError
 
-from tacit.horizontal.settings import Section
+from tacit.horizontal.settings import Address, Section
 from tacit.runs.explain import explain
 from tacit.runs.placing import Placed
 from tacit.runs.source import ConfigError, from_file
-
-Address = Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[^\s:/]+):\d{1,5}$")]
 
 
 class Keys(Section):

@@ -11,20 +11,28 @@ from pathlib import Path
 from typing import Any
 
 from tacit.runs.config import MAY_CHANGE, ConfigError, Settings, fingerprint, flat, load
-from tacit.runs.directory import RunDirectory, read_events
+from tacit.runs.directory import RunDirectory, party_of, read_events
 
 
 def resumed(
-    path: str | Path, source: Mapping[str, Any] | None = None, overrides: Sequence[str] = ()
+    path: str | Path,
+    source: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    party: str | None = None,
 ) -> tuple[Settings, RunDirectory]:
     """The settings and the reopened directory of a run.
 
     The settings are those that the run stored; `source` is needed only where they hold Python objects. Of all of them
-    only the number of rounds may change. Nothing is written before everything was checked.
+    only the number of rounds may change. Nothing is written before everything was checked. `party` is who went on a
+    network with this directory, None where all parties were in one process.
     """
     folder = Path(path)
     if not (folder / "config.yaml").is_file():
         raise ConfigError(f"{folder}: this is not the directory of a run, it has no config.yaml")
+    whose = party_of(folder)
+    if whose != party:
+        names = [name or "all parties in one process" for name in (whose, party)]
+        raise ConfigError(f"{folder}: this is the run of {names[0]}, and not of {names[1]}: name the right one")
     stored = load(folder / "config.yaml")
     settings = load(source if source is not None else folder / "config.yaml", overrides)
     _check_same(folder, stored, settings)

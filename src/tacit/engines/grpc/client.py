@@ -87,7 +87,8 @@ class ClientEngine:
         self._thread = thread or ThreadPoolExecutor(1, f"client-{identity}")
         self._store: Callable[[Client], None] = lambda client: None
         self._parting: Parting | None = None
-        self._said_waiting = False
+        self.rounds: set[int] = set()  # in which it took part
+        self._said_waiting = ""
         self._idle = True  # until it is sent a model
         self._failed: BaseException | None = None
 
@@ -124,12 +125,12 @@ class ClientEngine:
             self.client.end_round()
             self._idle = True
             self._sink.emit(Noted("connected to the coordinator"))
-        self._said_waiting = False
+        self._said_waiting = ""
 
     async def waiting(self, reason: str) -> None:
-        if not self._said_waiting:
+        if reason != self._said_waiting:
             self._sink.emit(Noted(f"waiting for the coordinator: {reason}"))
-            self._said_waiting = True
+            self._said_waiting = reason
 
     async def arrived(self, frame: bytes) -> None:
         try:
@@ -165,6 +166,7 @@ class ClientEngine:
         for answer in answers:
             self.connection.send(to_frame(answer))
         if isinstance(message, Work):
+            self.rounds.add(message.round)
             self._sink.emit(Noted(f"round {message.round + 1}/{self._settings.rounds}: takes part"))
 
     def _meet(self, identities: Identities) -> None:

@@ -58,6 +58,7 @@ class CoordinatorEngine:
         shared: the settings in the form that all parties compare.
         bind: address to listen on.
         credentials: None on loopback without certificates.
+        listening: is called when clients can connect.
     """
 
     def __init__(
@@ -69,7 +70,9 @@ class CoordinatorEngine:
         bind: str,
         credentials: Credentials | None,
         clock: Callable[[], float] = time.monotonic,
+        listening: Callable[[], None] = lambda: None,
     ) -> None:
+        self._listening = listening
         self._settings = settings
         self._sink = sink
         self._bind = bind
@@ -122,6 +125,7 @@ class CoordinatorEngine:
     ) -> None:
         """The same in an event loop. `ready` is told the port."""
         self.port = await self.server.start(self._bind, self._settings.clients)
+        self._listening()
         ready(self.port)
         status, reason = "failed", "the coordinator failed"
         try:
