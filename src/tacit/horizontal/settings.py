@@ -8,6 +8,7 @@ outside that project's advice.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -366,6 +367,15 @@ class Settings(Section):
         if self.simulation.insecure_noise_seed is not None:
             found.append("insecure_noise_seed: noise and keys can be computed by anybody, epsilon is infinite")
         return found
+
+
+def flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value of nested settings with its key, as in `encrypt.dp_encrypt.dp_eps`."""
+    for key, value in data.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def _part(ratio: float, of: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tacit.horizontal.settings import Settings as Horizontal
+from tacit.horizontal.settings import flat as flat_items
 from tacit.runs.explain import explain, nearest
 from tacit.runs.placing import Placed
 from tacit.runs.source import ConfigError, Source, from_dict, from_file, from_override, to_yaml
@@ -64,15 +65,7 @@ def fingerprint(settings: Settings) -> str:
 
 def flat(settings: Settings) -> list[tuple[str, Any]]:
     """Each value with its key, as in `encrypt.dp_encrypt.dp_eps`."""
-    return list(_flat(settings.model_dump(mode="json", fallback=lambda value: f"<{type(value).__name__}>")))
-
-
-def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in data.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
+    return list(flat_items(settings.model_dump(mode="json", fallback=lambda value: f"<{type(value).__name__}>")))
 
 
 def starter(kind: str) -> str:

@@ -11,11 +11,12 @@ broke; otherwise it begins anew, and what was under way is lost.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
 
+from tacit.horizontal.settings import flat
 from tacit.wire import Message, Text
 
 Key16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
@@ -66,7 +67,7 @@ def difference(ours: bytes, theirs: bytes) -> str | None:
     if ours == theirs:
         return None
     try:
-        mine, other = dict(_flat(json.loads(ours))), dict(_flat(json.loads(theirs)))
+        mine, other = dict(flat(json.loads(ours))), dict(flat(json.loads(theirs)))
     except (ValueError, AttributeError, RecursionError):
         return "the settings that were sent cannot be read: run the same release on both sides"
     for key in sorted(mine.keys() | other.keys()):
@@ -74,11 +75,3 @@ def difference(ours: bytes, theirs: bytes) -> str | None:
             here, there = (json.dumps(side.get(key))[:80] for side in (mine, other))
             return f"the files differ: {key} is {here} at the coordinator and {there} here"
     return None
-
-
-def _flat(data: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in data.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
