@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
 
 import click
+
+if TYPE_CHECKING:
+    from tacit.runs.directory import RunDirectory
 
 DONE = 0
 FAILED = 1
@@ -13,6 +18,35 @@ PEER = 3
 BUDGET = 4
 
 STATUS = {"done": DONE, "failed": FAILED, "stopped": FAILED, "budget reached": BUDGET}
+
+
+@contextmanager
+def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -> Iterator[None]:
+    """What ends a run, as an exit code and a sentence: what the user can mend. Anything else ends in a traceback.
+
+    `blame` comes before another party's fault; `always`: name the directory even if no round was begun.
+    """
+    from tacit.errors import BudgetError, PeerError
+
+    def stop(message: str, code: int) -> NoReturn:
+        end(
+            f"{message}. What was finished is in {directory.path}" if always or directory.begun else f"{message}.", code
+        )
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        stop("Stopped", FAILED)
+    except PeerError as error:
+        stop(f"{blame}{error}", PEER)
+    except BudgetError as error:
+        stop(str(error), BUDGET)
+    except OSError as error:
+        stop(f"{error.filename or directory.path}: {error.strerror or error}", FAILED)
+    except ValueError as error:
+        if directory.begun:
+            raise  # not the file's fault: it was good enough to start a round
+        end(str(error), USER)
 
 
 def end(message: str, code: int) -> NoReturn:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tacit.cli.exits import BUDGET, DONE, FAILED, PEER, STATUS, USER, end
+from tacit.cli.exits import DONE, FAILED, STATUS, USER, end, endings
 
 if TYPE_CHECKING:
     from tacit.horizontal.settings import Settings
@@ -121,42 +121,24 @@ def _carried_out(
     metrics_port: int | None,
 ) -> tuple[str, str]:
     from tacit.cli.progress import screen
-    from tacit.errors import BudgetError, PeerError
     from tacit.events import Sink, Tee
     from tacit.runs.join import join_clients, join_coordinator
 
-    try:
-        with ExitStack() as stack:
-            stack.enter_context(directory)
-            sinks: list[Sink] = [directory]
-            if not quiet:
-                shown = screen()
-                stack.enter_context(shown)
-                sinks.append(shown)
-            if metrics_port is not None:
-                from tacit.engines.metrics import Metrics, serve_metrics
+    with endings(directory), ExitStack() as stack:
+        stack.enter_context(directory)
+        sinks: list[Sink] = [directory]
+        if not quiet:
+            shown = screen()
+            stack.enter_context(shown)
+            sinks.append(shown)
+        if metrics_port is not None:
+            from tacit.engines.metrics import Metrics, serve_metrics
 
-                metrics = Metrics()
-                stack.enter_context(serve_metrics(metrics, metrics_port))
-                sinks.append(metrics)
-            sink = Tee(*sinks)
-            if numbers:
-                return join_clients(settings, numbers, site, sink, directory)
-            outcome = join_coordinator(settings, site, sink, directory)
-            return outcome.status, outcome.text
-    except KeyboardInterrupt:
-        end(f"Stopped.{_kept(directory)}", FAILED)
-    except PeerError as error:
-        end(f"{error}.{_kept(directory)}", PEER)
-    except BudgetError as error:
-        end(f"{error}.{_kept(directory)}", BUDGET)
-    except OSError as error:
-        end(f"{error.filename or directory.path}: {error.strerror or error}.{_kept(directory)}", FAILED)
-    except ValueError as error:
-        if directory.begun:
-            raise
-        end(str(error), USER)
-
-
-def _kept(directory: RunDirectory) -> str:
-    return f" What was finished is in {directory.path}" if directory.begun else ""
+            metrics = Metrics()
+            stack.enter_context(serve_metrics(metrics, metrics_port))
+            sinks.append(metrics)
+        sink = Tee(*sinks)
+        if numbers:
+            return join_clients(settings, numbers, site, sink, directory)
+        outcome = join_coordinator(settings, site, sink, directory)
+        return outcome.status, outcome.text

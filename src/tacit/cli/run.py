@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tacit.cli.exits import BUDGET, DONE, FAILED, PEER, STATUS, USER, end
+from tacit.cli.exits import DONE, FAILED, STATUS, USER, end, endings
 
 if TYPE_CHECKING:
     from tacit.runs.config import Settings
@@ -63,26 +63,12 @@ def command(file: Path | None, overrides: tuple[str, ...], runs: Path, resume: P
 def _carried_out(settings: Settings, directory: RunDirectory, file: Path | None, quiet: bool) -> Outcome:
     """Run it. What the user can mend ends in a sentence, anything else in a traceback."""
     from tacit.cli.progress import screen
-    from tacit.errors import BudgetError, PeerError
     from tacit.events import Tee
     from tacit.runs.execute import execute
 
     # A task `module:function` may lie beside the file. Last, so that nothing there hides an installed module.
     sys.path += [str(Path.cwd()), *([str(file.resolve().parent)] if file else [])]
-    kept = f"What was finished is in {directory.path}"
-    try:
-        with directory, nullcontext() if quiet else screen() as shown:
-            sink = Tee(directory, shown) if shown else directory
-            return execute(settings, sink=sink, directory=directory)
-    except KeyboardInterrupt:
-        end(f"Stopped. {kept}", FAILED)
-    except PeerError as error:
-        end(f"Another party broke the protocol: {error}. {kept}", PEER)
-    except BudgetError as error:
-        end(f"{error}. {kept}", BUDGET)
-    except OSError as error:
-        end(f"{error.filename or directory.path}: {error.strerror or error}. {kept}", FAILED)
-    except ValueError as error:
-        if directory.begun:
-            raise  # not the file's fault: it was good enough to start a round
-        end(str(error), USER)
+    told = endings(directory, blame="Another party broke the protocol: ", always=True)
+    with told, directory, nullcontext() if quiet else screen() as shown:
+        sink = Tee(directory, shown) if shown else directory
+        return execute(settings, sink=sink, directory=directory)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -74,7 +75,7 @@ def _check_guarded(address: str, credentials: Credentials | None) -> None:
         raise ValueError(f"{address}: without certificates parties talk on this machine only: `tacit keys` makes them")
 
 
-class _Ends:
+class _Ends(ABC):
     """What hubs and spokes have in common: an inbox for every other party, and how it all ends.
 
     Everything but `meet`, `fail`, `close` and the channels runs in the event loop.
@@ -121,18 +122,18 @@ class _Ends:
             self._end_all(f"{self.name} left")
             self._wait_for(self._shut(reason))
 
-    async def _open(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _open(self) -> None: ...
 
-    async def _shut(self, reason: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _shut(self, reason: str) -> None: ...
 
-    async def _queue(self, receiver: str, frame: bytes) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _queue(self, receiver: str, frame: bytes) -> None: ...
 
+    @abstractmethod
     def _trouble_with(self, name: str) -> str:
         """What may be why nothing comes from this party, to end a sentence with."""
-        raise NotImplementedError
 
     def _wait_for(self, what: Coroutine[Any, Any, T], patience: float | None = None) -> T:
         future = asyncio.run_coroutine_threadsafe(what, _loop())
