@@ -106,8 +106,78 @@ class RunFinished:
     text: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingStarted:
+    """A training in epochs begins: of one party, or of a few in lock step."""
+
+    name: str
+    kind: str
+    parties: int
+    epochs: int
+    steps: int  # of an epoch
+    protection: str  # in a few words
+    parameters: int  # numbers in this party's part of the model
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResumed:
+    epoch: int  # the next one, or the one under way
+    step: int  # of that epoch, already done
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """The parties know which records they have in common."""
+
+    own: int
+    common: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """Some steps further, now and then."""
+
+    epoch: int
+    step: int  # of this epoch, done
+    steps: int  # of an epoch
+    loss: float | None = None  # of private records, where this party knows it: not covered by epsilon
+    epsilon: float | None = None
+    speed: float | None = None  # units a second
+    unit: str = "records"
+
+
+@dataclass(frozen=True, slots=True)
+class EpochFinished:
+    epoch: int
+    seconds: float
+    metrics: dict[str, float] = field(default_factory=dict)  # on data that no promise is about
+    local: dict[str, float] = field(default_factory=dict)  # of private records, kept here: not covered by epsilon
+    epsilon: float | None = None
+    delta: float | None = None
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    stages: dict[str, float] = field(default_factory=dict)  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Points to draw, such as a ROC curve; derived from this party's records, like `EpochFinished.local`."""
+
+    name: str
+    x: str
+    y: str
+    points: list[list[float]]
+
+
 Event = (
     RunStarted
+    | TrainingStarted
+    | TrainingResumed
+    | Aligned
+    | Stepped
+    | EpochFinished
+    | Curve
     | RunResumed
     | Noted
     | RoundStarted

@@ -8,42 +8,15 @@ outside that project's advice.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tacit.secagg.settings import Settings as SecureSettings
+from tacit.sections import Address, Count, Delta, Name, Positive, Probability, Scale, Section, Seed
 
 EncryptType = Literal["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Probability = Annotated[float, Field(ge=0, lt=1)]
-Count = Annotated[int, Field(ge=1, strict=True)]  # strict: true is no number
-Scale = Annotated[float, Field(ge=1e-12, le=1e12)]  # of norms
-Delta = Annotated[float, Field(ge=1e-100, lt=1)]
 Milliseconds = Annotated[int, Field(ge=1, strict=True)]
-
-
-class Section(BaseModel):
-    """A part of the file: unknown keys are an error, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-    flat: ClassVar[dict[str, type[Section]]] = {}  # parts whose keys may also stand here, one level up
-
-    @model_validator(mode="before")
-    @classmethod
-    def _nest(cls, data: Any) -> Any:
-        """Put flat keys into their sections."""
-        if not isinstance(data, dict):
-            return data
-        nested = dict(data)
-        for section, model in cls.flat.items():
-            names = {key for name, info in model.model_fields.items() for key in (name, info.alias or name)}
-            moved = {key: nested.pop(key) for key in names & nested.keys()}
-            inner = nested.get(section)
-            if moved and (inner is None or isinstance(inner, dict)):
-                nested[section] = {**(inner or {}), **moved}
-        return nested
 
 
 class Round(Section):
@@ -100,7 +73,7 @@ class Encrypt(Section):
     privacy_eval_type: Literal["NOT_ENCRYPT", "LAPLACE"] = "NOT_ENCRYPT"
     laplace_eval: LaplaceEval | None = None
 
-    flat = {
+    flat: ClassVar = {
         "dp_encrypt": LocalDP,
         "pw_encrypt": PairwiseMasks,
         "ddp_encrypt": DistributedDP,
@@ -152,21 +125,10 @@ class Simulation(Section):
 
     dropout: Probability = 0.0  # of the sampled, in each round
     lateness: Probability = 0.0  # answers after the window
-    bad: dict[Literal["shape", "nan", "dtype", "twice", "norm"], Count] = {}  # how many clients misbehave, and how
+    bad: dict[Literal["shape", "nan", "dtype", "twice", "norm"], Count] = Field(default_factory=dict)  # how many
+    # clients misbehave, and how
     workers: Annotated[int, Field(ge=0, le=64)] = 0  # processes for training; 0: in this one
     insecure_noise_seed: Annotated[int, Field(ge=0)] | None = None  # fixes noise and keys: epsilon is infinite
-
-
-def _address(value: str) -> str:
-    """HOST:PORT, with a host in brackets if it has colons of its own."""
-    host, _, port = value.rpartition(":")
-    plain = (host.startswith("[") and host.endswith("]")) or (":" not in host and "/" not in host and " " not in host)
-    if not host or not plain or not port.isdecimal() or not 1 <= int(port) <= 65535:
-        raise ValueError("must be HOST:PORT, with a port from 1 to 65535")
-    return value
-
-
-Address = Annotated[str, AfterValidator(_address)]
 
 
 class Network(Section):
@@ -179,9 +141,9 @@ class Settings(Section):
     """A horizontal federation."""
 
     kind: Literal["horizontal"] = "horizontal"
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$")] = "federation"
+    name: Name = "federation"
     task: str
-    task_options: dict[str, Any] = {}
+    task_options: dict[str, Any] = Field(default_factory=dict)
     rounds: Count
     clients: Annotated[int, Field(ge=1, le=10_000_000)]
     round: Round = Round()
@@ -193,9 +155,9 @@ class Settings(Section):
     network: Network | None = None
     simulation: Simulation = Simulation()
     server_num: Annotated[int, Field(ge=1, le=64)] = 1  # column shards of secure aggregation
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
-    flat = {"round": Round}
+    flat: ClassVar = {"round": Round}
 
     @field_validator("task")
     @classmethod
@@ -367,15 +329,6 @@ class Settings(Section):
         if self.simulation.insecure_noise_seed is not None:
             found.append("insecure_noise_seed: noise and keys can be computed by anybody, epsilon is infinite")
         return found
-
-
-def flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value of nested settings with its key, as in `encrypt.dp_encrypt.dp_eps`."""
-    for key, value in data.items():
-        if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _part(ratio: float, of: int) -> int:

@@ -12,10 +12,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from tacit.horizontal.settings import Settings as Horizontal
-from tacit.horizontal.settings import flat as flat_items
 from tacit.runs.explain import explain, nearest
 from tacit.runs.placing import Placed
 from tacit.runs.source import ConfigError, Source, from_dict, from_file, from_override, to_yaml
+from tacit.sections import flat as flat_items
 
 __all__ = [
     "KINDS",

@@ -6,8 +6,11 @@ Rounds count from 0 in events and from 1 here: the last line of a run says 30/30
 from __future__ import annotations
 
 from tacit.events import (
+    Aligned,
     BudgetReached,
     ClientRefused,
+    Curve,
+    EpochFinished,
     Evaluated,
     Event,
     Noted,
@@ -17,6 +20,9 @@ from tacit.events import (
     RunFinished,
     RunResumed,
     RunStarted,
+    Stepped,
+    TrainingResumed,
+    TrainingStarted,
 )
 
 
@@ -66,6 +72,22 @@ def _words(event: Event, rounds: int | None) -> str:
             return f"{event.status} after {event.rounds} rounds in {event.seconds or 0:.1f} s: {event.text}".rstrip(
                 ": "
             )
+        case TrainingStarted():
+            parties = f" of {event.parties} parties" if event.parties > 1 else ""
+            return (
+                f"{event.name}: {event.kind}{parties}, {event.epochs} epochs of {event.steps} steps, "
+                f"{event.protection}, {event.parameters} parameters"
+            )
+        case TrainingResumed():
+            return f"resumed in epoch {event.epoch} after {event.step} of its steps"
+        case Aligned():
+            return f"aligned: {event.common} of {event.own} records are common to all, {event.seconds or 0:.1f} s"
+        case Stepped():
+            return " ".join(_stepped(event))
+        case EpochFinished():
+            return " ".join([f"epoch {event.epoch} done", *_epoch(event), f"{event.seconds or 0:.1f} s"])
+        case Curve():
+            return f"curve: {event.name}, {len(event.points)} points"
 
 
 def measured(event: RoundFinished) -> list[str]:
@@ -81,6 +103,25 @@ def measured(event: RoundFinished) -> list[str]:
         found.append(f"epsilon{covers}: {number(event.epsilon)} (delta {number(event.delta)})")
     if event.evaluation_epsilon is not None:
         found.append(f"epsilon of inference vectors: {number(event.evaluation_epsilon)}")
+    return found
+
+
+def _stepped(event: Stepped) -> list[str]:
+    """As in `epoch 0 step 10/43391 loss: 10.654`: epochs count from 0 here, as MindSpore's do."""
+    found = [f"epoch {event.epoch} step {event.step}/{event.steps}"]
+    if event.loss is not None:
+        found.append(f"loss: {number(event.loss)}")
+    if event.epsilon is not None:
+        found.append(f"epsilon: {number(event.epsilon)}")
+    if event.speed is not None:
+        found.append(f"{event.speed:.0f} {event.unit}/s")
+    return found
+
+
+def _epoch(event: EpochFinished) -> list[str]:
+    found = [f"{name}: {number(value)}" for name, value in {**event.local, **event.metrics}.items()]
+    if event.epsilon is not None:
+        found.append(f"epsilon: {number(event.epsilon)} (delta {number(event.delta)})")
     return found
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from tacit.horizontal.settings import Address, Section
 from tacit.runs.explain import explain
 from tacit.runs.placing import Placed
 from tacit.runs.source import ConfigError, from_file
+from tacit.sections import Address, Section
 
 
 class Keys(Section):

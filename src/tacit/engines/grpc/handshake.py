@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tacit.horizontal.settings import flat
+from tacit.sections import flat
 from tacit.wire import Message, Text
 
 Key16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]

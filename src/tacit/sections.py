@@ -1,0 +1,59 @@
+"""What the settings of every kind are made of: frozen sections of a file, and the numbers in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+Count = Annotated[int, Field(ge=1, strict=True)]  # strict: true is no number
+Scale = Annotated[float, Field(ge=1e-12, le=1e12)]  # of norms
+Delta = Annotated[float, Field(ge=1e-100, lt=1)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$")]
+Seed = Annotated[int, Field(ge=0)]
+
+
+class Section(BaseModel):
+    """A part of the file: unknown keys are an error, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    flat: ClassVar[dict[str, type[Section]]] = {}  # parts whose keys may also stand here, one level up
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nest(cls, data: Any) -> Any:
+        """Put flat keys into their sections."""
+        if not isinstance(data, dict):
+            return data
+        nested = dict(data)
+        for section, model in cls.flat.items():
+            names = {key for name, info in model.model_fields.items() for key in (name, info.alias or name)}
+            moved = {key: nested.pop(key) for key in names & nested.keys()}
+            inner = nested.get(section)
+            if moved and (inner is None or isinstance(inner, dict)):
+                nested[section] = {**(inner or {}), **moved}
+        return nested
+
+
+def _address(value: str) -> str:
+    """HOST:PORT, with a host in brackets if it has colons of its own."""
+    host, _, port = value.rpartition(":")
+    plain = (host.startswith("[") and host.endswith("]")) or (":" not in host and "/" not in host and " " not in host)
+    if not host or not plain or not port.isdecimal() or not 1 <= int(port) <= 65535:
+        raise ValueError("must be HOST:PORT, with a port from 1 to 65535")
+    return value
+
+
+Address = Annotated[str, AfterValidator(_address)]
+
+
+def flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value of nested settings with its key, as in `encrypt.dp_encrypt.dp_eps`."""
+    for key, value in data.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
