@@ -8,22 +8,8 @@ covered(settings)       which figures of a run an epsilon covers: others are lef
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tacit.boundary import CLEAR, Release
 from tacit.horizontal.settings import Settings
-
-CLEAR = "in the clear"
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """One thing that leaves a client, to the coordinator."""
-
-    message: str
-    field: str
-    what: str
-    protection: str
-
 
 _ROUND = "a number that the coordinator chose"
 _UPDATE = (
