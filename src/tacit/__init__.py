@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tacit.runs.execute import Outcome
+    from tacit.runs.outcome import Outcome
 
 __version__ = "0.1.0"
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit.runs.config import MAY_CHANGE, ConfigError, Settings, fingerprint, flat, load
+from tacit.runs import kinds
+from tacit.runs.config import ConfigError, Settings, fingerprint, flat, load
 from tacit.runs.directory import RunDirectory, party_of, read_events
 
 
@@ -48,10 +49,10 @@ def resumed(
 
 def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
     before, now = dict(flat(stored)), dict(flat(given))
-    allowed = MAY_CHANGE - ({"rounds"} if stored.encrypt.encrypt_type == "DDP_ENCRYPT" else set())
+    allowed = kinds.of(stored).may_change(stored)
     for key in sorted(before.keys() | now.keys()):
         if before.get(key) != now.get(key) and key not in allowed:
-            reason = ", for which its noise was sized" if key == "rounds" else ""
+            reason = ", for which its noise was sized" if key in ("rounds", "train.epochs") else ""
             raise ConfigError(
                 f"{folder}: {key} was {before.get(key)!r} when the run began{reason}, and is {now.get(key)!r} now: "
                 "leave it as it was, or start a new run"
@@ -73,8 +74,4 @@ def _check_stored(directory: RunDirectory, stored: Settings, settings: Settings)
             f"{directory.path / 'config.yaml'}: it was changed since the run began, and what was spent so far was "
             "spent under the old settings: put them back, or start a new run"
         )
-    done = state["round"]
-    if done >= settings.rounds:
-        raise ConfigError(
-            f"{directory.path}: {done} rounds are done: to train on, give more (--set rounds={done + settings.rounds})"
-        )
+    kinds.of(settings).check_unfinished(settings, state, str(directory.path))
