@@ -51,6 +51,8 @@ def _made(
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
+        if error.name == "torch":
+            raise ValueError(f"task {name!r} needs torch: pip install 'tacit[torch]'") from error
         raise ValueError(
             f"task {name!r} needs the module {error.name!r}, which is not installed, and not in this folder or beside "
             "the FILE: install it, or give the FILE that it lies beside"
