@@ -114,9 +114,7 @@ class _Training:
         settings, plan = self._settings, self._plan
         size = sum(each.numel() for each in self._model.parameters() if each.requires_grad)
         words = f"{settings.noise.kind} noise of {plan.initial_noise:.4g} times the clipping norm, tier {plan.drawn}"
-        self._sink.emit(
-            TrainingStarted(settings.name, settings.kind, 1, plan.epochs, plan.steps_an_epoch, words, size)
-        )
+        self._sink.emit(TrainingStarted(settings.name, settings.kind, 1, plan.epochs, plan.steps_an_epoch, words, size))
         for note in settings.notes():
             self._sink.emit(Noted(note))
         stored = self._directory.stored() if self._directory is not None else None
@@ -180,7 +178,11 @@ class _Training:
         if self._directory is None:
             return
         state = self._optimizer.state()
-        more = {"round": self._optimizer.steps, "epochs": self._optimizer.epoch, "settings": fingerprint(self._settings)}
+        more = {
+            "round": self._optimizer.steps,
+            "epochs": self._optimizer.epoch,
+            "settings": fingerprint(self._settings),
+        }
         self._directory.save(self.weights(), {**state, **more}, self.ledger())
 
     def weights(self) -> dict[str, NDArray[Any]]:
