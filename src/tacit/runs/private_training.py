@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change"]
 
-_LINES = 10  # of steps, in an epoch
+_LINE = 1.0  # seconds between two lines
 _BETWEEN = 60.0  # seconds between two stores within an epoch
 _AGAINST = (
     "for each record, for adding it or leaving it out, against whoever has the model, and every model stored on the way"
@@ -98,7 +98,7 @@ class _Training:
         self._task: Task = tasks.make_training(settings.task, settings.seed, settings.task_options)
         self._plan: Plan = settings.plan(len(self._task.records))
         own = settings.monitor
-        self._every = own.every or max(1, self._plan.steps_an_epoch // _LINES)
+        self._every = own.every or self._plan.steps_an_epoch
         budget = own.budget if own.budget is not None else settings.privacy.epsilon
         self._epsilon: float | None = None
         monitor = Monitor(self._plan, method=own.method, budget=budget, every=self._every, tell=self._heard)
@@ -107,7 +107,7 @@ class _Training:
         self._model, self._optimizer, self._loader = self._plan.attach(
             model, inner, self._task.records, monitors=[monitor]
         )
-        self._stored_at = time.perf_counter()
+        self._stored_at = self._said = time.perf_counter()
 
     def begin(self) -> None:
         """Say that it begins, and go on from what was stored."""
@@ -154,8 +154,11 @@ class _Training:
 
     def _say(self, epoch: int, loss: float, speed: float) -> None:
         done, steps = self._optimizer.steps - epoch * self._plan.steps_an_epoch, self._plan.steps_an_epoch
-        if done % self._every == 0 or done == steps:
+        now = time.perf_counter()
+        if self._optimizer.steps % self._every == 0 or now - self._said > _LINE:
+            self._said = now
             self._sink.emit(Stepped(epoch, done, steps, loss, self._epsilon, speed))
+        self._epsilon = None
 
     def _end_epoch(self, epoch: int, losses: list[float], seconds: float) -> None:
         import torch
@@ -164,7 +167,7 @@ class _Training:
         with torch.no_grad():
             metrics = self._task.evaluate(self._model)
         self.save()  # before anything that depends on the model is told
-        local = {"training loss (not covered by epsilon)": sum(losses) / len(losses)} if losses else {}
+        local = {"training loss": sum(losses) / len(losses)} if losses else {}
         epsilon = self._optimizer.epsilon(self._settings.monitor.method)
         self._sink.emit(EpochFinished(epoch, seconds, metrics, local, epsilon, self._plan.delta))
 
@@ -194,7 +197,7 @@ class _Training:
         epsilon = optimizer.epsilon()
         spent = {
             "view": "central",
-            "covers": ["the model"],
+            "covers": ["model"],
             **optimizer.ledger.to_json(),
             "epsilon": "infinite" if math.isinf(epsilon) else epsilon,
             "delta": self._plan.delta,

@@ -25,6 +25,7 @@ class Account:
     delta: float
     lines: tuple[dict[str, Any], ...]  # the events, with how often they happened
     budget: dict[str, Any] | None
+    tier: str = ""  # of the noise of a training
     against: str = ""  # for whom and against whom it holds, where a kind says it in its own words
 
 
@@ -85,6 +86,7 @@ def _account(data: dict[str, Any]) -> Account:
         delta=float(data.get("delta") or 0.0),
         lines=tuple(dict(line) for line in data.get("lines", ())),
         budget=data.get("budget"),
+        tier=str(data.get("tier", "")),
         against=str(data.get("against", "")),
     )
 

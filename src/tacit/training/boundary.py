@@ -17,10 +17,8 @@ def releases(settings: Settings) -> tuple[Release, ...]:
     noise = "Laplace" if settings.noise.kind == "laplace" else "Gaussian"
     protection = f"clipped gradients with {noise} noise, tier {settings.privacy.tier}"
     return (
-        Release(
-            "model.safetensors", "all", "the weights after an epoch", protection, "the party", "whoever is given it"
-        ),
-        Release("report-share.html", "metrics", "figures on public data", protection, "the party", "whoever reads it"),
+        Release("model.safetensors", "all", "the weights after an epoch", protection, "party", "whoever is given it"),
+        Release("report-share.html", "metrics", "figures on public data", protection, "party", "whoever reads it"),
     )
 
 

@@ -61,7 +61,7 @@ class Monitor(Section):
 
     method: Literal["pld", "rdp", "zcdp"] = "pld"
     budget: Positive | None = None  # epsilon at which training stops; privacy.epsilon by default
-    every: Count | None = None  # steps between two lines; ten lines an epoch by default
+    every: Count | None = None  # steps between two looks at epsilon; an epoch by default
 
 
 class Settings(Section):

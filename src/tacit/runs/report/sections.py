@@ -58,7 +58,7 @@ def ledgers(found: tuple[Account, ...]) -> Markup | None:
                     f"{account.unit}, {account.relation}",
                     str(line.get("kind", "")),
                     f"{line['count']:,}" if isinstance(line.get("count"), int) else "",
-                    others,
+                    f"{others}, tier {account.tier}" if account.tier else others,
                 )
             )
     head = element("h3", "Ledger")
