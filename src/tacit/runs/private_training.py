@@ -99,9 +99,8 @@ class _Training:
         self._plan: Plan = settings.plan(len(self._task.records))
         own = settings.monitor
         self._every = own.every or self._plan.steps_an_epoch
-        budget = own.budget if own.budget is not None else settings.privacy.epsilon
         self._epsilon: float | None = None
-        monitor = Monitor(self._plan, method=own.method, budget=budget, every=self._every, tell=self._heard)
+        monitor = Monitor(self._plan, method=own.method, budget=own.budget, every=self._every, tell=self._heard)
         model = self._task.model()
         inner = _optimizer(settings, model)
         self._model, self._optimizer, self._loader = self._plan.attach(

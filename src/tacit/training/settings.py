@@ -60,7 +60,7 @@ class Monitor(Section):
     """How the cost is watched while training goes."""
 
     method: Literal["pld", "rdp", "zcdp"] = "pld"
-    budget: Positive | None = None  # epsilon at which training stops; privacy.epsilon by default
+    budget: Positive | None = None  # epsilon, by this method, at which training stops; privacy.epsilon holds anyway
     every: Count | None = None  # steps between two looks at epsilon; an epoch by default
 
 
