@@ -92,9 +92,7 @@ class Progress:
     def start(cls, columns: int) -> Progress:
         return cls(0, np.zeros(columns), 0.0, np.zeros(columns), 0.0)
 
-    def next(
-        self, weights: Floats, intercept: float, *, best: bool, last: bool, loss: float | None = None
-    ) -> Progress:
+    def next(self, weights: Floats, intercept: float, *, best: bool, last: bool, loss: float | None = None) -> Progress:
         """One epoch later."""
         moved = replace(self, epoch=self.epoch + 1, weights=weights.copy(), intercept=intercept, stopped=last)
         if not best:
