@@ -29,7 +29,12 @@ def key(bits: int = BITS) -> PrivateKey:
 def deal(passives: int = 1, bits: int = BITS, **changes: Any) -> Settings:
     """Settings of `bank` and some passives."""
     parties = {"bank": {"role": "active"}} | {f"shop{i}": {"role": "passive"} for i in range(passives)}
-    data = {"parties": parties, "paillier": {"bits": bits}, "train": {"epochs": 2, "batch": 64, "test": 0.0}}
+    data = {
+        "parties": parties,
+        "paillier": {"bits": bits},
+        "train": {"epochs": 2, "batch": 64, "test": 0.0},
+        "checks": {"row_uses": 1000},
+    }
     for name, value in changes.items():
         data[name] = {**data.get(name, {}), **value} if isinstance(value, dict) else value
     return Settings.model_validate(data)
@@ -106,8 +111,8 @@ def errors_of(parties: Mapping[str, Callable[..., Any]]) -> dict[str, BaseExcept
 
     try:
         run_parties({name: catching(name, party) for name, party in parties.items()}, patience=20)
-    except Exception as error:
-        assert error in found.values()
+    except Exception:
+        return found
     return found
 
 

@@ -140,7 +140,7 @@ def test_a_training_that_stopped_goes_on_as_if_it_had_not(behind):
     settings = deal(2, train={"epochs": 4, "patience": 3})
     kept: dict[str, list[Saved]] = {name: [] for name in settings.parties}
     full = train(x, y, settings, {name: Run(store=kept[name].append, key=key()) for name in kept})
-    at = {name: [saved for saved in states if saved.now.epoch == 2][0] for name, states in kept.items()}
+    at = {name: next(saved for saved in states if saved.now.epoch == 2) for name, states in kept.items()}
     if behind:
         at[behind] = [saved for saved in kept[behind] if saved.now.epoch == 1][-1]
     states = {name: Saved.restore(saved.state()) for name, saved in at.items()}

@@ -8,7 +8,8 @@ gradient that fails a check is never used, and what the active tried to learn by
     check_few_rows          honest residues are spread over the batch: a gradient made of one to three rows singles
                             somebody out
     check_batch             the active: a passive with as many features as a batch has rows solves for the residues
-    check_row_uses          both: each further step with the same rows tells more about them
+    check_row_uses          both: each step gives a passive one more equation per feature about the labels of a batch;
+                            with as many as the batch has rows it solves for them
 
 The check on decryption is `opening.verify`. Together they stop residues that are one-hot, scaled or positional, and
 weights that are steered. They do not stop an active that spreads its residues over many rows and still chooses them:
@@ -27,11 +28,10 @@ from tacit.fixedpoint import Floats, Ints
 from tacit.vertical.encoding import RESIDUE_BITS, Columns
 from tacit.vertical.settings import Settings
 
-FEW = 3  # rows
 CLOSE = 1e-3  # relative distance from their span, in whitened coordinates
 MEANINGFUL = 8  # rank of the features, below which a gradient of an honest batch is close to some rows by chance
-_BEAM = 16  # combinations that are kept while looking for the next row
-_Candidate = tuple[float, tuple[int, ...], Floats, Floats]  # distance, rows, an orthonormal basis, what is left
+_FIRST = 8  # rows closest to the gradient that are tried as the first of three
+_PAIRED = 256  # rows closest to it of which all pairs are tried
 
 
 def check_gradient_bound(gradient: list[int], rows: Ints) -> None:
@@ -65,7 +65,7 @@ class Whitening:
 
     @property
     def rank(self) -> int:
-        return self.basis.shape[1]
+        return int(self.basis.shape[1])
 
     @property
     def meaningful(self) -> bool:
@@ -75,44 +75,58 @@ class Whitening:
 def check_few_rows(gradient: Floats, rows: Floats, whitening: Whitening) -> None:
     """The gradient is not made of three rows or fewer, as those of one-hot residues are.
 
-    It looks for rows whose span comes close, best first, and keeps several candidates on the way. Not exhaustive: two or
-    three rows that nearly cancel can be missed; one row is always found.
+    One row is always found, and so are two in batches of up to 256; three are if one of them is among the eight that
+    are closest to the gradient. Beyond that two rows are missed only if one is nearly at right angles to the gradient.
     """
     found = nearest_rows(gradient @ whitening.basis, rows @ whitening.basis)
     if found is not None:
         count = "one of its rows" if len(found) == 1 else f"{len(found)} of its rows"
         raise PeerError(
-            f"the gradient is made of {count} alone (number {', '.join(map(str, found))} of the batch): the active sent "
-            "residues that single them out, or the model fits all others perfectly; nothing was sent in reply. In the "
-            "second case train for fewer epochs, or with a larger batch or l2"
+            f"the gradient is made of {count} alone (number {', '.join(map(str, found))} of the batch): the active "
+            "sent residues that single them out, or the model fits all others perfectly; nothing was sent in reply. In "
+            "the second case train for fewer epochs, or with a larger batch or l2"
         )
 
 
 def nearest_rows(gradient: Floats, rows: Floats) -> tuple[int, ...] | None:
-    """At most `FEW` rows in whose span the gradient lies; None if there are none."""
-    norm = float(np.linalg.norm(gradient))
-    if norm == 0.0:
+    """At most three rows in whose span the gradient lies; None if there are none."""
+    length = float(np.linalg.norm(gradient))
+    if length == 0.0:
         return None
-    lengths = np.linalg.norm(rows, axis=1)
-    rows = np.divide(rows, lengths[:, None], out=np.zeros_like(rows), where=lengths[:, None] > 0)
-    beam: list[_Candidate] = [(1.0, (), np.zeros((0, rows.shape[1])), gradient / norm)]
-    for _ in range(FEW):
-        longer: list[_Candidate] = []
-        for _, chosen, span, rest in beam:
-            apart = rows - (rows @ span.T) @ span  # what each row adds to the span
-            lengths = np.linalg.norm(apart, axis=1)
-            along = np.divide(apart @ rest, lengths, out=np.zeros(len(rows)), where=lengths > 1e-6)
-            for row in np.argsort(-np.abs(along))[:_BEAM]:
-                if lengths[row] <= 1e-6:
-                    continue
-                direction = apart[row] / lengths[row]
-                left = rest - along[row] * direction
-                distance = float(np.linalg.norm(left))
-                if distance < CLOSE:
-                    return (*chosen, int(row))
-                longer.append((distance, (*chosen, int(row)), np.vstack([span, direction]), left))
-        beam = sorted(longer, key=lambda candidate: candidate[0])[:_BEAM]
+    rest, units = gradient / length, _units(rows)
+    along = np.abs(units @ rest)
+    closest = np.argsort(-along)
+    if 1.0 - along[closest[0]] ** 2 < CLOSE**2:
+        return (int(closest[0]),)
+    left, pair = _nearest_pair(rest, units)
+    if left < CLOSE**2:
+        return pair
+    for row in closest[:_FIRST]:
+        unit = units[row]
+        others = _units(units - np.outer(units @ unit, unit))
+        left, pair = _nearest_pair(rest - (rest @ unit) * unit, others)
+        if left < CLOSE**2:
+            return (int(row), *pair)
     return None
+
+
+def _nearest_pair(rest: Floats, units: Floats) -> tuple[float, tuple[int, int]]:
+    """The two rows in whose span most of `rest` lies, and the squared length of what does not."""
+    kept = np.argsort(-np.abs(units @ rest))[:_PAIRED]
+    along = units[kept] @ rest
+    cosines = units[kept] @ units[kept].T
+    apart = 1.0 - cosines**2
+    within = along[:, None] ** 2 + along[None, :] ** 2 - 2 * np.outer(along, along) * cosines
+    gain = np.divide(within, apart, out=np.zeros_like(within), where=apart > 1e-8)  # parallel rows are no pair
+    first, second = np.unravel_index(np.argmax(gain), gain.shape)
+    return float(rest @ rest - gain[first, second]), (int(kept[first]), int(kept[second]))
+
+
+def _units(rows: Floats) -> Floats:
+    """The rows with length 1; those of nearly none are 0."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    units: Floats = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 1e-6)
+    return units
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +174,7 @@ def exposure(whitening: Whitening) -> str | None:
 
 
 def check_batch(party: str, features: int, smallest: int) -> None:
-    """More rows in every batch than a passive has features: fewer, and it solves for each residue, and so each label."""
+    """More rows in every batch than a passive has features: with fewer it solves for each residue, and so label."""
     if smallest <= features:
         raise PeerError(
             f"{party} has {features} features and a batch may have {smallest} rows: from its gradient it could compute "
@@ -168,10 +182,20 @@ def check_batch(party: str, features: int, smallest: int) -> None:
         )
 
 
-def check_row_uses(begun: int, most: int) -> None:
-    """No row is part of more steps than agreed; each epoch that was begun counts, also one that is done again."""
+def row_uses(features: int, smallest: int) -> int:
+    """Steps that a row may be part of, so that a passive has fewer equations than a batch has rows.
+
+    Where residues stay the same from epoch to epoch, as they do where there is little to learn and once the model has
+    settled, the equations of all epochs are about the same unknowns. The audit measures it.
+    """
+    return max(1, (smallest - 1) // features)
+
+
+def check_row_uses(begun: int, most: int, party: str, features: int) -> None:
+    """No row is part of more steps than allowed; each epoch that was begun counts, also one that is done again."""
     if begun > most:
         raise PeerError(
-            f"each row would be part of {begun} steps, checks.row_uses allows {most}: the training was begun again too "
-            "often; what the parties have learnt about a row adds up"
+            f"each row would be part of {begun} steps, {most} are allowed for the {features} features of {party}: it "
+            f"could compute labels from its gradients; take a larger train.batch, at most {most} train.epochs, or set "
+            "checks.row_uses"
         )

@@ -48,7 +48,8 @@ class Columns:
     def gradient(self, integers: list[int]) -> Floats:
         """Xᵀr from its integers."""
         numbers = np.array([float(value) for value in integers])
-        return np.ldexp(numbers, self.exponents - RESIDUE_BITS)
+        gradient: Floats = np.ldexp(numbers, self.exponents - RESIDUE_BITS)
+        return gradient
 
 
 def encode_residues(residues: Floats) -> Ints:

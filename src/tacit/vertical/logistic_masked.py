@@ -81,7 +81,7 @@ def active(
     saved = run.saved or Saved.start(secrets.token_bytes(16), _fitted(table[training], settings))
     hello = _hello(table, 0, settings, run.saved)
     greetings = meeting.greet_passives(peers, hello, settings)
-    meeting.check_shapes(greetings, len(training), settings)
+    uses = meeting.check_shapes(greetings, len(training), settings)
     saved = saved.at(min(hello.epoch, *(theirs.epoch for theirs in greetings.values())))
     key = run.key or generate(settings.paillier.bits, insecure_bits=settings.paillier.bits < 2048)
     for peer in peers.values():
@@ -91,7 +91,7 @@ def active(
     party = _Active(settings, run, peers, packed, key, saved.scaler.apply(table), y, training, held_out)
     run.begin(len(training), table.shape[1] + 1, settings, saved)
     while saved.now.epoch < settings.train.epochs and not saved.now.stopped:
-        saved = run.open_epoch(saved, settings)
+        saved = run.open_epoch(saved, uses)
         meter = Meter(peers, run.clock)
         weights, intercept, scores = _active_epoch(party, saved.now, meter)
         saved, local = _judge(party, saved, weights, intercept, scores)
@@ -144,7 +144,9 @@ def passive(
     columns = encoding.Columns.encode(scaler.apply(table))
     largest = batches.largest(len(training), settings.train.batch)
     packed = encoding.ciphertexts(table.shape[1], largest, settings.paillier.bits)
-    meeting.greet_active(boss, _hello(table, packed, settings, run.saved), me, settings)
+    hello = _hello(table, packed, settings, run.saved)
+    meeting.greet_active(boss, hello, me, settings)
+    uses = meeting.check_shapes({me: hello}, len(training), settings)
     begin = boss.recv(Begin, HEAD + settings.paillier.bits * (1 + opening.CHALLENGES) // 8)
     key = _certified(begin, settings)
     saved = (run.saved or Saved.start(begin.session, scaler)).at(begin.epoch)
@@ -158,7 +160,7 @@ def passive(
     party = _Passive(settings, run, boss, packed, key, hidden, guard, columns, x, slot_bits, training, held_out)
     run.begin(len(training), x.shape[1], settings, saved)
     while saved.now.epoch < settings.train.epochs and not saved.now.stopped:
-        saved = run.open_epoch(saved, settings)
+        saved = run.open_epoch(saved, uses)
         meter = Meter(peers, run.clock)
         weights = _passive_epoch(party, saved.now, meter)
         over = boss.recv(EpochOver, HEAD)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from tacit.channel import Channel
 from tacit.errors import PeerError
 from tacit.vertical import batches, encoding
-from tacit.vertical.checks import check_batch
+from tacit.vertical.checks import check_batch, check_row_uses, row_uses
 from tacit.vertical.messages import HEAD, Hello
 from tacit.vertical.settings import Settings
 
@@ -33,9 +33,11 @@ def greet_active(channel: Channel, mine: Hello, me: str, settings: Settings) -> 
     return theirs
 
 
-def check_shapes(passives: Mapping[str, Hello], rows: int, settings: Settings) -> None:
-    """What the active holds against what passives bring, before any residue leaves it: see `checks`."""
+def check_shapes(passives: Mapping[str, Hello], rows: int, settings: Settings) -> int:
+    """What the active holds against what passives bring, before any residue leaves it: see `checks`. A passive looks
+    too, so that its user is told as well. How often a row may be part of a step."""
     smallest = batches.smallest(rows, settings.train.batch)
+    allowed = []
     for name, hello in passives.items():
         if settings.checks.batch:
             check_batch(name, hello.features, smallest)
@@ -45,6 +47,10 @@ def check_shapes(passives: Mapping[str, Hello], rows: int, settings: Settings) -
                 f"{name} has {hello.features} features and wants {hello.packed} ciphertexts decrypted in each step, "
                 f"its gradient needs {due}"
             )
+        most = settings.checks.row_uses or row_uses(hello.features, smallest)
+        check_row_uses(settings.train.epochs, most, name, hello.features)
+        allowed.append(most)
+    return min(allowed)
 
 
 def _compare(active: str, first: Hello, passive: str, second: Hello) -> None:

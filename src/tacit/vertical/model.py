@@ -138,8 +138,8 @@ class Saved:
             if progress.epoch == epoch:
                 return replace(self, now=progress, before=progress)
         raise PeerError(
-            f"the others go on after epoch {epoch}, and this party keeps only what it had after {self.before.epoch} and "
-            f"{self.now.epoch}: start all of them anew"
+            f"the others go on after epoch {epoch}, and this party keeps only what it had after {self.before.epoch} "
+            f"and {self.now.epoch}: start all of them anew"
         )
 
     def opened(self) -> Saved:
@@ -187,4 +187,4 @@ def as_labels(values: Any, rows: int) -> Floats:
     found = np.unique(given)
     if len(found) != 2:
         raise ValueError(f"labels have {len(found)} different values, logistic regression needs exactly 2")
-    return (given == found[1]).astype(np.float64)
+    return np.where(given == found[1], 1.0, 0.0)

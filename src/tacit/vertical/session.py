@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from numpy.random import Generator
 
 from tacit.crypto.paillier import PrivateKey, Workers
+from tacit.errors import PeerError
 from tacit.events import EpochFinished, Event, Sink, Stepped, TrainingResumed, TrainingStarted
 from tacit.vertical import batches
-from tacit.vertical.checks import check_row_uses
 from tacit.vertical.model import Saved
 from tacit.vertical.settings import Settings
 from tacit.vertical.traffic import Meter
@@ -38,11 +38,11 @@ class Run:
         rng: of the keys behind the masks on scores; the operating system's by default.
     """
 
-    sink: Sink = Nowhere()
+    sink: Sink = field(default_factory=Nowhere)
     clock: Callable[[], float] = lambda: 0.0
     store: Callable[[Saved], None] = lambda saved: None
     saved: Saved | None = None
-    workers: Workers = Workers(1)
+    workers: Workers = field(default_factory=Workers)
     key: PrivateKey | None = None
     rng: Generator | None = None
 
@@ -57,10 +57,14 @@ class Run:
         if self.saved is not None:
             self.sink.emit(TrainingResumed(saved.now.epoch, 0))
 
-    def open_epoch(self, saved: Saved, settings: Settings) -> Saved:
-        """Count the epoch, and store that before anything of it is sent."""
+    def open_epoch(self, saved: Saved, uses: int) -> Saved:
+        """Count the epoch, and store that before anything of it is sent. A row may be part of `uses` steps."""
         opened = saved.opened()
-        check_row_uses(opened.begun, settings.checks.row_uses)
+        if opened.begun > uses:
+            raise PeerError(
+                f"the training was begun again too often: each row would be part of {opened.begun} steps, {uses} are "
+                "allowed; start it anew, or set checks.row_uses"
+            )
         self.store(opened)
         return opened
 

@@ -63,7 +63,8 @@ class Checks(Section):
     gradient_bound: bool = True  # passive
     few_rows: bool = True  # passive
     batch: bool = True  # active: more rows in a batch than any passive has features
-    row_uses: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 200  # both: steps that one row may be part of
+    row_uses: Annotated[int, Field(ge=1, le=100_000, strict=True)] | None = None  # both: steps that one row may be part
+    # of; by default as many as keep a passive's equations fewer than the rows of a batch
 
 
 class Settings(Section):
@@ -110,7 +111,7 @@ class Settings(Section):
                 raise ValueError(f"data: {name} is passive and has no label: leave out label, or make it the active")
         if self.train.schedule == "step" and self.train.decay > 1:
             raise ValueError(f"train.decay is {self.train.decay:g}: with schedule: step it must be at most 1")
-        if self.train.epochs > self.checks.row_uses:
+        if self.checks.row_uses is not None and self.train.epochs > self.checks.row_uses:
             raise ValueError(
                 f"train.epochs is {self.train.epochs}, and checks.row_uses lets a row be part of "
                 f"{self.checks.row_uses} steps, one in each epoch: lower the one or raise the other"
