@@ -147,7 +147,7 @@ def views(x, y, buckets, monkeypatch, mask=None):
     monkeypatch.setattr("tacit.crypto.paillier.public.secrets.randbelow", below)
     if mask is not None:
         monkeypatch.setattr(PublicKey, "uniform", mask)
-    settings = deal(1, scale=False, train={"epochs": 150, "batch": 12, "learning_rate": 1e-9}, bits=512)
+    settings = deal(1, scale=False, train={"epochs": 150, "batch": 4, "learning_rate": 1e-9})
     logs = {}
     errors = errors_of(functions({"bank": x[:, :1], "shop0": x[:, 1:]}, y, settings, wrap=recorded(logs)))
     assert not errors
@@ -163,8 +163,8 @@ def views(x, y, buckets, monkeypatch, mask=None):
 
 def test_the_active_sees_uniform_numbers_whatever_the_gradient(monkeypatch):
     rng = np.random.default_rng(0)
-    y = np.tile([0, 1], 12)
-    small, large = 1e-3 * rng.normal(size=(24, 5)), 1e5 * np.abs(rng.normal(size=(24, 5)))
+    y = np.tile([0, 1], 4)
+    small, large = 1e-3 * rng.normal(size=(8, 4)), 1e5 * np.abs(rng.normal(size=(8, 4)))
     for x in (small, large):
         assert chisquare(views(x, y, 16, monkeypatch)).pvalue > 0.01
 
@@ -176,8 +176,8 @@ def test_the_mask_of_the_seed_does_not(monkeypatch):
     def in_unit_interval(self, count):
         return [draw.randrange(unit) for _ in range(count)]
 
-    x = np.random.default_rng(0).normal(size=(24, 5))
-    found = views(x, np.tile([0, 1], 12), 16, monkeypatch, in_unit_interval)
+    x = np.random.default_rng(0).normal(size=(8, 4))
+    found = views(x, np.tile([0, 1], 4), 16, monkeypatch, in_unit_interval)
     assert chisquare(found).pvalue < 1e-100
 
 
