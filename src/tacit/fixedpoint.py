@@ -83,9 +83,7 @@ class Grid:
             return np.array([math.ldexp(integer, -self.fraction_bits) for integer in integers], dtype=np.float64)
         except OverflowError:
             longest = max(integer.bit_length() for integer in integers)
-            raise ValueError(
-                f"an integer has {longest} bits: as a multiple of {self.step:.3g} it is no float"
-            ) from None
+            raise ValueError(f"an integer has {longest} bits, a float64 holds up to 1024") from None
 
 
 @dataclass(frozen=True, slots=True)

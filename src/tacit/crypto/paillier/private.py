@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import index
+from typing import NoReturn
 
 from gmpy2 import gcd, invert, is_prime, mpz, powmod, powmod_base_list
 
@@ -44,6 +45,9 @@ class PrivateKey:
 
     def __repr__(self) -> str:
         return f"<Paillier private key of {self.public.bits} bits>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a private key is not pickled: use to_bytes")
 
     def encrypt(self, values: Sequence[int]) -> Ciphertexts:
         """Encrypt signed integers. The first call prepares tables: a second or two and some ten megabytes.
