@@ -33,7 +33,7 @@ def powers(matrix: NDArray[np.int64], ciphertexts: Sequence[mpz], n: mpz) -> lis
     digits = _signed_digits(matrix, window)
     used = np.flatnonzero(matrix.any(axis=0)).tolist()
     bases = _Bases([ciphertexts[i] for i in used], n)
-    negative = _negative_parts(digits, window)
+    negative = _negative_parts(matrix, digits, window)
     results = []
     for row in range(len(matrix)):
         total: mpz | None = None
@@ -119,9 +119,9 @@ def _signed_digits(matrix: NDArray[np.int64], window: int) -> list[NDArray[np.in
     return digits
 
 
-def _negative_parts(digits: list[NDArray[np.int64]], window: int) -> NDArray[np.object_]:
-    """What the negative digits add up to, without their sign."""
-    total: NDArray[np.object_] = np.zeros(digits[0].shape if digits else (0, 0), dtype=object)
+def _negative_parts(matrix: NDArray[np.int64], digits: list[NDArray[np.int64]], window: int) -> NDArray[np.object_]:
+    """What the negative digits of each entry add up to, without their sign."""
+    total: NDArray[np.object_] = np.zeros(matrix.shape, dtype=object)  # may be longer than 64 bits
     for place, digit in enumerate(digits):
         total = total + np.maximum(-digit, 0).astype(object) * (1 << place * window)
     return total

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import index
+from typing import NoReturn
 
 from gmpy2 import gcd, invert, is_prime, mpz, powmod, powmod_base_list
 
@@ -45,6 +46,9 @@ class PrivateKey:
     def __repr__(self) -> str:
         return f"<Paillier private key of {self.public.bits} bits>"
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a private key is not pickled: use to_bytes")
+
     def encrypt(self, values: Sequence[int]) -> Ciphertexts:
         """Encrypt signed integers. The first call prepares tables: a second or two and some ten megabytes.
 
@@ -52,14 +56,20 @@ class PrivateKey:
             that nobody else can be made to trust it.
         """
         public = self.public
-        tables = self._tables
-        ciphertexts = []
-        for value in public.checked(values):
-            exponent = secrets.token_bytes(public.bits // 16)
-            modulo_p = tables.p.power_times(exponent, self._crt.q * value)  # (1 + n)^v = 1 + p (q v) modulo p²
-            modulo_q = tables.q.power_times(exponent, self._crt.p * value)
-            ciphertexts.append(modulo_p + self._crt.p2 * ((modulo_q - modulo_p) * self._crt.p2_inverse % self._crt.q2))
-        return Ciphertexts(public, tuple(ciphertexts))
+        integers, crt, tables = public.checked(values), self._crt, self._tables
+        exponents = [secrets.token_bytes(len(integers)) for _ in range(public.bits // 16)]
+        # (1 + n)^v is 1 + p (q v) modulo p², and 1 + q (p v) modulo q².
+        modulo_p = tables.p.powers_times(exponents, [crt.q * value for value in integers])
+        modulo_q = tables.q.powers_times(exponents, [crt.p * value for value in integers])
+        return Ciphertexts(
+            public,
+            tuple(
+                [
+                    in_p + crt.p2 * ((in_q - in_p) * crt.p2_inverse % crt.q2)
+                    for in_p, in_q in zip(modulo_p, modulo_q, strict=True)
+                ]
+            ),
+        )
 
     def decrypt(self, vector: Ciphertexts) -> list[int]:
         """The plaintexts as signed integers in (-n/2, n/2)."""
@@ -158,5 +168,5 @@ def _check_size(bits: int, insecure_bits: bool) -> None:
         return
     if not insecure_bits:
         raise ValueError(f"bits must be one of {', '.join(map(str, SIZES))}, got {bits}")
-    if bits % 16 or not SMALLEST <= bits <= SIZES[-1]:
-        raise ValueError(f"bits must be a multiple of 16 from {SMALLEST} to {SIZES[-1]}, got {bits}")
+    if bits % 32 or not SMALLEST <= bits <= SIZES[-1]:
+        raise ValueError(f"bits must be a multiple of 32 from {SMALLEST} to {SIZES[-1]}, got {bits}")

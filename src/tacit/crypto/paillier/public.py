@@ -194,6 +194,8 @@ class PublicKey:
         largest = max(int(matrix.max(initial=0)), -int(matrix.min(initial=0)))
         if largest >= multiexp.LARGEST_ENTRY:
             raise ValueError(f"the matrix reaches {largest}, the largest entry is 2^62 - 1: take fewer fraction bits")
+        if bound < 0:
+            raise ValueError(f"bound must be 0 or more, got {bound}")
         if 2 * _largest_row(matrix, largest) * bound >= self.n:
             raise ValueError(
                 f"sums of the matrix with values up to 2^{bound.bit_length()} can leave the plaintexts of "
