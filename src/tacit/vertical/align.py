@@ -2,8 +2,8 @@
 
     align(channels, me, active, ids)    for every party: its own row numbers of the common ids, in the common order
 
-The construction is the multi-party intersection of Kolesnikov, Matania, Pinkas, Rosulek and Trieu (2017) in a star
-around the active, with the oblivious function of Jarecki and Liu (2010) on Curve25519:
+The construction is the multi-party intersection of Kolesnikov, Matania, Pinkas, Rosulek and Trieu (2017; shares of zero
+without conditions) in a star around the active, with the oblivious function of Jarecki and Liu (2010) on Curve25519:
 
     passive j   draws a secret k_j; F_j(id) = H'(k_j·H(id)). Agrees on a key with every other passive, through the
                 active. share_j(id) = XOR of a keyed hash of the id under each of these: the shares of all passives of
@@ -107,7 +107,8 @@ def align(
 
     Guarantee: see the module: nobody learns more than the common ids and the sizes that are said there.
     Assumes: semi-honest parties; decisional Diffie-Hellman on Curve25519; SHA-512 and BLAKE2b are random oracles.
-    Source: Kolesnikov, Matania, Pinkas, Rosulek, Trieu 2017, section 5.1; Jarecki, Liu 2010.
+    Source: Kolesnikov, Matania, Pinkas, Rosulek, Trieu 2017, the protocol for augmented semi-honest parties; Jarecki,
+        Liu 2010 for the oblivious function.
 
     Args:
         channels: to the other parties by name. A passive uses the one to the active.
@@ -209,7 +210,8 @@ def _passive(channel: Channel, active: str, ids: list[str], processes: Processes
     secret = Scalar.generate()
     chunks = (ids[start:end] for start, end in _spans(len(ids)))
     arriving = (_chunk(channel, active, Blinded, end - start, POINT_BYTES) for start, end in _spans(roster.count))
-    outputs, blinded = [], []
+    outputs: list[bytes] = []
+    blinded: list[bytes] = []
     for output in processes.map(partial(_own_outputs, secret), chunks):
         outputs.append(output)
         blinded += islice(arriving, 1)  # in step with the active, which is at the same work
