@@ -49,7 +49,7 @@ def hash_to_curve(data: bytes) -> bytes:
 
     Guarantee: a random function onto x-coordinates of the curve, whose points have unknown discrete logarithms.
     Assumes: SHA-512 is a random oracle. Each of its two halves is one candidate, right with probability 1/2.
-    Source: try-and-increment; Boneh, Lynn, Shacham 2001, section 3.3.
+    Source: try-and-increment, as Boneh, Lynn, Shacham 2001 (hashing onto elliptic curves).
     """
     from_bytes, legendre, sha512 = int.from_bytes, gmpy2.legendre, hashlib.sha512
     attempt = 0

@@ -42,8 +42,7 @@ def encode(places: Places, values: Words, rng: Generator) -> Words:
         independent (they were peeled) and free slots are random. Peeling fails with probability below 2^-40: two keys
         share all places with 5^5·n²/2·slots^5, largest at n = 2^15 · 5/12, and larger obstacles are rarer.
     Assumes: places are random and the keys distinct.
-    Source: Garimella, Pinkas, Rosulek, Trieu, Yanai 2021, section 4 (a store from a sparse system); Molloy 2005 for
-        the threshold.
+    Source: Garimella, Pinkas, Rosulek, Trieu, Yanai 2021 (stores from sparse systems); Molloy 2005 (the threshold).
     """
     count = len(places)
     slots = random_words(rng, slot_count(count) * values.shape[1]).reshape(-1, values.shape[1])

@@ -2,8 +2,8 @@
 
     align(channels, me, active, ids)    for every party: its own row numbers of the common ids, in the common order
 
-The construction is the multi-party intersection of Kolesnikov, Matania, Pinkas, Rosulek and Trieu (2017) in a star
-around the active, with the oblivious function of Jarecki and Liu (2010) on Curve25519:
+The construction is the multi-party intersection of Kolesnikov, Matania, Pinkas, Rosulek and Trieu (2017; shares of zero
+without conditions) in a star around the active, with the oblivious function of Jarecki and Liu (2010) on Curve25519:
 
     passive j   draws a secret k_j; F_j(id) = H'(k_j·H(id)). Agrees on a key with every other passive, through the
                 active. share_j(id) = XOR of a keyed hash of the id under each of these: the shares of all passives of
@@ -31,6 +31,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import SupportsIndex
 
 import numpy as np
@@ -106,7 +107,8 @@ def align(
 
     Guarantee: see the module: nobody learns more than the common ids and the sizes that are said there.
     Assumes: semi-honest parties; decisional Diffie-Hellman on Curve25519; SHA-512 and BLAKE2b are random oracles.
-    Source: Kolesnikov, Matania, Pinkas, Rosulek, Trieu 2017, section 5.1; Jarecki, Liu 2010.
+    Source: Kolesnikov, Matania, Pinkas, Rosulek, Trieu 2017, the protocol for augmented semi-honest parties; Jarecki,
+        Liu 2010 for the oblivious function.
 
     Args:
         channels: to the other parties by name. A passive uses the one to the active.
@@ -207,8 +209,14 @@ def _passive(channel: Channel, active: str, ids: list[str], processes: Processes
 
     secret = Scalar.generate()
     chunks = (ids[start:end] for start, end in _spans(len(ids)))
-    own = _Outputs(processes.map(partial(_own_outputs, secret), chunks), len(ids))
-    points = _receive(channel, active, Blinded, roster.count, POINT_BYTES)  # all, before the first answer
+    arriving = (_chunk(channel, active, Blinded, end - start, POINT_BYTES) for start, end in _spans(roster.count))
+    outputs: list[bytes] = []
+    blinded: list[bytes] = []
+    for output in processes.map(partial(_own_outputs, secret), chunks):
+        outputs.append(output)
+        blinded += islice(arriving, 1)  # in step with the active, which is at the same work
+    own = _Outputs(outputs)
+    points = b"".join([*blinded, *arriving])  # all, before the first answer: none can depend on one
     _check_distinct(points, active)
     parts = (points[start * POINT_BYTES : end * POINT_BYTES] for start, end in _spans(roster.count))
     for part in processes.map(partial(multiply, secret), parts):
@@ -229,13 +237,8 @@ def _passive(channel: Channel, active: str, ids: list[str], processes: Processes
 class _Outputs:
     """F(id) for many ids, 52 bytes each: a pad for the store, the tag, and the places in the store."""
 
-    def __init__(self, chunks: Iterator[bytes], count: int) -> None:
-        table = np.empty((count, _OUTPUT_BYTES), dtype=np.uint8)
-        filled = 0
-        for chunk in chunks:
-            rows = np.frombuffer(chunk, dtype=np.uint8).reshape(-1, _OUTPUT_BYTES)
-            table[filled : filled + len(rows)] = rows
-            filled += len(rows)
+    def __init__(self, chunks: list[bytes]) -> None:
+        table = np.frombuffer(b"".join(chunks), dtype=np.uint8).reshape(-1, _OUTPUT_BYTES)
         self.pads = np.ascontiguousarray(table[:, :SLOT_BYTES]).view("<u8")
         self.tags = np.ascontiguousarray(table[:, SLOT_BYTES : SLOT_BYTES + TAG_BYTES]).view(f"S{TAG_BYTES}")[:, 0]
         self.places = np.ascontiguousarray(table[:, SLOT_BYTES + TAG_BYTES :]).view("<u4")
@@ -285,7 +288,7 @@ def _evaluations(
         outputs[passives[index % len(passives)]].append(chunk)
     for name in passives:
         _check_distinct(blinded + b"".join(received.pop(name)), name)
-    return {name: _Outputs(iter(outputs.pop(name)), count) for name in passives}
+    return {name: _Outputs(outputs.pop(name)) for name in passives}
 
 
 def _shared_keys(own: KeyPair, keys: bytes, active: str) -> list[bytes]:
