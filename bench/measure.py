@@ -28,6 +28,7 @@ Such a row needs no peer (`interleave(ours, None, ...)`), but may have one: its 
 `options.data` is the folder given by `--data`, or None; `options.plots` that for pictures, given by `--plots`.
 """
 
+import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -208,3 +209,12 @@ def rate_row(
     """A row in units of work per second: higher is better."""
     peer = None if pair.peer is None else 1 / pair.peer
     return Row(name, 1 / pair.ours, peer, f"{unit}/s", "higher", floor, target, judged)
+
+
+def peak_memory() -> int:
+    """The most memory that this process has had, in bytes."""
+    status = Path("/proc/self/status")
+    if status.exists():  # `ru_maxrss` of a new process also counts the one that it came from
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import resource
 import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
-from pathlib import Path
 from typing import Any
 
-from bench.measure import Options, Row
+from bench.measure import Options, Row, peak_memory
 from bench.simulation import Still
 from bench.wiretap import Wiretap
 from tacit.engines.grpc.client import ClientEngine
@@ -247,15 +245,6 @@ def _small(options: Options, loop: asyncio.Runner) -> list[Row]:
 
 
 # --- a large model
-
-
-def peak_memory() -> int:
-    """The most memory that this process has had, in bytes."""
-    status = Path("/proc/self/status")
-    if status.exists():  # `ru_maxrss` of a new process also counts the one that it came from
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def large_coordinator(pipe: Pipe, settings: Settings, size: int, own: Files) -> None:

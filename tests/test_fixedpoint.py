@@ -84,3 +84,15 @@ def test_bad_rings_are_refused(bits, largest):
 def test_bad_grids_are_refused():
     with pytest.raises(ValueError, match="901"):
         Grid(901)
+
+
+@given(st.lists(st.integers(-(2**200), 2**200), max_size=10), st.integers(-60, 200))
+def test_integers_of_any_length_become_the_nearest_floats(integers, bits):
+    decoded = Grid(bits).decode_wide(integers)
+    assert decoded.dtype == np.float64
+    assert decoded.tolist() == [float(Fraction(integer) / Fraction(2) ** bits) for integer in integers]
+
+
+def test_an_integer_beyond_the_floats_is_refused():
+    with pytest.raises(ValueError, match="an integer has 1101 bits, a float64 holds up to 1024"):
+        Grid(10).decode_wide([1, 2**1100])

@@ -11,6 +11,7 @@ Values that do not fit are an error: nothing is ever clipped or wrapped silently
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +76,14 @@ class Grid:
 
     def decode(self, integers: Ints) -> Floats:
         return np.ldexp(integers.astype(np.float64), -self.fraction_bits)
+
+    def decode_wide(self, integers: Sequence[int]) -> Floats:
+        """The same for integers of any length; ValueError for one beyond the floats."""
+        try:
+            return np.array([math.ldexp(integer, -self.fraction_bits) for integer in integers], dtype=np.float64)
+        except OverflowError:
+            longest = max(integer.bit_length() for integer in integers)
+            raise ValueError(f"an integer has {longest} bits, a float64 holds up to 1024") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,9 @@
     sealed        AES-256-GCM: only the holder of the key reads it, any change is noticed
     signing       Ed25519 over a context and a message
     commitment    a hash that binds a party to a secret value before it is opened
+    curve         Curve25519: texts hashed onto it, many points times one secret
+    key_value     a table that answers some keys with chosen values and shows nobody which keys
+    processes     work in chunks on several processes, for primitives that hold the interpreter lock
     byte_strings  unambiguous concatenation and random bytes, for all of the above
 
 Randomness and keys are arguments; nothing here knows the time, a network or a file. What a check refuses is raised:

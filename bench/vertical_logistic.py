@@ -1,0 +1,161 @@
+"""One step of vertical logistic regression against the same step written with phe, and what a step sends.
+
+A step: the active encrypts the residues of a batch, the passive computes the encrypted gradient of its features, masks
+it and sends it back, the active decrypts it and the passive takes the mask off. Both sides check their gradient.
+
+phe's loop encrypts value by value and multiplies by numpy's product of object arrays; its masks are uniform over [0, 1)
+as in the code it stands for. phe has gmpy2 underneath too. Both sides work on one core; ours then on two processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.measure import CPU, WALL, Options, Row, Side, interleave, time_row
+from tacit.crypto import paillier
+from tacit.fixedpoint import Grid
+
+Floats = NDArray[np.float64]
+
+RESIDUES = Grid(30)
+FEATURES = Grid(16)
+LARGEST_FEATURE = 16.0
+PRODUCTS = Grid(RESIDUES.fraction_bits + FEATURES.fraction_bits)
+FLOORS = {2048: 13.0, 3072: 16.0}
+BATCH = 512
+
+
+class Ours:
+    """Both parties of a step, and the bytes they sent in the last one."""
+
+    def __init__(self, bits: int, workers: int) -> None:
+        self.key = paillier.generate(bits)
+        self.public = paillier.PublicKey.from_bytes(self.key.public.to_bytes())
+        self.workers = paillier.Workers(workers)
+        self.sent = 0
+
+    def step(self, features: Floats, residues: Floats) -> Floats:
+        encrypted = self.workers.encrypt(self.key, RESIDUES.encode(residues).tolist()).to_bytes()
+        # The passive's part. The slots are sized by what is agreed, not by the data.
+        received = paillier.Ciphertexts.from_bytes(self.public, encrypted, len(residues))
+        matrix = FEATURES.encode(features.T)
+        slot_bits = int(len(residues) * LARGEST_FEATURE * 2**PRODUCTS.fraction_bits).bit_length() + 1
+        gradient = self.workers.multiply(self.public, matrix, received, bound=2**RESIDUES.fraction_bits)
+        packed = self.public.pack(gradient, slot_bits)
+        masks = self.public.uniform(len(packed))
+        masked = self.public.rerandomize(self.public.add_plain(packed, masks)).to_bytes()
+        # The active's part.
+        returned = paillier.Ciphertexts.from_bytes(self.key.public, masked, len(packed))
+        opened = self.key.decrypt_unsigned(returned)
+        # The passive's part.
+        values = [value - mask for value, mask in zip(opened, masks, strict=True)]
+        self.sent = len(encrypted) + len(masked) + len(opened) * self.public.bits // 8
+        return PRODUCTS.decode_wide(self.public.unpack(values, slot_bits, len(matrix)))
+
+
+class Phe:
+    """The same with phe."""
+
+    def __init__(self, bits: int) -> None:
+        from phe import paillier as phe
+        from phe.util import HAVE_GMP
+
+        if not HAVE_GMP:
+            raise RuntimeError("phe does not find gmpy2: without it the comparison would flatter Tacit")
+        self.public, self.private = phe.generate_paillier_keypair(n_length=bits)
+        self.sent = 0
+
+    def encrypt_vector(self, vector: Floats) -> NDArray[Any]:
+        return np.array([self.public.encrypt(value) for value in vector.tolist()])
+
+    def step(self, features: Floats, residues: Floats) -> Floats:
+        encrypted = self.encrypt_vector(residues)
+        gradient = features.T @ encrypted
+        mask = np.random.default_rng().random(len(gradient))
+        masked = gradient + self.encrypt_vector(mask)
+        opened = np.array([self.private.decrypt(value) for value in masked])
+        self.sent = (len(encrypted) + len(masked)) * self.public.nsquare.bit_length() // 8 + 8 * len(opened)
+        return opened - mask
+
+
+def checked(step: Callable[[Floats, Floats], Floats], features: Floats, residues: Floats) -> Callable[[], None]:
+    expected = features.T @ residues
+
+    def call() -> None:
+        error = np.abs(step(features, residues) - expected).max()
+        if error > 1e-3:
+            raise RuntimeError(f"the gradient is off by {error:.3g}")
+
+    return call
+
+
+def data(rows: int, columns: int) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(7)
+    return rng.normal(size=(rows, columns)).clip(-LARGEST_FEATURE, LARGEST_FEATURE), rng.uniform(-1, 1, rows)
+
+
+def run(options: Options) -> list[Row]:
+    sizes = (2048,) if options.quick else (2048, 3072)
+    rows: list[Row] = []
+    for place, bits in enumerate(sizes):
+        rows += _step(bits, options, 2 * (len(sizes) - place) + 1)
+    rows.append(_epoch(sizes[-1], options))
+    return rows
+
+
+def _step(bits: int, options: Options, left: int) -> list[Row]:
+    batch, columns = (64, 30) if options.quick else (BATCH, 30)
+    features, residues = data(batch, columns)
+    one, two, peer = Ours(bits, 1), Ours(bits, 2), Phe(bits)
+    title = f"{batch} x {columns}, {bits} bits"
+    alone = checked(one.step, features, residues)
+    shared = checked(two.step, features, residues)
+    with two.workers:
+        for _ in range(2):  # tables, and processes
+            alone()
+            shared()
+        against_phe = interleave(
+            Side(alone),
+            Side(checked(peer.step, features, residues)),
+            options.budget.share(left),
+            rounds=3,
+            warm_up=0,
+            clock=CPU,
+        )
+        workers = interleave(Side(shared), Side(alone), options.budget.share(left - 1), rounds=9, clock=WALL)
+    judged = not options.quick  # a small batch is not what the floors are for
+    return [
+        time_row(
+            f"step against phe, CPU, {title}",
+            against_phe,
+            floor=FLOORS[bits] if judged else None,
+            target=20.0 if judged else None,
+        ),
+        time_row(
+            f"two workers against one, wall, {title}",
+            workers,
+            floor=1.6 if judged else None,
+            target=1.8 if judged else None,
+        ),
+        Row(f"sent in a step, {title}", one.sent, peer.sent, "B", "lower"),
+    ]
+
+
+def _epoch(bits: int, options: Options) -> Row:
+    rows, columns = (1_000, 50) if options.quick else (10_000, 50)
+    features, residues = data(rows, columns)
+    ours = Ours(bits, 2)
+    steps = [slice(start, start + BATCH) for start in range(0, rows, BATCH)]
+
+    def epoch() -> None:
+        for batch in steps:
+            checked(ours.step, features[batch], residues[batch])()
+
+    with ours.workers:
+        ours.step(features[:BATCH], residues[:BATCH])  # tables, and processes
+        pair = interleave(Side(epoch), None, options.budget.share(1), rounds=3, warm_up=0, clock=WALL)
+    return time_row(f"epoch of {rows} x {columns}, batch {BATCH}, {bits} bits, two workers, wall", pair)

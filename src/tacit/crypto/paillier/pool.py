@@ -1,0 +1,153 @@
+"""Paillier on several processes: gmpy2 holds the interpreter's lock while it multiplies, so threads would not help."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
+from types import TracebackType
+from typing import TypeVar
+
+import numpy as np
+from gmpy2 import mpz
+from numpy.typing import NDArray
+
+from tacit.crypto.paillier import multiexp
+from tacit.crypto.paillier.ciphertexts import Ciphertexts
+from tacit.crypto.paillier.private import PrivateKey
+from tacit.crypto.paillier.public import PublicKey
+
+Numbers = tuple[mpz, ...]
+Part = TypeVar("Part")
+
+_PARTS = 4  # for each process, so that one that is slowed down does not keep the others waiting
+
+
+class Workers:
+    """Runs batches on `workers` processes; with one, in this process. They end with this process, or by `close`.
+
+    Private keys go to the processes through pipes and stay in their memory until they end. Processes start by `spawn`
+    at first use: a script that wants more than one needs `if __name__ == "__main__":`.
+    """
+
+    def __init__(self, workers: int = 1) -> None:
+        if workers < 1:
+            raise ValueError(f"workers must be 1 or more, got {workers}")
+        self.workers = workers
+        self._pool: ProcessPoolExecutor | None = None
+        self._closed = False
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def encrypt(self, key: PublicKey | PrivateKey, values: Sequence[int]) -> Ciphertexts:
+        """`key.encrypt(values)`."""
+        if self.workers == 1 or len(values) < 2:
+            return key.encrypt(values)
+        public = key if isinstance(key, PublicKey) else key.public
+        parts = _parts(public.checked(values), _PARTS * self.workers)
+        return self._joined(public, _encrypt, [(_numbers(key), part) for part in parts])
+
+    def decrypt(self, key: PrivateKey, vector: Ciphertexts) -> list[int]:
+        """`key.decrypt(vector)`."""
+        return [key.public.signed(value) for value in self.decrypt_unsigned(key, vector)]
+
+    def decrypt_unsigned(self, key: PrivateKey, vector: Ciphertexts) -> list[int]:
+        """`key.decrypt_unsigned(vector)`."""
+        key.public.check_own(vector)
+        if self.workers == 1 or len(vector) < 2:
+            return key.decrypt_unsigned(vector)
+        parts = _parts(vector.values, _PARTS * self.workers)
+        found = self._map(_decrypt, [(_numbers(key), part) for part in parts])
+        return [value for values in found for value in values]
+
+    def multiply(
+        self, key: PublicKey, matrix: NDArray[np.int64], vector: Ciphertexts, *, bound: int = 2**64
+    ) -> Ciphertexts:
+        """`key.multiply(matrix, vector, bound=bound)`, the rows of the matrix shared out."""
+        if self.workers == 1 or len(matrix) < 2:
+            return key.multiply(matrix, vector, bound=bound)
+        key.check_product(matrix, vector, bound)
+        rows = np.array_split(matrix, min(self.workers, len(matrix)))
+        return self._joined(key, multiexp.powers, [(part, vector.values, key.modulus) for part in rows])
+
+    def rerandomize(self, key: PublicKey, vector: Ciphertexts) -> Ciphertexts:
+        """`key.rerandomize(vector)`."""
+        key.check_own(vector)
+        if self.workers == 1 or len(vector) < 2:
+            return key.rerandomize(vector)
+        parts = _parts(vector.values, _PARTS * self.workers)
+        return self._joined(key, _rerandomize, [(_numbers(key), part) for part in parts])
+
+    def close(self) -> None:
+        """End the processes. Nothing runs on more than one process afterwards."""
+        self._closed = True
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+    def _joined(
+        self, key: PublicKey, call: Callable[..., Sequence[mpz]], arguments: list[tuple[object, ...]]
+    ) -> Ciphertexts:
+        return Ciphertexts(key, tuple([value for values in self._map(call, arguments) for value in values]))
+
+    def _map(self, call: Callable[..., Part], arguments: list[tuple[object, ...]]) -> list[Part]:
+        if self._closed:
+            raise ValueError("these workers are closed: make new ones")
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn"), _start)
+        futures = [self._pool.submit(call, *each) for each in arguments]
+        return [future.result() for future in futures]
+
+
+def _start() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and closes the pool
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker must not outlive a run that was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _numbers(key: PublicKey | PrivateKey) -> tuple[int, ...]:
+    """What makes the key in another process; not the key itself, whose tables are large."""
+    return (key.n,) if isinstance(key, PublicKey) else (key.p, key.q)
+
+
+@lru_cache(maxsize=4)
+def _private(numbers: tuple[int, int]) -> PrivateKey:
+    return PrivateKey(*numbers)
+
+
+def _encrypt(numbers: tuple[int, ...], values: Sequence[int]) -> Numbers:
+    if len(numbers) == 1:
+        return PublicKey(*numbers).encrypt(values).values
+    return _private((numbers[0], numbers[1])).encrypt(values).values
+
+
+def _decrypt(numbers: tuple[int, int], values: Numbers) -> list[int]:
+    key = _private(numbers)
+    return key.decrypt_unsigned(Ciphertexts(key.public, values))
+
+
+def _rerandomize(numbers: tuple[int], values: Numbers) -> Numbers:
+    key = PublicKey(*numbers)
+    return key.rerandomize(Ciphertexts(key, values)).values
+
+
+def _parts(values: Sequence[Part], count: int) -> list[Sequence[Part]]:
+    size = -(-len(values) // count)
+    return [values[start : start + size] for start in range(0, len(values), size)]

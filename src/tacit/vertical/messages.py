@@ -1,0 +1,73 @@
+"""What the parties of a vertical logistic regression send each other. Bulk data are one byte string each."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from tacit.wire import Message
+
+Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+Session = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+
+HEAD = 256  # bytes of a message beside its bulk data, at most
+
+
+class Hello(Message, frozen=True, tag=70):
+    """What a party brings: the others must bring as many rows, the same settings and the same past."""
+
+    rows: Size
+    features: Size
+    packed: Size  # ciphertexts that hold its gradient; 0 at the active and in prediction
+    epoch: Size  # finished, where a training goes on
+    agreed: Digest  # of the settings
+    session: Annotated[bytes, msgspec.Meta(max_length=16)] = b""  # of the training that goes on, or is used
+
+
+class Begin(Message, frozen=True, tag=71):
+    """From the active, once all rows agree: the number of this training, where it begins, and a Paillier key."""
+
+    session: Session
+    epoch: Size
+    key: bytes
+    certificate: bytes
+
+
+class MaskKey(Message, frozen=True, tag=72):
+    """Between passives: half of the agreement from which their zero-sum masks come."""
+
+    public: Digest
+
+
+class Scores(Message, frozen=True, tag=73):
+    """Step 2: a passive's w·x of a batch, as ring words; under zero-sum masks where there are several passives."""
+
+    words: bytes
+
+
+class Residues(Message, frozen=True, tag=74):
+    """Step 5: the active's residues of the batch, encrypted."""
+
+    ciphertexts: bytes
+
+
+class MaskedGradient(Message, frozen=True, tag=75):
+    """Step 8: a passive's packed gradient under a uniform mask, encrypted and re-randomised."""
+
+    ciphertexts: bytes
+
+
+class Decrypted(Message, frozen=True, tag=76):
+    """Step 9: the masked gradient, with the randomness of its ciphertext as proof."""
+
+    values: bytes
+    roots: bytes
+
+
+class EpochOver(Message, frozen=True, tag=77):
+    """From the active, after each epoch: whether to keep these weights as the best so far, and whether to go on."""
+
+    best: bool
+    last: bool

@@ -1,0 +1,52 @@
+"""What a trained model says about new rows. Each party has its own weights and scaler, and sends scores only.
+
+With several passives the active learns the sum of their scores for each row; with one, that party's score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tacit.channel import Channel
+from tacit.fixedpoint import Floats
+from tacit.vertical import meeting, metrics
+from tacit.vertical.masks import Hidden, agree_masks, total
+from tacit.vertical.messages import HEAD, Hello, Scores
+from tacit.vertical.model import Model, as_features
+from tacit.vertical.session import Run
+from tacit.vertical.settings import Settings
+
+
+def active(
+    channels: Mapping[str, Channel], features: Any, model: Model, settings: Settings, run: Run | None = None
+) -> Floats:
+    """The probability of label 1 for each row."""
+    table = _fitting(features, model)
+    meeting.greet_passives(channels, _hello(table, model, settings), settings)
+    count = len(table)
+    parts = {name: channels[name].recv(Scores, HEAD + 8 * count).words for name in settings.passives}
+    return metrics.sigmoid(model.score(table) + total(parts, count))
+
+
+def passive(
+    channels: Mapping[str, Channel], features: Any, model: Model, settings: Settings, me: str, run: Run | None = None
+) -> None:
+    """Sends its part of each row's score, under masks that cancel in the sum where there are other passives."""
+    run = run or Run()
+    table = _fitting(features, model)
+    meeting.greet_active(channels[settings.active], _hello(table, model, settings), me, settings)
+    others = [name for name in settings.passives if name != me]
+    hidden = Hidden(agree_masks(channels, me, others, model.session, run.rng), len(settings.passives))
+    channels[settings.active].send(Scores(hidden.hide(model.score(table))))
+
+
+def _fitting(features: Any, model: Model) -> Floats:
+    table = as_features(features)
+    if table.shape[1] != len(model.weights):
+        raise ValueError(f"rows have {table.shape[1]} features, the model was trained on {len(model.weights)}")
+    return table
+
+
+def _hello(table: Floats, model: Model, settings: Settings) -> Hello:
+    return Hello(len(table), table.shape[1], 0, 0, settings.agreed(), model.session)

@@ -1,0 +1,107 @@
+"""What a party's function is given besides its data, and what it says while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from numpy.random import Generator
+
+from tacit.crypto.paillier import PrivateKey, Workers
+from tacit.errors import PeerError
+from tacit.events import EpochFinished, Event, Sink, Stepped, TrainingResumed, TrainingStarted
+from tacit.vertical import batches
+from tacit.vertical.model import Saved
+from tacit.vertical.settings import Settings
+from tacit.vertical.traffic import Meter
+
+_BETWEEN = 1.0  # seconds between two words on how far it is
+PROTECTION = "Paillier, gradients under uniform masks"
+
+
+class Nowhere:
+    """A sink that keeps nothing."""
+
+    def emit(self, event: Event) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a party's function is given besides its data.
+
+    Args:
+        clock: seconds, for events only.
+        store: is handed what to keep when an epoch begins and when it is done.
+        saved: what was kept, to go on from.
+        workers: the pool for Paillier.
+        key: the active's, or a new one.
+        rng: of the keys behind the masks on scores; the operating system's by default.
+    """
+
+    sink: Sink = field(default_factory=Nowhere)
+    clock: Callable[[], float] = lambda: 0.0
+    store: Callable[[Saved], None] = lambda saved: None
+    saved: Saved | None = None
+    workers: Workers = field(default_factory=Workers)
+    key: PrivateKey | None = None
+    rng: Generator | None = None
+
+    def begin(self, rows: int, features: int, settings: Settings, saved: Saved) -> None:
+        """Say that it begins, or goes on."""
+        count = batches.steps(rows, settings.train.batch)
+        self.sink.emit(
+            TrainingStarted(
+                settings.name, settings.kind, len(settings.parties), settings.train.epochs, count, PROTECTION, features
+            )
+        )
+        if self.saved is not None:
+            self.sink.emit(TrainingResumed(saved.now.epoch, 0))
+
+    def open_epoch(self, saved: Saved, uses: int) -> Saved:
+        """Count the epoch, and store that before anything of it is sent. A row may be part of `uses` steps."""
+        opened = saved.opened()
+        if opened.begun > uses:
+            raise PeerError(
+                f"the training was begun again too often: each row would be part of {opened.begun} steps, {uses} are "
+                "allowed; start it anew, or set checks.row_uses"
+            )
+        self.store(opened)
+        return opened
+
+    def close_epoch(self, saved: Saved, meter: Meter, local: dict[str, float]) -> None:
+        """Say what the epoch came to, and store it."""
+        sent, received = meter.bytes
+        self.sink.emit(
+            EpochFinished(
+                saved.now.epoch - 1,
+                meter.seconds,
+                local=local,
+                bytes_sent=sent,
+                bytes_received=received,
+                stages=dict(meter.stages),
+            )
+        )
+        self.store(saved)
+
+
+class Pace:
+    """Says now and then how far an epoch is."""
+
+    def __init__(self, run: Run, epoch: int, steps: int) -> None:
+        self._run = run
+        self._epoch = epoch
+        self._steps = steps
+        self._step = 0
+        self._rows = 0
+        self._began = self._said = run.clock()
+
+    def step(self, rows: int, loss: float | None = None) -> None:
+        """One step further, with so many rows."""
+        self._step += 1
+        self._rows += rows
+        now = self._run.clock()
+        if now - self._said < _BETWEEN and self._step < self._steps:
+            return
+        speed = self._rows / (now - self._began) if now > self._began else None
+        self._said = now
+        self._run.sink.emit(Stepped(self._epoch, self._step, self._steps, loss=loss, speed=speed, unit="rows"))

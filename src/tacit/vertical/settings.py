@@ -1,0 +1,154 @@
+"""What the file of a vertical logistic regression says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from tacit.sections import Address, Count, Name, Positive, Probability, Section, Seed
+
+Role = Literal["active", "passive"]
+Bits = Literal[512, 1024, 2048, 3072, 4096]
+
+
+class Party(Section):
+    role: Role
+    address: Address | None = None  # over a network; `tacit run` needs none
+
+
+class Data(Section):
+    """Where a party's table lies."""
+
+    path: str
+    id: str | None = None  # the column; the first by default
+    label: str | None = None  # of the active; the second by default
+    columns: tuple[str, ...] | None = None  # the features; all others by default
+
+
+class Training(Section):
+    epochs: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 20
+    batch: Annotated[int, Field(ge=2, le=1 << 20, strict=True)] = 512  # rows of a step, at most
+    learning_rate: Positive = 0.1
+    schedule: Literal["constant", "inverse", "step"] = "constant"
+    decay: Positive = 0.5  # inverse: rate / (1 + decay * epoch); step: rate * decay every `decay_every` epochs
+    decay_every: Count = 10
+    l2: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0  # on all weights but the intercept
+    batch_order: Literal["epoch", "permuted", "hashed"] = "epoch"
+    test: Probability = 0.2  # of the rows, held out to measure the model on
+    patience: Count | None = None  # epochs without a lower loss after which the active ends the training
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of an epoch, counted from 0."""
+        match self.schedule:
+            case "constant":
+                return self.learning_rate
+            case "inverse":
+                return self.learning_rate / (1 + self.decay * epoch)
+            case "step":
+                return float(self.learning_rate * self.decay ** (epoch // self.decay_every))
+
+
+class Paillier(Section):
+    bits: Bits = 3072
+    workers: Annotated[int, Field(ge=1, le=64, strict=True)] = 1  # processes of each party
+
+
+class Checks(Section):
+    """What a party refuses: see `checks`. A check that is off is named by `plan` and the report."""
+
+    decryption: bool = True  # passive: the active must prove that it decrypted what it was sent
+    gradient_bound: bool = True  # passive
+    few_rows: bool = True  # passive
+    batch: bool = True  # active: more rows in a batch than any passive has features
+    row_uses: Annotated[int, Field(ge=1, le=100_000, strict=True)] | None = None  # both: steps that one row may be part
+    # of; by default as many as keep a passive's equations fewer than the rows of a batch
+
+
+class Settings(Section):
+    """A logistic regression of one party with labels and others with more features of the same rows."""
+
+    kind: Literal["vertical_logistic"] = "vertical_logistic"
+    name: Name = "deal"
+    protocol: Literal["masked", "shared"] = "masked"
+    parties: dict[Name, Party]
+    data: dict[str, Data] = Field(default_factory=dict)  # over a network in each party's own file
+    task: str | None = None  # built-in data instead: cancer
+    task_options: dict[str, Any] = Field(default_factory=dict)
+    align: bool = True
+    train: Training = Training()
+    scale: bool = True  # each party standardises its own features
+    paillier: Paillier = Paillier()
+    checks: Checks = Checks()
+    seed: Seed = 0  # of the rows held out, and of the orders permuted and hashed
+
+    @field_validator("protocol")
+    @classmethod
+    def _built(cls, value: str) -> str:
+        if value == "shared":
+            raise ValueError("shared is not part of this release: take protocol: masked")
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> Settings:
+        roles = [party.role for party in self.parties.values()]
+        if roles.count("active") != 1:
+            raise ValueError(
+                f"parties: {roles.count('active')} of them are active, exactly one must be: the one that has the labels"
+            )
+        if "passive" not in roles:
+            raise ValueError("parties: there is no passive one: name at least one party with other features")
+        if self.task is not None and self.data:
+            raise ValueError("task and data are both given: leave out one of them")
+        if self.task is None and self.task_options:
+            raise ValueError("task_options without a task: leave them out")
+        for name, data in self.data.items():
+            if name not in self.parties:
+                raise ValueError(f"data: {name} is none of the parties {', '.join(self.parties)}")
+            if data.label is not None and self.parties[name].role != "active":
+                raise ValueError(f"data: {name} is passive and has no label: leave out label, or make it the active")
+        if self.train.schedule == "step" and self.train.decay > 1:
+            raise ValueError(f"train.decay is {self.train.decay:g}: with schedule: step it must be at most 1")
+        if self.checks.row_uses is not None and self.train.epochs > self.checks.row_uses:
+            raise ValueError(
+                f"train.epochs is {self.train.epochs}, and checks.row_uses lets a row be part of "
+                f"{self.checks.row_uses} steps, one in each epoch: lower the one or raise the other"
+            )
+        return self
+
+    @property
+    def active(self) -> str:
+        """The party that has the labels."""
+        return next(name for name, party in self.parties.items() if party.role == "active")
+
+    @property
+    def passives(self) -> tuple[str, ...]:
+        return tuple(name for name, party in self.parties.items() if party.role == "passive")
+
+    @property
+    def summed(self) -> bool:
+        """Whether the active learns only the sum of the passives' scores."""
+        return len(self.passives) > 1
+
+    def agreed(self) -> bytes:
+        """A digest of what all parties must have in common: not where data lie, nor what each checks for itself."""
+        common = self.model_dump(mode="json", include={"kind", "protocol", "train", "scale", "align", "seed"})
+        common["roles"] = {name: party.role for name, party in sorted(self.parties.items())}
+        common["bits"] = self.paillier.bits
+        return hashlib.sha256(json.dumps(common, sort_keys=True).encode()).digest()
+
+    def notes(self) -> list[str]:
+        """What is legal and worth a thought."""
+        found = []
+        if self.paillier.bits < 2048:
+            found.append(f"paillier.bits {self.paillier.bits} can be factored: for tests only, take 2048 or more")
+        if not self.summed:
+            found.append(
+                f"one passive: {self.active} sees the score w·x of {self.passives[0]} for every row, in every epoch"
+            )
+        off = [name for name in ("decryption", "gradient_bound", "few_rows", "batch") if not getattr(self.checks, name)]
+        if off:
+            found.append(f"checks that are off: {', '.join(off)}")
+        return found
