@@ -18,6 +18,7 @@ from tacit.runs.placing import Placed
 from tacit.runs.source import ConfigError, Source, from_dict, from_file, from_override, to_yaml
 from tacit.sections import flat as flat_items
 from tacit.training.settings import Settings as PrivateTraining
+from tacit.vertical.settings import Settings as VerticalLogistic
 
 __all__ = [
     "KINDS",
@@ -31,8 +32,12 @@ __all__ = [
     "write_starter",
 ]
 
-Settings = Horizontal | PrivateTraining
-KINDS: dict[str, type[Settings]] = {"horizontal": Horizontal, "private_training": PrivateTraining}
+Settings = Horizontal | PrivateTraining | VerticalLogistic
+KINDS: dict[str, type[Settings]] = {
+    "horizontal": Horizontal,
+    "private_training": PrivateTraining,
+    "vertical_logistic": VerticalLogistic,
+}
 
 
 def load(source: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Settings:

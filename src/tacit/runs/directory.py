@@ -182,6 +182,10 @@ class Store:
             if old > number or old <= number - self._keep:
                 (self.path / f"state-{old}.safetensors").unlink()
 
+    def save_model(self, model: Mapping[str, NDArray[Any]]) -> None:
+        """Replace the model alone: what a party has at the end of a training."""
+        self._save_model(model, self._stored_round or 0)
+
     def numbers(self) -> list[int]:
         """The states that are stored, by how many rounds or epochs were done, rising."""
         names = (path.name.removeprefix("state-").removesuffix(".safetensors") for path in self._states())
@@ -244,6 +248,11 @@ def party_of(folder: Path) -> str | None:
     return path.read_text(encoding="utf-8").strip() if path.is_file() else None
 
 
+def read_model(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a stored model."""
+    return _read_safetensors(path)[0]
+
+
 def _new_folder(root: Path, name: str) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     count = 1
@@ -262,7 +271,7 @@ def _read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, st
         with safetensors.safe_open(path, framework="numpy") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:
-        raise ConfigError(f"{path}: this file is damaged or missing, the run cannot go on: {error}") from None
+        raise ConfigError(f"{path}: this file is damaged or missing: {error}") from None
 
 
 def _cut_last_line(path: Path) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "horizontal": "tacit.runs.federation",
     "private_training": "tacit.runs.private_training",
+    "vertical_logistic": "tacit.runs.vertical_logistic",
 }
 
 

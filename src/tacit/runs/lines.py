@@ -121,7 +121,8 @@ def measured_step(event: Stepped) -> list[str]:
 def measured_epoch(event: EpochFinished) -> list[str]:
     """What an epoch came to."""
     found = [f"{name}: {number(value)}" for name, value in event.metrics.items()]
-    found += [f"{name} (not covered by epsilon): {number(value)}" for name, value in event.local.items()]
+    mark = "" if event.epsilon is None else " (not covered by epsilon)"
+    found += [f"{name}{mark}: {number(value)}" for name, value in event.local.items()]
     if event.epsilon is not None:
         found.append(f"epsilon: {number(event.epsilon)} (delta {number(event.delta)})")
     return found

@@ -94,7 +94,7 @@ def join_party(settings: Any, name: str, site: Site, sink: Sink, directory: RunD
     kind: Kind = kinds.of(settings)  # type: ignore[assignment]
     for note in settings.notes():
         both.emit(Noted(note))
-    party = kind.party(settings, name, Place(directory.store, both, site.local, site.folder))
+    party = kind.party(settings, name, Place(Store(directory.path, keep=2), both, site.local, site.folder))
     with concluded(both, kept) as ending, meeting_place(settings, name, site, both) as ends:
         party(ends.meet())
     write_page(directory, both)

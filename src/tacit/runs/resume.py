@@ -12,7 +12,7 @@ from typing import Any
 
 from tacit.runs import kinds
 from tacit.runs.config import ConfigError, Settings, fingerprint, flat, load
-from tacit.runs.directory import RunDirectory, party_of, read_events
+from tacit.runs.directory import RunDirectory, Store, party_of, read_events
 
 
 def resumed(
@@ -39,7 +39,7 @@ def resumed(
     _check_same(folder, stored, settings)
     directory = RunDirectory.reopen(folder)
     try:
-        _check_stored(directory, stored, settings)
+        _check_stored(directory, _store(directory, settings, party), stored, settings)
         directory.save_settings(settings)
     except BaseException:
         directory.close()
@@ -59,13 +59,19 @@ def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
             )
 
 
-def _check_stored(directory: RunDirectory, stored: Settings, settings: Settings) -> None:
+def _store(directory: RunDirectory, settings: Settings, party: str | None) -> Store:
+    """Where the state lies that says how far the run came: of parties in one process, that of the one shown."""
+    hub: str | None = getattr(settings, "hub", None)
+    return directory.store if party is not None or hub is None else directory.part(hub)
+
+
+def _check_stored(directory: RunDirectory, store: Store, stored: Settings, settings: Settings) -> None:
     try:
         for _ in read_events(directory.path / "events.jsonl"):
             pass
     except ValueError as error:
         raise ConfigError(f"{error}: the run cannot go on") from None
-    found = directory.stored()
+    found = store.stored()
     if found is None:
         return
     state, _ = found

@@ -10,13 +10,16 @@ from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Infers, Task
 
 if TYPE_CHECKING:
+    from tacit.tasks.cancer import Part as Columns
     from tacit.training.task import Task as TrainingTask
+    from tacit.vertical.settings import Settings as VerticalSettings
 
 _FEDERATED = {
     "digits": "tacit.tasks.digits",
     "digits_unsupervised": "tacit.tasks.digits_unsupervised",
     "mnist_by_writer": "tacit.tasks.mnist_by_writer",
 }
+_COLUMNS = {"cancer": "tacit.tasks.cancer"}
 _TRAINING = {"digits": "tacit.tasks.digits_torch"}
 
 
@@ -31,6 +34,15 @@ def make_training(name: str, seed: int, options: dict[str, Any]) -> TrainingTask
     methods = ("model", "loss", "evaluate")
     task: TrainingTask = _made(name, _TRAINING, "make_training", {"seed": seed}, options, methods)
     return task
+
+
+def make_columns(settings: VerticalSettings, name: str) -> Columns:
+    """One party's columns of the data that the file of a vertical training names."""
+    given = {"parties": tuple(settings.parties), "active": settings.active, "seed": settings.seed}
+    options = {"align": settings.align, **settings.task_options}
+    parts = _made(settings.task or "", _COLUMNS, "make_parts", given, options, ("__getitem__",))
+    part: Columns = parts[name]
+    return part
 
 
 def _made(
