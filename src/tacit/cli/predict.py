@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tacit.cli.exits import FAILED, PEER, USER, end
+
+if TYPE_CHECKING:
+    from tacit.runs.predict import Scores
 
 
 @click.command("predict")
@@ -52,7 +56,7 @@ def command(
     try:
         settings = load(file, overrides)
         if party is None:
-            scores = predict_here(settings, run, _by_party(inputs), sink)
+            scores: Scores | None = predict_here(settings, run, _by_party(inputs), sink)
         else:
             if len(inputs) != 1:
                 end("--input: with --party give your own rows only, one FILE", USER)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from numpy.typing import NDArray
 
@@ -64,7 +64,7 @@ def execute(settings: Any, *, sink: Sink, directory: RunDirectory | None) -> Out
     """Run every party of a file in this process."""
     kept = Kept()
     both = Tee(kept, sink)
-    kind: Kind = kinds.of(settings)  # type: ignore[assignment]
+    kind = cast(Kind, kinds.of(settings))
     for note in settings.notes():
         both.emit(Noted(note))
     parties = {}
@@ -91,7 +91,7 @@ def join_party(settings: Any, name: str, site: Site, sink: Sink, directory: RunD
     """Be one party of a file over a network, to the end: how it ended, and why."""
     kept = Kept()
     both = Tee(kept, sink)
-    kind: Kind = kinds.of(settings)  # type: ignore[assignment]
+    kind = cast(Kind, kinds.of(settings))
     for note in settings.notes():
         both.emit(Noted(note))
     party = kind.party(settings, name, Place(Store(directory.path, keep=2), both, site.local, site.folder))

@@ -11,10 +11,10 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from tacit.channel import Channel, run_parties
-from tacit.events import Sink
+from tacit.events import Nowhere, Sink
 from tacit.runs import kinds
 from tacit.runs.config import ConfigError
 from tacit.runs.directory import party_of, read_model, replace_file
@@ -49,7 +49,7 @@ def predict_here(settings: Any, run: Path, sources: Mapping[str, Path], sink: Si
         raise ConfigError(f"there are no rows of {', '.join(missing)}: give {given}, or be one --party")
     parties = {}
     for name in settings.parties:
-        place = Place(None, sink)
+        place = Place(None, sink if name == settings.hub else Nowhere())
         parties[name] = kind.predictor(settings, name, _model(run, name), sources[name], place)
     found = run_parties(parties)[settings.hub]
     if found is None:
@@ -78,7 +78,7 @@ def _kind(settings: Any) -> Kind:
     kind = kinds.of(settings)
     if not hasattr(kind, "predictor"):
         raise ConfigError(f"kind {settings.kind} has no predict: its model.safetensors is whole, use it as it is")
-    return kind
+    return cast(Kind, kind)
 
 
 def _model(run: Path, name: str) -> dict[str, Any]:
