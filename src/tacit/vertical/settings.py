@@ -26,6 +26,7 @@ class Data(Section):
     id: str | None = None  # the column; the first by default
     label: str | None = None  # of the active; the second by default
     columns: tuple[str, ...] | None = None  # the features; all others by default
+    missing: Literal["refuse", "mean"] = "refuse"  # what becomes of empty cells
 
 
 class Training(Section):
