@@ -14,7 +14,7 @@ import time
 
 from tacit.engines.grpc.channel import Hub
 from tacit.events import EpochFinished, Event
-from tacit.tasks.cancer import make_tables
+from tacit.tasks.cancer import make_parts
 from tacit.vertical import logistic_masked
 from tacit.vertical.align import align
 from tacit.vertical.session import Run
@@ -40,7 +40,7 @@ class Printed:
 
 if __name__ == "__main__":
     port = sys.argv[1] if len(sys.argv) > 1 else "7003"
-    table = make_tables(["active", "passive"], "active", seed=0, overlap=0.9)["active"]
+    table = make_parts(["active", "passive"], "active", seed=0, overlap=0.9)["active"]
     with Hub("active", ["passive"], f"127.0.0.1:{port}") as hub:
         channels = hub.meet()
         rows = align(channels, "active", "active", table.ids).rows

@@ -8,14 +8,14 @@ import time
 from play_active import SETTINGS, Printed
 
 from tacit.engines.grpc.channel import Spoke
-from tacit.tasks.cancer import make_tables
+from tacit.tasks.cancer import make_parts
 from tacit.vertical import logistic_masked
 from tacit.vertical.align import align
 from tacit.vertical.session import Run
 
 if __name__ == "__main__":
     port = sys.argv[1] if len(sys.argv) > 1 else "7003"
-    table = make_tables(["active", "passive"], "active", seed=0, overlap=0.9)["passive"]
+    table = make_parts(["active", "passive"], "active", seed=0, overlap=0.9)["passive"]
     with Spoke("passive", "active", [], f"127.0.0.1:{port}") as spoke:
         channels = spoke.meet()
         rows = align(channels, "passive", "active", table.ids).rows

@@ -35,7 +35,7 @@ def test_two_scripts_train_together(tmp_path):
 @pytest.mark.parametrize("name", ["vertical_cancer.yaml", "vertical_cancer_three.yaml"])
 def test_the_files_would_be_accepted_with_all_checks(name):
     settings = Settings.model_validate(yaml.safe_load((EXAMPLES / name).read_text()))
-    tables = cancer.make_tables(list(settings.parties), settings.active, settings.seed, **settings.task_options)
+    tables = cancer.make_parts(list(settings.parties), settings.active, settings.seed, **settings.task_options)
     common = set.intersection(*(set(table.ids) for table in tables.values()))
     features = {party: table.features.shape[1] for party, table in tables.items()}
     warnings = plan.forecast(settings, len(common), features).sections["Warnings"]

@@ -7,19 +7,29 @@ each has its patients in an order of its own and, with `overlap` below 1, lacks 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-
-from tacit.data import Table
+from numpy.typing import NDArray
 
 _ORDER = 21  # what a seed is for
 SIZE = 569
 
 
-def make_tables(
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """What one party knows."""
+
+    ids: tuple[str, ...]
+    features: NDArray[np.float64]
+    columns: tuple[str, ...]
+    labels: NDArray[np.int64] | None
+
+
+def make_parts(
     parties: Sequence[str], active: str, seed: int, *, align: bool = True, overlap: float = 1.0
-) -> dict[str, Table]:
-    """Each party's table. With `align` false all have the same patients in the same order."""
+) -> dict[str, Part]:
+    """Each party's part. With `align` false all have the same patients in the same order."""
     from sklearn.datasets import load_breast_cancer
 
     if active not in parties or not 2 <= len(parties) <= 30:
@@ -28,17 +38,17 @@ def make_tables(
         raise ValueError(f"overlap must be above 0 and at most 1, and 1 without align, got {overlap}")
     data = load_breast_cancer()
     ids = np.array([f"patient-{number:04}" for number in range(len(data.target))])
-    tables = {}
+    parts = {}
     ordered = [active, *(name for name in parties if name != active)]
     for place, (name, columns) in enumerate(zip(ordered, np.array_split(np.arange(30), len(ordered)), strict=True)):
         rows = np.arange(len(ids))
         if align:
             order = np.random.default_rng([seed, _ORDER, place]).permutation(len(ids))
             rows = order[: round(overlap * len(ids))]
-        tables[name] = Table(
-            ids[rows].tolist(),
+        parts[name] = Part(
+            tuple(ids[rows].tolist()),
             data.data[np.ix_(rows, columns)].astype(np.float64),
             tuple(str(data.feature_names[column]).replace(" ", "_") for column in columns),
             data.target[rows].astype(np.int64) if name == active else None,
         )
-    return tables
+    return parts
