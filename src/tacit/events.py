@@ -104,6 +104,7 @@ class RunFinished:
     rounds: int
     seconds: float
     text: str = ""
+    unit: str = "rounds"  # or epochs
 
 
 @dataclass(frozen=True, slots=True)

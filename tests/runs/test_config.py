@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tacit.horizontal.settings import Settings
 from tacit.runs.config import KINDS, ConfigError, load, resolved, starter, write_starter
 
+KINDS_IN_WORDS = " or ".join(KINDS)
 REQUIRED = "kind: horizontal\ntask: digits\nrounds: 3\nclients: 2000\n"  # four lines: what follows begins on line 5
 NEEDED = {"kind": "horizontal", "task": "digits", "rounds": 3, "clients": 100}
 
@@ -251,7 +252,7 @@ def test_what_is_missing_is_named(written):
     found = message(written("", required="kind: horizontal\ntask: digits\n")).splitlines()
     assert found[0] == "fleet.yaml: rounds is missing: give a whole number of at least 1"
     assert found[1].startswith("fleet.yaml: clients is missing")
-    assert message(written("", required="task: digits\n")) == "fleet.yaml: kind is missing: give horizontal"
+    assert message(written("", required="task: digits\n")) == f"fleet.yaml: kind is missing: give {KINDS_IN_WORDS}"
 
 
 def test_a_key_that_is_given_twice_is_an_error(written):
@@ -308,7 +309,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
 def test_a_dict_has_neither_file_nor_line():
     assert message({**NEEDED, "rounds": 0}) == "rounds is 0: give a whole number of at least 1"
     assert message({**NEEDED, "encrypt": {"dp_epsilon": 1}}).startswith("encrypt.dp_epsilon is not a known key: did")
-    assert message({}) == "kind is missing: give horizontal"
+    assert message({}) == f"kind is missing: give {KINDS_IN_WORDS}"
 
 
 def test_a_dict_is_left_as_it_was():

@@ -15,14 +15,17 @@ import click
 from tacit.cli.exits import DONE, FAILED, STATUS, USER, end, endings
 
 if TYPE_CHECKING:
-    from tacit.horizontal.settings import Settings
+    from tacit.horizontal.settings import Settings as Horizontal
+    from tacit.runs.config import Settings
     from tacit.runs.directory import RunDirectory
     from tacit.runs.join import Site
 
 
 @click.command("join")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--party", required=True, metavar="NAME", help="Who you are: coordinator, or client with --id.")
+@click.option(
+    "--party", required=True, metavar="NAME", help="Who you are: a party of FILE; coordinator, or client with --id."
+)
 @click.option("--id", "identities", metavar="K", help="Which client; with --insecure also several: 0-24.")
 @click.option(
     "--local", "local_file", metavar="FILE", type=click.Path(path_type=Path), help="Your keys, paths, address."
@@ -57,6 +60,7 @@ def command(
     Exit codes: 0 done, 1 failed or stopped, 2 a mistake in the input, 3 a fault of another party, 4 budget reached.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say, we say in words
+    from tacit.horizontal.settings import Settings as Horizontal
     from tacit.runs.config import ConfigError, load
     from tacit.runs.directory import RunDirectory
     from tacit.runs.join import site_of
@@ -64,24 +68,29 @@ def command(
     from tacit.runs.resume import resumed
 
     try:
-        settings = load(file, overrides).networked()
-        numbers = _numbers(party, identities, settings)
-        name = party if party == "coordinator" else f"client-{numbers[0]}"
-        whole = name if len(numbers) < 2 else f"{name} to {numbers[-1]}"
+        settings = load(file, overrides)
         local, folder = load_local(local_file)
-        site = site_of(settings, local, folder, name, insecure=insecure, noise=noise)
+        numbers: list[int] = []
+        if isinstance(settings, Horizontal):
+            settings = settings.networked()
+            numbers = _numbers(party, identities, settings)
+            party = party if party == "coordinator" else f"client-{numbers[0]}"
+        elif identities is not None:
+            raise ConfigError("--id is for the clients of a horizontal federation: leave it out")
+        whole = party if len(numbers) < 2 else f"{party} to {numbers[-1]}"
+        site = site_of(settings, local, folder, party, insecure=insecure, noise=noise)
         if site.credentials is not None and len(numbers) > 1:
             end("--id: a certificate is of one client: start one process for each", USER)
         if resume is not None:
             settings, directory = resumed(resume, settings.model_dump(), party=whole)
         else:
-            directory = RunDirectory.create(runs, settings, time.time(), named=f"{settings.name}-{name}", party=whole)
+            directory = RunDirectory.create(runs, settings, time.time(), named=f"{settings.name}-{party}", party=whole)
     except (ConfigError, ValueError) as error:
         end(str(error), USER)
     except OSError as error:
         end(f"{resume or runs}: results cannot be stored there: {error.strerror}", USER)
     sys.path += [str(Path.cwd()), str(file.resolve().parent)]
-    status, text = _carried_out(settings, site, directory, numbers, quiet, metrics_port)
+    status, text = _carried_out(settings, party, site, directory, numbers, quiet, metrics_port)
     if status != "done":
         click.echo(f"{status}: {text}".rstrip(": "), err=True)
     click.echo(f"Results: {directory.path}")
@@ -89,7 +98,7 @@ def command(
         raise SystemExit(code)
 
 
-def _numbers(party: str, identities: str | None, settings: Settings) -> list[int]:
+def _numbers(party: str, identities: str | None, settings: Horizontal) -> list[int]:
     """The clients that this process is; none for the coordinator."""
     from tacit.runs.config import ConfigError
 
@@ -114,6 +123,7 @@ def _numbers(party: str, identities: str | None, settings: Settings) -> list[int
 
 def _carried_out(
     settings: Settings,
+    party: str,
     site: Site,
     directory: RunDirectory,
     numbers: list[int],
@@ -122,7 +132,9 @@ def _carried_out(
 ) -> tuple[str, str]:
     from tacit.cli.progress import screen
     from tacit.events import Sink, Tee
+    from tacit.horizontal.settings import Settings as Horizontal
     from tacit.runs.join import join_clients, join_coordinator
+    from tacit.runs.lockstep import join_party
 
     with endings(directory), ExitStack() as stack:
         stack.enter_context(directory)
@@ -138,6 +150,8 @@ def _carried_out(
             stack.enter_context(serve_metrics(metrics, metrics_port))
             sinks.append(metrics)
         sink = Tee(*sinks)
+        if not isinstance(settings, Horizontal):
+            return join_party(settings, party, site, sink, directory)
         if numbers:
             return join_clients(settings, numbers, site, sink, directory)
         outcome = join_coordinator(settings, site, sink, directory)

@@ -11,6 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from tacit.events import (
     ClientRefused,
+    Curve,
+    EpochFinished,
     Evaluated,
     Event,
     RoundAborted,
@@ -18,8 +20,11 @@ from tacit.events import (
     RoundStarted,
     RunResumed,
     RunStarted,
+    Stepped,
+    TrainingResumed,
+    TrainingStarted,
 )
-from tacit.runs.lines import line, measured, number
+from tacit.runs.lines import line, measured, measured_epoch, measured_step, number
 
 
 class Plain:
@@ -31,7 +36,7 @@ class Plain:
     def emit(self, event: Event) -> None:
         if isinstance(event, RunStarted):
             self._rounds = event.rounds
-        if not isinstance(event, RoundStarted | ClientRefused):
+        if not isinstance(event, RoundStarted | ClientRefused | Curve):
             click.echo(line(event, self._rounds))
 
     def __enter__(self) -> Plain:
@@ -44,11 +49,11 @@ class Plain:
 
 
 class Bar:
-    """A bar of rounds with the last round's numbers and the time left; other events scroll by above it."""
+    """A bar of rounds, or of steps, with the last numbers and the time left; other events scroll by above it."""
 
     def __init__(self, console: Console) -> None:
         self._progress = Progress(
-            TextColumn("round"),
+            TextColumn("{task.description}"),
             MofNCompleteColumn(),
             BarColumn(bar_width=20),
             TimeRemainingColumn(),
@@ -60,13 +65,27 @@ class Bar:
         self._score = ""  # of the last evaluation
         self._task: TaskID | None = None
         self._rounds: int | None = None
+        self._steps = 0  # of an epoch
 
     def emit(self, event: Event) -> None:
         match event:
+            case TrainingStarted():
+                self._say(event)
+                self._steps = event.steps
+                self._task = self._progress.add_task("step", total=event.epochs * event.steps, numbers="")
+            case TrainingResumed():
+                self._say(event)
+                self._move(event.epoch, event.step)
+            case Stepped():
+                self._move(event.epoch, event.step, " ".join(measured_step(event)))
+            case EpochFinished():
+                self._move(event.epoch + 1, 0, " ".join(measured_epoch(event)))
+            case Curve():
+                pass
             case RunStarted():
                 self._rounds = event.rounds
                 self._say(event)
-                self._task = self._progress.add_task("rounds", total=event.rounds, numbers="")
+                self._task = self._progress.add_task("round", total=event.rounds, numbers="")
             case RunResumed():
                 self._say(event)
                 if self._task is not None:
@@ -89,6 +108,10 @@ class Bar:
                     self._progress.advance(self._task)
             case _:
                 self._say(event)
+
+    def _move(self, epoch: int, step: int, numbers: str = "") -> None:
+        if self._task is not None:
+            self._progress.update(self._task, completed=epoch * self._steps + step, numbers=numbers)
 
     def _say(self, event: Event) -> None:
         self._progress.console.print(line(event, self._rounds), markup=False, highlight=False)

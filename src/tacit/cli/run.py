@@ -15,7 +15,7 @@ from tacit.cli.exits import DONE, FAILED, STATUS, USER, end, endings
 if TYPE_CHECKING:
     from tacit.runs.config import Settings
     from tacit.runs.directory import RunDirectory
-    from tacit.runs.execute import Outcome
+    from tacit.runs.outcome import Outcome
 
 
 @click.command("run")

@@ -266,6 +266,11 @@ class Settings(Section):
         return self.encrypt.encrypt_type in ("DP_ENCRYPT", "DDP_ENCRYPT") or self.encrypt.privacy_eval_type == "LAPLACE"
 
     @property
+    def insecure(self) -> bool:
+        """Whether noise and keys can be computed by anybody."""
+        return self.simulation.insecure_noise_seed is not None
+
+    @property
     def fewest(self) -> int:
         """Survivors for whom the noise of distributed DP is sized: no smaller sum is opened."""
         return self.encrypt.ddp_encrypt.n_min or max(2, min(self.needed, self.sharing))

@@ -12,14 +12,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from tacit.horizontal.settings import Settings as Horizontal
+from tacit.runs import kinds
 from tacit.runs.explain import explain, nearest
 from tacit.runs.placing import Placed
 from tacit.runs.source import ConfigError, Source, from_dict, from_file, from_override, to_yaml
 from tacit.sections import flat as flat_items
+from tacit.training.settings import Settings as PrivateTraining
+from tacit.vertical.settings import Settings as VerticalLogistic
 
 __all__ = [
     "KINDS",
-    "MAY_CHANGE",
     "ConfigError",
     "Settings",
     "fingerprint",
@@ -30,9 +32,12 @@ __all__ = [
     "write_starter",
 ]
 
-Settings = Horizontal  # the union of all kinds
-MAY_CHANGE = frozenset({"rounds", "round.abandoned_rounds", "simulation.workers"})  # when a run is resumed
-KINDS: dict[str, type[Settings]] = {"horizontal": Horizontal}
+Settings = Horizontal | PrivateTraining | VerticalLogistic
+KINDS: dict[str, type[Settings]] = {
+    "horizontal": Horizontal,
+    "private_training": PrivateTraining,
+    "vertical_logistic": VerticalLogistic,
+}
 
 
 def load(source: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Settings:
@@ -59,7 +64,8 @@ def resolved(settings: Settings) -> str:
 
 def fingerprint(settings: Settings) -> str:
     """A digest of the settings that a resumed run must not change."""
-    fixed = {key: value for key, value in flat(settings) if key not in MAY_CHANGE}
+    free = kinds.of(settings).may_change(settings)
+    fixed = {key: value for key, value in flat(settings) if key not in free}
     return hashlib.sha256(json.dumps(fixed, sort_keys=True, default=str).encode()).hexdigest()
 
 

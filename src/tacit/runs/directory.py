@@ -32,7 +32,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from tacit import events
-from tacit.events import Event, RoundFinished, RoundStarted, RunFinished, RunStarted
+from tacit.events import EpochFinished, Event, RoundFinished, RoundStarted, RunFinished, RunStarted, Stepped
 from tacit.runs.config import ConfigError, Settings, resolved
 from tacit.runs.environment import environment
 from tacit.runs.lines import line
@@ -52,7 +52,7 @@ class RunDirectory:
         self._rounds: int | None = None
         self._finished_rounds = 0
         self._ended = False
-        self._stored_round: int | None = None  # of the model on disk
+        self.store = Store(path)
         self._events = _appending(path / "events.jsonl")
         try:
             fcntl.flock(self._events, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,9 +103,10 @@ class RunDirectory:
         match event:
             case RunStarted():
                 self._rounds = event.rounds
-            case RoundStarted():
+            case RoundStarted() | Stepped():
                 self.begun = True
-            case RoundFinished():
+            case RoundFinished() | EpochFinished():
+                self.begun = True
                 self._finished_rounds += 1
             case RunFinished():
                 self._ended = True
@@ -114,6 +115,50 @@ class RunDirectory:
         self._log.write(line(event, self._rounds) + "\n")
         self._events.flush()
         self._log.flush()
+
+    def save(self, model: Mapping[str, NDArray[Any]], state: Mapping[str, Any], ledger: Mapping[str, Any]) -> None:
+        """Replace what is stored; see `Store.save`."""
+        self.store.save(model, state, ledger)
+
+    def stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+        """The state and the model to go on from; None where the run stopped before its first round."""
+        return self.store.stored()
+
+    def part(self, party: str) -> Store:
+        """Where one of several parties in this process keeps what is its own."""
+        path = self.path / party
+        path.mkdir(exist_ok=True)
+        return Store(path, keep=2)
+
+    def close(self) -> None:
+        self._events.close()
+        self._log.close()
+
+    def __enter__(self) -> RunDirectory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._ended:
+            status: Any = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
+            # Only the error's name: its text may quote a record.
+            text = type(error).__name__ if error is not None else ""
+            self.emit(RunFinished(status, self._finished_rounds, self._clock() - self._start, text))
+        self.close()
+
+
+class Store:
+    """A model, the state to go on from and the ledger, as files of one folder.
+
+    Parties in lock step may be killed between two of them saving: each keeps the last two states (`keep`), and they go
+    on from the latest that all have.
+    """
+
+    def __init__(self, path: Path, keep: int = 1) -> None:
+        self.path = path
+        self._keep = keep
+        self._stored_round: int | None = None  # of the model on disk
 
     def save(self, model: Mapping[str, NDArray[Any]], state: Mapping[str, Any], ledger: Mapping[str, Any]) -> None:
         """Replace what is stored. `state` holds arrays and plain numbers, among them the `round` that comes next.
@@ -133,9 +178,29 @@ class RunDirectory:
         replace_file(self.path / "ledger.json", _json_file(ledger))
         if self._stored_round != number:
             self._save_model(model, number)
-        for old in self.path.glob("state-*.safetensors"):
-            if old.name != f"state-{number}.safetensors":
-                old.unlink()
+        for old in self.numbers():
+            if old > number or old <= number - self._keep:
+                (self.path / f"state-{old}.safetensors").unlink()
+
+    def save_model(self, model: Mapping[str, NDArray[Any]]) -> None:
+        """Replace the model alone: what a party has at the end of a training."""
+        self._save_model(model, self._stored_round or 0)
+
+    def numbers(self) -> list[int]:
+        """The states that are stored, by how many rounds or epochs were done, rising."""
+        names = (path.name.removeprefix("state-").removesuffix(".safetensors") for path in self._states())
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def _states(self) -> Iterator[Path]:
+        return self.path.glob("state-*.safetensors")
+
+    def state(self, number: int) -> dict[str, Any]:
+        """One of the stored states."""
+        arrays, about = _read_safetensors(self.path / f"state-{number}.safetensors")
+        try:
+            return {**arrays, **json.loads(about["state"])}
+        except (KeyError, ValueError, TypeError) as error:
+            raise ConfigError(f"{self.path}: its state cannot be read, the run cannot go on: {error}") from None
 
     def _save_model(self, model: Mapping[str, NDArray[Any]], number: int) -> None:
         whole = {name: np.asarray(array, order="C") for name, array in model.items()}
@@ -144,7 +209,7 @@ class RunDirectory:
 
     def stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
         """The state and the model to go on from; None where the run stopped before its first round."""
-        kept = (self.path / "ledger.json").exists() or any(self.path.glob("state-*.safetensors"))
+        kept = (self.path / "ledger.json").exists() or any(self._states())
         if not (self.path / "model.safetensors").exists() and not kept:
             return None
         model, about = _read_safetensors(self.path / "model.safetensors")
@@ -153,29 +218,9 @@ class RunDirectory:
         number = int(about["round"])
         if number == 0 and not kept:
             return None
-        arrays, about = _read_safetensors(self.path / f"state-{number}.safetensors")
+        state = self.state(number)
         self._stored_round = number
-        try:
-            return {**arrays, **json.loads(about["state"])}, model
-        except (KeyError, ValueError, TypeError) as error:
-            raise ConfigError(f"{self.path}: its state cannot be read, the run cannot go on: {error}") from None
-
-    def close(self) -> None:
-        self._events.close()
-        self._log.close()
-
-    def __enter__(self) -> RunDirectory:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._ended:
-            status: Any = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
-            # Only the error's name: its text may quote a record.
-            text = type(error).__name__ if error is not None else ""
-            self.emit(RunFinished(status, self._finished_rounds, self._clock() - self._start, text))
-        self.close()
+        return state, model
 
 
 def read_events(path: str | Path) -> Iterator[Event]:
@@ -203,6 +248,11 @@ def party_of(folder: Path) -> str | None:
     return path.read_text(encoding="utf-8").strip() if path.is_file() else None
 
 
+def read_model(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a stored model."""
+    return _read_safetensors(path)[0]
+
+
 def _new_folder(root: Path, name: str) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     count = 1
@@ -221,7 +271,7 @@ def _read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, st
         with safetensors.safe_open(path, framework="numpy") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:
-        raise ConfigError(f"{path}: this file is damaged or missing, the run cannot go on: {error}") from None
+        raise ConfigError(f"{path}: this file is damaged or missing: {error}") from None
 
 
 def _cut_last_line(path: Path) -> None:

@@ -16,8 +16,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tacit.events import Evaluated, Event, RoundFinished, RunFinished, RunResumed, RunStarted
-from tacit.horizontal.boundary import covered
+from tacit.events import (
+    EpochFinished,
+    Evaluated,
+    Event,
+    RoundFinished,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    TrainingResumed,
+    TrainingStarted,
+)
+from tacit.runs import kinds
 from tacit.runs.config import ConfigError, Settings, load
 from tacit.runs.directory import read_timed_events
 
@@ -25,8 +35,9 @@ _NUMBERS = (
     *("survivors", "refused", "seconds", "bytes_up", "bytes_down"),
     *("training_loss", "update_norm", "epsilon", "delta", "evaluation_epsilon"),
 )
+_EPOCH_NUMBERS = ("seconds", "bytes_sent", "bytes_received", "epsilon", "delta")
 _PRICES = frozenset({"epsilon", "delta", "evaluation_epsilon"})  # they say what is covered
-_PLACES = ("task_options", "network", "seed")  # settings that may name a place, or who was sampled
+_PLACES = ("task_options", "network", "parties", "data", "seed")  # settings that may name a place, or who was sampled
 _MISSING = "{} needs the package {}: pip install 'tacit[export]'"
 
 
@@ -87,17 +98,18 @@ def read_exported(path: str | Path, *, share: bool = False) -> Exported:
 
 def _told(name: str, settings: Settings, events: Sequence[tuple[float, Event]]) -> Exported:
     found: dict[tuple[int, str], Figure] = {}
-    start, status = None, "unfinished"
+    start, status, protection = None, "unfinished", ""
     for time, event in events:
         match event:
-            case RunStarted():
-                start = time
-            case RunResumed():
+            case RunStarted() | TrainingStarted():
+                start, protection = time, event.protection
+            case RunResumed() | TrainingResumed():
                 status = "unfinished"
-                found = {key: figure for key, figure in found.items() if figure.round <= event.round}
+                done = event.round if isinstance(event, RunResumed) else event.epoch
+                found = {key: figure for key, figure in found.items() if figure.round <= done}
             case RunFinished():
                 status = event.status
-            case RoundFinished() | Evaluated():
+            case RoundFinished() | Evaluated() | EpochFinished():
                 for figure in _figures(event, time):
                     found[figure.round, figure.name] = figure
     if start is None:
@@ -105,7 +117,7 @@ def _told(name: str, settings: Settings, events: Sequence[tuple[float, Event]]) 
     return Exported(
         _clean(name),
         settings.name,
-        settings.encrypt.encrypt_type,
+        protection,
         status,
         start,
         max(time for time, _ in events),
@@ -115,7 +127,7 @@ def _told(name: str, settings: Settings, events: Sequence[tuple[float, Event]]) 
     )
 
 
-def _figures(event: RoundFinished | Evaluated, time: float) -> Iterator[Figure]:
+def _figures(event: RoundFinished | Evaluated | EpochFinished, time: float) -> Iterator[Figure]:
     """The numbers of an event. What was no number in the run was stored as nothing, and is left out."""
     values: list[tuple[str, str, float | None]]
     match event:
@@ -125,9 +137,14 @@ def _figures(event: RoundFinished | Evaluated, time: float) -> Iterator[Figure]:
             values = [(name, name, getattr(event, name)) for name in _NUMBERS]
             values += [(f"metrics/{_clean(name)}", "metrics", value) for name, value in event.metrics.items()]
             values += [(f"stages/{_clean(name)}", "stages", value) for name, value in event.stages.items()]
+        case EpochFinished():
+            values = [(name, name, getattr(event, name)) for name in _EPOCH_NUMBERS]
+            for field in ("metrics", "local", "stages"):
+                values += [(f"{field}/{_clean(name)}", field, value) for name, value in getattr(event, field).items()]
+    number = event.epoch if isinstance(event, EpochFinished) else event.round
     for name, field, value in values:
         if value is not None:
-            yield Figure(name, field, event.round + 1, time, float(value))
+            yield Figure(name, field, number + 1, time, float(value))
 
 
 def _clean(name: str) -> str:
@@ -144,8 +161,8 @@ def _flat(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]
 
 
 def _shared(run: Exported, settings: Settings) -> Exported:
-    kept = covered(settings)
-    if settings.simulation.insecure_noise_seed is None:
+    kept = kinds.of(settings).boundary.covered(settings)
+    if not getattr(settings, "insecure", False):
         kept |= _PRICES
     return replace(
         run,

@@ -25,9 +25,10 @@ from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
 from tacit.horizontal.vector import Layout
 from tacit.runs.directory import RunDirectory, replace_file
-from tacit.runs.execute import Outcome, Status, execute, stop_signals
+from tacit.runs.federation import execute
 from tacit.runs.keys import load_credentials
 from tacit.runs.local import Local
+from tacit.runs.outcome import Outcome, Status, stop_signals
 from tacit.runs.source import ConfigError
 
 
@@ -35,32 +36,48 @@ from tacit.runs.source import ConfigError
 class Site:
     """How a party is reached and who it is."""
 
-    address: str  # of the coordinator
+    address: str  # of the coordinator, or of whom the others connect to
     bind: str
     credentials: Credentials | None
-    task_options: dict[str, Any]
+    local: Local
+    folder: Path = Path()  # that the local file's paths are relative to
 
 
-def site_of(settings: Settings, local: Local, folder: Path, party: str, *, insecure: bool, noise: bool = False) -> Site:
+def site_of(settings: Any, local: Local, folder: Path, party: str, *, insecure: bool, noise: bool = False) -> Site:
     """Check that a party may take part like this. `noise`: tests may fix it."""
-    if settings.simulation.insecure_noise_seed is not None and not noise:
+    if getattr(settings, "insecure", False) and not noise:
         raise ConfigError("simulation.insecure_noise_seed fixes the noise of real parties: leave it out of the file")
-    address = local.coordinator or (settings.network.coordinator if settings.network else None)
-    if address is None:
-        raise ConfigError("the file does not say where the coordinator is: add network: {coordinator: HOST:PORT}")
+    address = local.coordinator or _address(settings, party)
     bind = local.bind or address
     if insecure:
         for where in {address, bind}:
             if not _loopback(where):
                 raise ConfigError(f"--insecure is for this machine only, and {where} is not 127.0.0.1: give keys")
-        return Site(address, bind, None, local.task_options)
+        return Site(address, bind, None, local, folder)
     if local.keys is None:
         raise ConfigError("keys are missing: name them in the --local file (`tacit keys` makes them)")
     keys = local.keys
     credentials = load_credentials(folder / keys.private, folder / keys.certificate, folder / keys.authority)
     if credentials.name != party:
         raise ConfigError(f"the certificate is of {credentials.name}, and you want to be {party}")
-    return Site(address, bind, credentials, local.task_options)
+    return Site(address, bind, credentials, local, folder)
+
+
+def _address(settings: Any, party: str) -> str:
+    """Where the party is that all others connect to."""
+    if isinstance(settings, Settings):
+        if settings.network is None:
+            raise ConfigError("the file does not say where the coordinator is: add network: {coordinator: HOST:PORT}")
+        return settings.network.coordinator
+    parties = getattr(settings, "parties", None)
+    if parties is None:
+        raise ConfigError(f"kind {settings.kind} has one party: run it with tacit run")
+    if party not in parties:
+        raise ConfigError(f"--party is {party!r}: give {' or '.join(parties)}")
+    address: str | None = parties[settings.hub].address
+    if address is None:
+        raise ConfigError(f"the file does not say where {settings.hub} is: add its address: HOST:PORT under parties")
+    return address
 
 
 def join_coordinator(settings: Settings, site: Site, sink: Sink, directory: RunDirectory) -> Outcome:
@@ -74,18 +91,20 @@ def join_coordinator(settings: Settings, site: Site, sink: Sink, directory: RunD
             _shared(settings),
             site.bind,
             site.credentials,
-            listening=lambda: sink.emit(Noted(f"listening on {site.bind} {_manner(site)}")),
+            listening=lambda: sink.emit(Noted(f"listening on {site.bind} {manner(site)}")),
         )
 
-    return execute(settings, sink=sink, directory=directory, engine_of=engine, task_options=site.task_options)
+    return execute(settings, sink=sink, directory=directory, engine_of=engine, task_options=site.local.task_options)
 
 
 def join_clients(
     settings: Settings, identities: Sequence[int], site: Site, sink: Sink, directory: RunDirectory
 ) -> tuple[Status, str]:
     """Be a client, or several of one site, until the coordinator says that it is over: how it ended, and why."""
-    task = tasks.make(settings.task, settings.clients, settings.seed, {**settings.task_options, **site.task_options})
-    sink.emit(Noted(f"connecting to {site.address} {_manner(site)}"))
+    task = tasks.make(
+        settings.task, settings.clients, settings.seed, {**settings.task_options, **site.local.task_options}
+    )
+    sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
     start = time.perf_counter()
     with stop_signals() as asked:
         status, reason, rounds = asyncio.run(_take_part(settings, identities, site, sink, directory, task, asked))
@@ -184,7 +203,8 @@ def _loopback(address: str) -> bool:
         return False
 
 
-def _manner(site: Site) -> str:
+def manner(site: Site) -> str:
+    """How a party goes on the network, in words."""
     if site.credentials is None:
         return "without certificates (--insecure): on this machine only, anybody here can be any party"
     return f"as {site.credentials.name}, whose certificate is valid until {site.credentials.expires:%Y-%m-%d}"

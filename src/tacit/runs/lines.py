@@ -1,6 +1,7 @@
 """Each event as one plain line, for `run.log` and for a stdout that is no terminal.
 
-Rounds count from 0 in events and from 1 here: the last line of a run says 30/30.
+Rounds count from 0 in events and from 1 here: the last line of a run says 30/30. Epochs count from 0 here too, as in
+MindSpore's `epoch 0 step 10/43391 loss: 10.654`.
 """
 
 from __future__ import annotations
@@ -69,9 +70,8 @@ def _words(event: Event, rounds: int | None) -> str:
                 f"above the budget of {number(event.budget)} (delta {number(event.delta)})"
             )
         case RunFinished():
-            return f"{event.status} after {event.rounds} rounds in {event.seconds or 0:.1f} s: {event.text}".rstrip(
-                ": "
-            )
+            done = f"{event.status} after {event.rounds} {event.unit} in {event.seconds or 0:.1f} s"
+            return f"{done}: {event.text}".rstrip(": ")
         case TrainingStarted():
             parties = f" of {event.parties} parties" if event.parties > 1 else ""
             return (
@@ -83,9 +83,9 @@ def _words(event: Event, rounds: int | None) -> str:
         case Aligned():
             return f"aligned: {event.common} of {event.own} records are common to all, {event.seconds or 0:.1f} s"
         case Stepped():
-            return " ".join(_stepped(event))
+            return " ".join([f"epoch {event.epoch} step {event.step}/{event.steps}", *measured_step(event)])
         case EpochFinished():
-            return " ".join([f"epoch {event.epoch} done", *_epoch(event), f"{event.seconds or 0:.1f} s"])
+            return " ".join([f"epoch {event.epoch} done", *measured_epoch(event), f"{event.seconds or 0:.1f} s"])
         case Curve():
             return f"curve: {event.name}, {len(event.points)} points"
 
@@ -106,9 +106,9 @@ def measured(event: RoundFinished) -> list[str]:
     return found
 
 
-def _stepped(event: Stepped) -> list[str]:
-    """As in `epoch 0 step 10/43391 loss: 10.654`: epochs count from 0 here, as MindSpore's do."""
-    found = [f"epoch {event.epoch} step {event.step}/{event.steps}"]
+def measured_step(event: Stepped) -> list[str]:
+    """What some steps came to."""
+    found = []
     if event.loss is not None:
         found.append(f"loss: {number(event.loss)}")
     if event.epsilon is not None:
@@ -118,8 +118,11 @@ def _stepped(event: Stepped) -> list[str]:
     return found
 
 
-def _epoch(event: EpochFinished) -> list[str]:
-    found = [f"{name}: {number(value)}" for name, value in {**event.local, **event.metrics}.items()]
+def measured_epoch(event: EpochFinished) -> list[str]:
+    """What an epoch came to."""
+    found = [f"{name}: {number(value)}" for name, value in event.metrics.items()]
+    mark = "" if event.epsilon is None else " (not covered by epsilon)"
+    found += [f"{name}{mark}: {number(value)}" for name, value in event.local.items()]
     if event.epsilon is not None:
         found.append(f"epsilon: {number(event.epsilon)} (delta {number(event.delta)})")
     return found

@@ -1,9 +1,10 @@
 """What one party keeps to itself: the file given by `--local`. It is never sent and never compared.
 
-    coordinator: 10.0.0.5:8443          where to find the coordinator, if not where the shared file says
-    bind: 0.0.0.0:8443                  where the coordinator listens
+    coordinator: 10.0.0.5:8443          where to find the coordinator, or the active or leader, if not as the file says
+    bind: 0.0.0.0:8443                  where that party listens
     keys: {private: p.pem, certificate: c.pem, authority: a.pem}
     task_options: {path: data.npz}      added to those of the shared file
+    data: {path: bank.csv, id: id}      this party's table, in a vertical regression
 
 Paths are relative to the file itself.
 """
@@ -34,6 +35,7 @@ class Local(Section):
     bind: Address | None = None
     keys: Keys | None = None
     task_options: dict[str, Any] = Field(default_factory=dict)
+    data: dict[str, Any] | None = None
 
 
 def load_local(path: Path | None) -> tuple[Local, Path]:

@@ -10,24 +10,32 @@ from textwrap import fill
 from typing import Any
 
 from tacit import tasks
+from tacit.boundary import Forecast
 from tacit.horizontal.plan import Plan, Price, plan
-from tacit.horizontal.settings import Settings
+from tacit.horizontal.settings import Settings as Horizontal
 from tacit.horizontal.vector import Layout
+from tacit.runs import kinds
+from tacit.runs.config import Settings
 from tacit.runs.directory import replace_file
 from tacit.runs.report.chart import Chart, Panel, Series, standalone
 
 _WIDTH = 110
 
 
-def planned(settings: Settings) -> Plan:
+def planned(settings: Settings) -> Plan | Forecast:
     """What the settings come to. The task is made, for the size of its model; nothing is trained."""
+    if not isinstance(settings, Horizontal):
+        return kinds.of(settings).forecast(settings)
     task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
     judged = tasks.infers(task, settings)
     return plan(settings, Layout.of(task.model()), judged.classes if judged else None)
 
 
-def words(made: Plan) -> str:
+def words(made: Plan | Forecast) -> str:
     """The plan as text for a terminal."""
+    if isinstance(made, Forecast):
+        parts = [made.title, "", *(line for title, said in made.sections.items() for line in _section(title, said))]
+        return "\n".join(parts).rstrip() + "\n"
     parts = [made.title, ""]
     parts += ["What it costs in privacy", *(line for price in made.prices for line in _priced(price))]
     parts += [""] if made.prices else ["  Nothing that leaves a client has an epsilon.", ""]
@@ -39,8 +47,10 @@ def words(made: Plan) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def pictures(made: Plan) -> list[Chart]:
+def pictures(made: Plan | Forecast) -> list[Chart]:
     """The density of the noise on inference vectors, where there is some: MindSpore Federated's picture of it."""
+    if isinstance(made, Forecast):
+        return []
     scale = made.laplace_scale
     if scale is None:
         return []
@@ -59,7 +69,7 @@ def pictures(made: Plan) -> list[Chart]:
     ]
 
 
-def draw(made: Plan, folder: Path) -> list[Path]:
+def draw(made: Plan | Forecast, folder: Path) -> list[Path]:
     """Write the pictures as SVG files."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
@@ -69,8 +79,11 @@ def draw(made: Plan, folder: Path) -> list[Path]:
     return paths
 
 
-def plain(made: Plan) -> dict[str, Any]:
+def plain(made: Plan | Forecast) -> dict[str, Any]:
     """The plan for `json.dumps`; what is infinite stands as text."""
+    if isinstance(made, Forecast):
+        shown: dict[str, Any] = _finite({"title": made.title, **made.figures, "sections": dict(made.sections)})
+        return shown
     data = asdict(made)
     data["traffic"]["exchanges"] = made.traffic.exchanges
     cleaned: dict[str, Any] = _finite(data)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
 
 from tacit.events import (
     BudgetReached,
@@ -22,22 +19,10 @@ from tacit.events import (
     RunResumed,
     RunStarted,
 )
-from tacit.runs.config import Settings, load
-from tacit.runs.directory import read_events
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """One ledger of a run: what it covers and what that costs together."""
-
-    covers: tuple[str, ...]  # "updates", "inference vectors"
-    view: str  # local: against the coordinator; central: against whoever sees the sums
-    unit: str
-    relation: str
-    epsilon: float
-    delta: float
-    lines: tuple[dict[str, Any], ...]  # the events, with how often they happened
-    budget: dict[str, Any] | None
+from tacit.horizontal.settings import Settings
+from tacit.runs.config import load
+from tacit.runs.stored import Account, checked_events, environment, ledgers
+from tacit.runs.trained import Trained, trained
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +62,7 @@ class Record:
         return {event.round: event.score for event in self.evaluations if event.score is not None}
 
 
-def read_run(path: str | Path) -> Record:
+def read_run(path: str | Path) -> Record | Trained:
     """Read a run's directory. Raises ValueError, in a sentence, where there is none or a file of it is broken."""
     path = Path(path)
     if not path.is_dir():
@@ -86,11 +71,8 @@ def read_run(path: str | Path) -> Record:
         if not (path / name).is_file():
             raise ValueError(f"{path}: this is not the folder of a run, it has no {name}: `tacit run` makes one")
     settings = load(path / "config.yaml")
-    found: list[Event] = []
-    for count, event in enumerate(read_events(path / "events.jsonl"), 1):
-        _check(event, f"{path / 'events.jsonl'}:{count}")
-        found.append(event)
-    return _told(path, settings, found)
+    found = checked_events(path)
+    return _told(path, settings, found) if isinstance(settings, Settings) else trained(path, settings, found)
 
 
 def _told(path: Path, settings: Settings, events: list[Event]) -> Record:
@@ -143,78 +125,6 @@ def _told(path: Path, settings: Settings, events: list[Event]) -> Record:
         resumed=resumed,
         budget_reached=budget,
         finished=finished,
-        ledgers=_ledgers(path / "ledger.json"),
-        environment=_environment(path / "environment.json"),
+        ledgers=ledgers(path / "ledger.json"),
+        environment=environment(path / "environment.json"),
     )
-
-
-def _check(event: Event, where: str) -> None:
-    """A file that somebody edited must not fail later, in the middle of a page."""
-    hints = get_type_hints(type(event))
-    for field in fields(event):
-        value, expected = getattr(event, field.name), hints[field.name]
-        if not _is(value, expected):
-            raise ValueError(f"{where}: {field.name} of {type(event).__name__} cannot be {str(value)[:60]!r}")
-
-
-def _is(value: Any, expected: Any) -> bool:
-    """Whether a value is of an event's type. What was no number in the run was stored as nothing."""
-    if get_origin(expected) is dict:
-        inner = get_args(expected)[1]
-        return isinstance(value, dict) and all(_is(item, inner) for item in value.values())
-    if expected in (float, float | None):
-        return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-    if expected is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    if expected in (str, bool, NoneType):
-        return isinstance(value, expected)
-    return value in get_args(expected)  # a Literal
-
-
-def _ledgers(path: Path) -> tuple[Account, ...]:
-    """Those of a `ledger.json`; none where the run stopped before the first was written."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(_account(each) for each in data.get("ledgers", []))
-    except FileNotFoundError:
-        return ()
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}:{error.lineno}: this is not JSON: {error.msg}") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path}:1: this is no ledger: {error}") from error
-
-
-def _account(data: dict[str, Any]) -> Account:
-    return Account(
-        covers=tuple(str(name) for name in data.get("covers", ())),
-        view=str(data.get("view", "")),
-        unit=str(data.get("unit", "client")),
-        relation=str(data.get("relation", "")),
-        epsilon=_or_infinite(data.get("epsilon")),
-        delta=float(data.get("delta") or 0.0),
-        lines=tuple(dict(line) for line in data.get("lines", ())),
-        budget=data.get("budget"),
-    )
-
-
-def _or_infinite(value: object) -> float:
-    """JSON has no infinite numbers: they are stored as a word, or as nothing."""
-    if value is None or value == "infinite":
-        return math.inf
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    raise ValueError(f"epsilon cannot be {value!r}")
-
-
-def _environment(path: Path) -> dict[str, str]:
-    """What is in an `environment.json`, on one level; nothing where there is none."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        packages = data.pop("packages", {})
-        return {str(key): str(value) for key, value in {**data, **packages}.items()}
-    except FileNotFoundError:
-        return {}
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}:{error.lineno}: this is not JSON: {error.msg}") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path}:1: this is no environment: {error}") from error

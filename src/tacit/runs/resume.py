@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit.runs.config import MAY_CHANGE, ConfigError, Settings, fingerprint, flat, load
-from tacit.runs.directory import RunDirectory, party_of, read_events
+from tacit.runs import kinds
+from tacit.runs.config import ConfigError, Settings, fingerprint, flat, load
+from tacit.runs.directory import RunDirectory, Store, party_of, read_events
 
 
 def resumed(
@@ -38,7 +39,7 @@ def resumed(
     _check_same(folder, stored, settings)
     directory = RunDirectory.reopen(folder)
     try:
-        _check_stored(directory, stored, settings)
+        _check_stored(directory, _store(directory, settings, party), stored, settings)
         directory.save_settings(settings)
     except BaseException:
         directory.close()
@@ -48,23 +49,29 @@ def resumed(
 
 def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
     before, now = dict(flat(stored)), dict(flat(given))
-    allowed = MAY_CHANGE - ({"rounds"} if stored.encrypt.encrypt_type == "DDP_ENCRYPT" else set())
+    allowed = kinds.of(stored).may_change(stored)
     for key in sorted(before.keys() | now.keys()):
         if before.get(key) != now.get(key) and key not in allowed:
-            reason = ", for which its noise was sized" if key == "rounds" else ""
+            reason = ", for which its noise was sized" if key in ("rounds", "train.epochs") else ""
             raise ConfigError(
                 f"{folder}: {key} was {before.get(key)!r} when the run began{reason}, and is {now.get(key)!r} now: "
                 "leave it as it was, or start a new run"
             )
 
 
-def _check_stored(directory: RunDirectory, stored: Settings, settings: Settings) -> None:
+def _store(directory: RunDirectory, settings: Settings, party: str | None) -> Store:
+    """Where the state lies that says how far the run came: of parties in one process, that of the one shown."""
+    hub: str | None = getattr(settings, "hub", None)
+    return directory.store if party is not None or hub is None else directory.part(hub)
+
+
+def _check_stored(directory: RunDirectory, store: Store, stored: Settings, settings: Settings) -> None:
     try:
         for _ in read_events(directory.path / "events.jsonl"):
             pass
     except ValueError as error:
         raise ConfigError(f"{error}: the run cannot go on") from None
-    found = directory.stored()
+    found = store.stored()
     if found is None:
         return
     state, _ = found
@@ -73,8 +80,4 @@ def _check_stored(directory: RunDirectory, stored: Settings, settings: Settings)
             f"{directory.path / 'config.yaml'}: it was changed since the run began, and what was spent so far was "
             "spent under the old settings: put them back, or start a new run"
         )
-    done = state["round"]
-    if done >= settings.rounds:
-        raise ConfigError(
-            f"{directory.path}: {done} rounds are done: to train on, give more (--set rounds={done + settings.rounds})"
-        )
+    kinds.of(settings).check_unfinished(settings, state, str(directory.path))

@@ -4,29 +4,67 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Infers, Task
 
-_BUILT_IN = {
+if TYPE_CHECKING:
+    from tacit.tasks.cancer import Part as Columns
+    from tacit.training.task import Task as TrainingTask
+    from tacit.vertical.settings import Settings as VerticalSettings
+
+_FEDERATED = {
     "digits": "tacit.tasks.digits",
     "digits_unsupervised": "tacit.tasks.digits_unsupervised",
     "mnist_by_writer": "tacit.tasks.mnist_by_writer",
 }
+_COLUMNS = {"cancer": "tacit.tasks.cancer"}
+_TRAINING = {"digits": "tacit.tasks.digits_torch"}
 
 
 def make(name: str, clients: int, seed: int, options: dict[str, Any]) -> Task:
-    """The task that a file names: a built-in one, or `package.module:function`."""
+    """The task of a horizontal federation that a file names: a built-in one, or `package.module:function`."""
+    task: Task = _made(name, _FEDERATED, "make_task", {"clients": clients, "seed": seed}, options, ("model", "fit"))
+    return task
+
+
+def make_training(name: str, seed: int, options: dict[str, Any]) -> TrainingTask:
+    """The task of a private training that a file names."""
+    methods = ("model", "loss", "evaluate")
+    task: TrainingTask = _made(name, _TRAINING, "make_training", {"seed": seed}, options, methods)
+    return task
+
+
+def make_columns(settings: VerticalSettings, name: str) -> Columns:
+    """One party's columns of the data that the file of a vertical training names."""
+    given = {"parties": tuple(settings.parties), "active": settings.active, "seed": settings.seed}
+    options = {"align": settings.align, **settings.task_options}
+    parts = _made(settings.task or "", _COLUMNS, "make_parts", given, options, ("__getitem__",))
+    part: Columns = parts[name]
+    return part
+
+
+def _made(
+    name: str,
+    built_in: dict[str, str],
+    default: str,
+    given: dict[str, Any],
+    options: dict[str, Any],
+    methods: tuple[str, ...],
+) -> Any:
+    """Find the maker, and make the task: what is wrong with either is said in a sentence."""
     if ":" in name:
         module_name, _, function = name.partition(":")
-    elif name in _BUILT_IN:
-        module_name, function = _BUILT_IN[name], "make_task"
+    elif name in built_in:
+        module_name, function = built_in[name], default
     else:
-        raise ValueError(f"task {name!r} is not known: take one of {', '.join(_BUILT_IN)}, or package.module:function")
+        raise ValueError(f"task {name!r} is not known: take one of {', '.join(built_in)}, or package.module:function")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
+        if error.name == "torch":
+            raise ValueError(f"task {name!r} needs torch: pip install 'tacit[torch]'") from error
         raise ValueError(
             f"task {name!r} needs the module {error.name!r}, which is not installed, and not in this folder or beside "
             "the FILE: install it, or give the FILE that it lies beside"
@@ -35,14 +73,14 @@ def make(name: str, clients: int, seed: int, options: dict[str, Any]) -> Task:
         raise ValueError(f"task {name!r}: the module {module_name} has no function {function}")
     maker = getattr(module, function)
     try:
-        inspect.signature(maker).bind(clients=clients, seed=seed, **options)
+        inspect.signature(maker).bind(**given, **options)
     except TypeError as error:
         raise ValueError(f"task {name!r} does not take these task_options: {error}") from None
     try:
-        task: Task = maker(clients=clients, seed=seed, **options)
+        task = maker(**given, **options)
     except ValueError as error:
         raise ValueError(f"task {name}: {error}") from error
-    for method in ("model", "fit"):
+    for method in methods:
         if not callable(getattr(task, method, None)):
             raise ValueError(f"task {name!r} made a {type(task).__name__}, which has no method {method}")
     return task

@@ -26,7 +26,7 @@ class Data(Section):
     id: str | None = None  # the column; the first by default
     label: str | None = None  # of the active; the second by default
     columns: tuple[str, ...] | None = None  # the features; all others by default
-    missing: Literal["refuse", "mean"] = "refuse"  # what becomes of empty cells
+    missing: Literal["refuse", "mean"] = "refuse"  # a missing feature: an error, or the mean of its column
 
 
 class Training(Section):
@@ -123,6 +123,11 @@ class Settings(Section):
     def active(self) -> str:
         """The party that has the labels."""
         return next(name for name, party in self.parties.items() if party.role == "active")
+
+    @property
+    def hub(self) -> str:
+        """The party that the others connect to."""
+        return self.active
 
     @property
     def passives(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The page that a run leaves behind, `report.html`, and the comparison of several runs.
 
-single, comparison      the pages, built with `page` and `notices`
+single, comparison      the pages of federations, built with `page`, `sections` and `notices`
+training                the pages of trainings in epochs
 figures, chart          what is drawn, and how; `ticks` places the numbers of an axis, `markup` escapes all text
 scores, correlation     score against loss
 meaning, words          what an epsilon means, said plainly
@@ -14,11 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tacit.runs.directory import replace_file
-from tacit.runs.record import read_run
+from tacit.runs.record import Record, read_run
 from tacit.runs.report.chart import standalone
 from tacit.runs.report.comparison import comparison
 from tacit.runs.report.figures import Figure
 from tacit.runs.report.single import single
+from tacit.runs.report.training import training, trainings
+from tacit.runs.trained import Trained
 
 
 def report_run(path: str | Path) -> Path:
@@ -36,11 +39,10 @@ def write_report(runs: Sequence[Path], output: Path | None = None, share: bool =
     if not runs:
         raise ValueError("there is no run to report on: give the folder of one")
     records = [read_run(path) for path in runs]
+    words, figures = _made(records, share)
     if len(records) == 1:
-        words, figures = single(records[0], share)
         default = records[0].path / ("report-share.html" if share else "report.html")
     else:
-        words, figures = comparison(records, share)
         default = Path("comparison-share.html" if share else "comparison.html")
     page = output or default
     page.parent.mkdir(parents=True, exist_ok=True)
@@ -48,6 +50,16 @@ def write_report(runs: Sequence[Path], output: Path | None = None, share: bool =
     _write_plots(plots, figures)
     replace_file(page, words.encode())
     return page
+
+
+def _made(records: Sequence[Record | Trained], share: bool) -> tuple[str, list[Figure]]:
+    federations = [record for record in records if isinstance(record, Record)]
+    epochs = [record for record in records if isinstance(record, Trained)]
+    if federations and epochs:
+        raise ValueError("these runs are of different kinds, which have nothing to compare: give runs of one kind")
+    if federations:
+        return single(federations[0], share) if len(federations) == 1 else comparison(federations, share)
+    return training(epochs[0], share) if len(epochs) == 1 else trainings(epochs, share)
 
 
 def _write_plots(folder: Path, figures: Sequence[Figure]) -> None:

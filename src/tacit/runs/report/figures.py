@@ -39,7 +39,7 @@ def learning(record: Record) -> list[Figure]:
     found = []
     for index, name in enumerate(names):
         chart = _over_rounds(
-            f"metric-{index + 1}-{_slug(name)}",
+            f"metric-{index + 1}-{slug(name)}",
             name[:1].upper() + name[1:],
             "On the coordinator's own data, at the end of each round.",
             name,
@@ -75,7 +75,7 @@ def learning(record: Record) -> list[Figure]:
             "update_norm",
         )
     )
-    return _with_points(found)
+    return with_points(found)
 
 
 def scoring(record: Record, losses: Loss | None) -> list[Figure]:
@@ -118,7 +118,7 @@ def spending(record: Record) -> list[Figure]:
         level = (settings.budget.epsilon, f"budget {short(settings.budget.epsilon)}")
     deltas = {event.delta for event in record.rounds if event.delta is not None}
     at = f" at δ = {short(max(deltas))}" if deltas else ""
-    return _with_points(
+    return with_points(
         [
             _figure(
                 _over_rounds(
@@ -207,7 +207,7 @@ def costs(record: Record) -> list[Figure]:
         series += (Series("to a client", down, "amber"),)
     panel = Panel(unit, series, from_zero=True)
     found.append(_figure(Chart("bytes", "Traffic", "Of one client, on the wire.", _ROUND, (panel,)), "bytes_up"))
-    return _with_points(found)
+    return with_points(found)
 
 
 def bytes_unit(largest: float) -> tuple[str, float]:
@@ -261,7 +261,7 @@ def _figure(chart: Chart, *fields: str) -> Figure:
     return Figure(chart, frozenset(fields))
 
 
-def _with_points(found: list[Figure]) -> list[Figure]:
+def with_points(found: list[Figure]) -> list[Figure]:
     """Those that show anything."""
     return [
         figure
@@ -280,5 +280,6 @@ def _value(value: float | None) -> str:
     return "no number" if found is None else short(found)
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
+    """A name as part of a file's."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-") or "unnamed"

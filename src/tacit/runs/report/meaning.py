@@ -10,8 +10,9 @@ from typing import Any
 from tacit.dp.accounting import HIDES_NOTHING, Ledger, Reading, reading
 from tacit.dp.pricing import Method
 from tacit.horizontal.evaluation import SENSITIVITY, score_under_noise
-from tacit.runs.record import Account, Record
+from tacit.runs.record import Record
 from tacit.runs.report.words import at_most, short
+from tacit.runs.stored import Account
 
 _WITH_DISTRIBUTION = ("pure", "gaussian")  # of the privacy loss
 _PURE = "pure"  # events of Laplace noise; those of updates are of other kinds
@@ -26,6 +27,8 @@ class Promise:
     delta: float
     central: bool  # of the sums, not of each message
     reading: Reading
+    unit: str = "client"
+    against: str = ""  # for whom and against whom, where its ledger says so
 
 
 def promises(record: Record) -> list[Promise]:
@@ -34,7 +37,7 @@ def promises(record: Record) -> list[Promise]:
     From the ledgers, which also know what aborted and abandoned rounds cost; before the first one is written, from the
     last round.
     """
-    found = [each for account in record.ledgers for each in _of(account)] or list(_of_last_round(record))
+    found = [each for account in record.ledgers for each in promised(account)] or list(_of_last_round(record))
     found.sort(key=lambda each: (" and " in each.what, each.what != "updates"))
     if record.settings.simulation.insecure_noise_seed is not None:
         return [replace(each, epsilon=math.inf, reading=reading(math.inf)) for each in found]
@@ -46,7 +49,7 @@ def promise(what: str, epsilon: float, delta: float, central: bool = False) -> P
     return Promise(what, epsilon, delta, central, reading(epsilon, min(delta, 1 - 1e-12)))
 
 
-def _of(account: Account) -> Iterator[Promise]:
+def promised(account: Account) -> Iterator[Promise]:
     """What a ledger promises: for each thing that it covers, and for all together."""
     central = account.view == "central"
     if len(account.covers) > 1:
@@ -57,6 +60,7 @@ def _of(account: Account) -> Iterator[Promise]:
                 yield Promise(what, priced[0], delta, central, priced[1])
     priced = None if math.isinf(account.epsilon) else _priced(account, list(account.lines), account.delta)
     made = promise(" and ".join(account.covers), account.epsilon, account.delta, central)
+    made = replace(made, unit=account.unit, against=account.against)
     yield made if priced is None else replace(made, reading=priced[1])
 
 
@@ -113,6 +117,8 @@ def hollow(made: list[Promise]) -> frozenset[str]:
 
 def against(promise: Promise) -> str:
     """For whom an epsilon holds, and against whom."""
+    if promise.against:
+        return promise.against
     if promise.central:
         return (
             "for each client, for leaving its update out of the sums, against whoever sees the noisy sums: the "
@@ -127,20 +133,28 @@ def against(promise: Promise) -> str:
 def explained(promise: Promise) -> str:
     """What an attacker may achieve against a promise."""
     if math.isinf(promise.epsilon):
-        return "it promises nothing, and does not rule out that an attacker is certain of what a client sent."
+        return f"it promises nothing, and does not rule out that an attacker is certain of what a {promise.unit} is."
     question = (
-        "whether a client's update is in the sums"
+        _question(promise)
+        if promise.unit != "client"
+        else "whether a client's update is in the sums"
         if promise.central
         else f"which of two equally likely sets of {promise.what} is a client's"
     )
     certain = (
-        "It allows an attacker to be all but certain of what a client sent. " if promise.epsilon > HIDES_NOTHING else ""
+        f"It allows an attacker to be all but certain of a {promise.unit}. " if promise.epsilon > HIDES_NOTHING else ""
     )
     right, found = at_most(promise.reading.accuracy), at_most(promise.reading.true_positives_at_1_percent)
     return (
         f"{certain}Asked {question}, an attacker is right at most {right} of the time (50% is guessing); with 1% false "
         f"alarms he finds at most {found} of the true cases (1% is guessing)."
     )
+
+
+def _question(promise: Promise) -> str:
+    if promise.central:
+        return f"whether a {promise.unit} was trained on"
+    return f"which of two equally likely values a {promise.unit} has"
 
 
 def laplace(epsilon: float) -> str:

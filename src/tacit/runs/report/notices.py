@@ -8,7 +8,7 @@ from tacit.runs.report.figures import EPSILONS, Figure
 from tacit.runs.report.markup import Markup
 from tacit.runs.report.words import or_nothing
 
-PRIVATE_SETTINGS = ("task_options", "network", "seed")  # paths, addresses, and who was sampled
+PRIVATE_SETTINGS = ("task_options", "network", "parties", "data", "seed")  # paths, addresses, and who was sampled
 
 
 def notices(record: Record, cover: page.Cover, share: bool, left_out: list[Figure]) -> list[Markup]:

@@ -9,18 +9,17 @@ from collections import Counter
 from tacit import __version__
 from tacit.dp.accounting import strength
 from tacit.horizontal import boundary
-from tacit.runs.config import Settings
-from tacit.runs.record import Account, Record
-from tacit.runs.report import figures, page
+from tacit.horizontal.settings import Settings
+from tacit.runs.record import Record
+from tacit.runs.report import figures, page, sections
 from tacit.runs.report.chart import number
 from tacit.runs.report.correlation import correlation
 from tacit.runs.report.figures import Figure
 from tacit.runs.report.markup import Markup, element, join
-from tacit.runs.report.meaning import Promise, against, explained, hollow, laplace, promises, spent_on
-from tacit.runs.report.notices import PRIVATE_SETTINGS, notices
+from tacit.runs.report.meaning import Promise, hollow, laplace, promises, spent_on
+from tacit.runs.report.notices import notices
 from tacit.runs.report.scores import loss, pairs
 from tacit.runs.report.words import cut, duration, metric, numbered, or_nothing, percent, short, signed
-from tacit.runs.source import to_yaml
 
 PROTECTIONS = {
     "NOT_ENCRYPT": "no protection of updates",
@@ -49,16 +48,16 @@ def single(record: Record, share: bool) -> tuple[str, list[Figure]]:
     made = promises(record)
     cover = page.Cover(covered, hollow(made))
     drawn = {name: page.figures(found, cover) for name, found in shown.items()}
-    sections = [
+    parts = [
         ("learning", "Learning", _learning(record, drawn["learning"], share, covered)),
         ("score", "Score", _score(record, drawn["scoring"], share, covered)),
         ("privacy", "Privacy", _privacy(record, made, drawn["spending"])),
-        ("boundary", "Who saw what", _boundary(record.settings)),
+        ("boundary", "Who saw what", sections.boundary(boundary, record.settings)),
         ("clients", "Clients", None if share else _clients(record, drawn["participation"])),
         ("costs", "Time and traffic", None if share else _costs(record, drawn["costs"])),
         ("settings", "Settings", _settings(record, share)),
     ]
-    kept = [(anchor, title, body) for anchor, title, body in sections if body is not None]
+    kept = [(anchor, title, body) for anchor, title, body in parts if body is not None]
     whole = page.page(
         f"{record.settings.name}: report",
         _headline(record, made, share, covered),
@@ -233,24 +232,13 @@ def correlation_sentence(record: Record, covered: frozenset[str] | None) -> str:
 
 
 def _privacy(record: Record, made: list[Promise], drawn: Markup) -> Markup:
-    found = []
+    found: list[Markup | None] = []
     if not record.settings.spends:
         found.append(page.paragraph(_no_epsilon(record.settings)))
     elif not made:
         found.append(page.paragraph("Nothing was released with an ε yet."))
-    for promise in made:
-        if math.isinf(promise.epsilon):
-            found.append(page.paragraph(element("strong", f"ε of the {promise.what}: ∞"), " — ", explained(promise)))
-            continue
-        at = f"{short(promise.epsilon)} at δ = {short(promise.delta, 3)}"
-        lead = element("strong", f"ε of the {promise.what}: {at}")
-        found.append(
-            page.paragraph(lead, f" — {strength(promise.epsilon)}. It holds {against(promise)}. ", explained(promise))
-        )
-    found.append(drawn)
-    if record.ledgers:
-        found.append(element("h3", "Ledger"))
-        found.append(_ledger(record.ledgers))
+    found += [sections.promised(promise) for promise in made]
+    found += [drawn, sections.ledgers(record.ledgers)]
     return join(*found)
 
 
@@ -261,41 +249,6 @@ def _no_epsilon(settings: Settings) -> str:
             "bounded."
         )
     return "Nothing that leaves a client has an ε: what a run like this tells about a client is not bounded."
-
-
-def _ledger(ledgers: tuple[Account, ...]) -> Markup:
-    rows = []
-    for account in ledgers:
-        for line in account.lines:
-            others = ", ".join(
-                f"{key} {short(value) if isinstance(value, int | float) else value}"
-                for key, value in line.items()
-                if key not in ("kind", "count") and value is not None
-            )
-            rows.append(
-                (
-                    " and ".join(account.covers),
-                    account.view,
-                    f"{account.unit}, {account.relation}",
-                    str(line.get("kind", "")),
-                    f"{line['count']:,}" if isinstance(line.get("count"), int) else "",
-                    others,
-                )
-            )
-    return page.table(["covers", "view", "unit, relation", "event", "times", "parameters"], rows, label="Ledger")
-
-
-def _boundary(settings: Settings) -> Markup:
-    rows = [(each.message, each.field, each.what, each.protection) for each in boundary.releases(settings)]
-    return join(
-        page.bullets(boundary.sentences(settings)),
-        element("h3", "What is not protected"),
-        page.bullets(boundary.unprotected(settings)),
-        page.folded(
-            f"Everything that leaves a client, field by field ({len(rows)})",
-            page.table(["message", "field", "what it is", "how it is protected"], rows, label="What leaves a client"),
-        ),
-    )
 
 
 def _clients(record: Record, drawn: Markup) -> Markup:
@@ -317,37 +270,12 @@ def _clients(record: Record, drawn: Markup) -> Markup:
 def _costs(record: Record, drawn: Markup) -> Markup | None:
     if not record.rounds:
         return None
-    names = list(dict.fromkeys(name for event in record.rounds for name in event.stages))
-    found = [drawn]
-    if names:
-        whole = math.fsum(number(seconds) or 0.0 for event in record.rounds for seconds in event.stages.values())
-        rows = []
-        for name in names:
-            seconds = [number(event.stages.get(name)) or 0.0 for event in record.rounds]
-            part = percent(math.fsum(seconds) / whole) if whole else ""
-            rows.append((name, short(statistics.median(seconds), 3), short(max(seconds), 3), part))
-        head = ["stage", "median, s", "longest, s", "share"]
-        found.append(page.table(head, rows, numbers=True, label="Stages of a round"))
-    return join(*found)
+    return join(drawn, sections.stages([event.stages for event in record.rounds], "Stages of a round"))
 
 
 def _settings(record: Record, share: bool) -> Markup:
     settings = record.settings
-    data = settings.model_dump(mode="json", fallback=lambda value: f"<{type(value).__name__}>")
-    if share:
-        data = {key: value for key, value in data.items() if key not in PRIVATE_SETTINGS}
-    task = f" The task {settings.task} must be importable." if ":" in settings.task else ""
     noise = " Noise, masks and keys are drawn afresh." if settings.spends or settings.masked else ""
+    fixes = f"The seed fixes the first model, splits, sampling and simulated faults.{noise}"
     notes = settings.notes() if share else list(record.notes)
-    return join(
-        page.bullets(notes) if notes else None,
-        page.paragraph("The same settings run again with:"),
-        page.code("tacit run config.yaml"),
-        page.paragraph(f"The seed fixes the first model, splits, sampling and simulated faults.{noise}{task}"),
-        page.folded("config.yaml, with every default filled in", page.code(to_yaml(data))),
-        None if share or not record.environment else page.folded("Environment", _environment(record.environment)),
-    )
-
-
-def _environment(found: dict[str, str]) -> Markup:
-    return page.table(["what", "version"], list(found.items()), label="Environment")
+    return sections.settings(settings, notes, fixes, record.environment, share)

@@ -1,0 +1,95 @@
+"""`tacit predict`: what the parties' model says about new rows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from tacit.cli.exits import FAILED, PEER, USER, end
+
+
+@click.command("predict")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--run", "run", required=True, metavar="RUN", type=click.Path(path_type=Path), help="The trained run.")
+@click.option("--party", metavar="NAME", help="Who you are in FILE, over a network; all parties here if left out.")
+@click.option(
+    "--input", "inputs", multiple=True, required=True, metavar="FILE", help="Your rows; NAME=FILE for each party here."
+)
+@click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Where the scores go, as CSV.")
+@click.option(
+    "--local", "local_file", metavar="FILE", type=click.Path(path_type=Path), help="Your keys, paths, address."
+)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
+@click.option("--insecure", is_flag=True, help="Without certificates; only on this machine.")
+def command(
+    file: Path,
+    run: Path,
+    party: str | None,
+    inputs: tuple[str, ...],
+    output: Path | None,
+    local_file: Path | None,
+    overrides: tuple[str, ...],
+    insecure: bool,
+) -> None:
+    """Predict for new rows with the model that the parties of FILE trained.
+
+    Each party has only its own part of the model, in the folder of its run, and its own rows: all of them start
+    `tacit predict` with the same FILE, and the one with the labels gets the scores (--output). Without --party all of
+    them are in this process: --input bank=new_bank.csv --input shop=new_shop.csv.
+
+    Exit codes: 0 done, 1 failed, 2 a mistake in the input, 3 a fault of another party.
+    """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from tacit.errors import PeerError
+    from tacit.runs.config import ConfigError, load
+    from tacit.runs.join import site_of
+    from tacit.runs.local import load_local
+    from tacit.runs.predict import predict_as, predict_here, write_scores
+
+    sink = _Told()
+    try:
+        settings = load(file, overrides)
+        if party is None:
+            scores = predict_here(settings, run, _by_party(inputs), sink)
+        else:
+            if len(inputs) != 1:
+                end("--input: with --party give your own rows only, one FILE", USER)
+            local, folder = load_local(local_file)
+            site = site_of(settings, local, folder, party, insecure=insecure)
+            scores = predict_as(settings, party, run, Path(inputs[0]), site, sink)
+        if scores is not None:
+            if output is None:
+                end("--output is missing: this party gets the scores, say where they go", USER)
+            write_scores(scores, output)
+            click.echo(f"Scores of {len(scores.rows)} rows: {output}")
+        else:
+            click.echo("Done: the scores are with the party that has the labels.")
+    except PeerError as error:
+        end(f"{error}.", PEER)
+    except KeyboardInterrupt:
+        end("Stopped.", FAILED)
+    except (ConfigError, ValueError) as error:
+        end(str(error), USER)
+    except OSError as error:
+        end(f"{error.filename}: {error.strerror}", USER)
+
+
+class _Told:
+    """Events as lines on stderr, so that they do not mix with results."""
+
+    def emit(self, event: object) -> None:
+        from tacit.runs.lines import line
+
+        click.echo(line(event), err=True)  # type: ignore[arg-type]
+
+
+def _by_party(inputs: tuple[str, ...]) -> dict[str, Path]:
+    found = {}
+    for text in inputs:
+        name, equals, path = text.partition("=")
+        if not equals or not path:
+            end(f"--input is {text!r}: give NAME=FILE for each party, or say which one you are with --party", USER)
+        found[name] = Path(path)
+    return found

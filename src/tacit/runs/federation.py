@@ -1,0 +1,135 @@
+"""Carrying out a horizontal federation, and keeping what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from tacit import tasks
+from tacit.engines.memory import MemoryEngine
+from tacit.errors import PeerError
+from tacit.events import Kept, Noted, RoundFinished, RunFinished, RunResumed, RunStarted, Sink, Tee
+from tacit.horizontal import boundary
+from tacit.horizontal.coordinator import Coordinator
+from tacit.horizontal.settings import Settings
+from tacit.horizontal.task import Arrays, Task
+from tacit.runs.config import ConfigError, fingerprint
+from tacit.runs.directory import RunDirectory, read_events
+from tacit.runs.outcome import Outcome, Status, stop_signals, write_page
+
+__all__ = ["boundary", "check_unfinished", "execute", "may_change"]
+
+
+def may_change(stored: Settings) -> frozenset[str]:
+    """What a resumed run may change."""
+    free = frozenset({"rounds", "round.abandoned_rounds", "simulation.workers"})
+    return free - {"rounds"} if stored.encrypt.encrypt_type == "DDP_ENCRYPT" else free
+
+
+def check_unfinished(settings: Settings, state: dict[str, Any], place: str) -> None:
+    """Refuse to resume what is done."""
+    done = state["round"]
+    if done >= settings.rounds:
+        raise ConfigError(
+            f"{place}: {done} rounds are done: to train on, give more (--set rounds={done + settings.rounds})"
+        )
+
+
+class Engine(Protocol):
+    """Where the parties live: in this process, or on a network."""
+
+    coordinator: Coordinator
+
+    def restore(self, state: dict[str, Any], model: Arrays) -> None: ...
+
+    def run(self, store: Callable[[Coordinator], None], should_stop: Callable[[], bool]) -> None: ...
+
+
+def execute(
+    settings: Settings,
+    *,
+    sink: Sink,
+    directory: RunDirectory | None,
+    engine_of: Callable[[Settings, Task, Sink], Engine] = MemoryEngine,
+    task_options: dict[str, Any] | None = None,
+) -> Outcome:
+    """Carry out `settings` as their coordinator; by default with every other party in this process too.
+
+    `task_options` are added to those of the file.
+    """
+    kept = Kept()
+    both = Tee(kept, sink)
+    task = tasks.make(settings.task, settings.clients, settings.seed, {**settings.task_options, **(task_options or {})})
+    engine = engine_of(settings, task, both)
+    coordinator = engine.coordinator
+    both.emit(
+        RunStarted(
+            settings.name,
+            settings.kind,
+            settings.clients,
+            settings.rounds,
+            settings.encrypt.encrypt_type,
+            coordinator.layout.size,
+        )
+    )
+    for note in settings.notes():
+        both.emit(Noted(note))
+    if directory is not None and (stored := directory.stored()) is not None:
+        state, model = stored
+        engine.restore(state, model)
+        both.emit(RunResumed(coordinator.round, state["under_way"]))
+    start = time.perf_counter()
+    status: Status = "failed"
+    text = ""
+    try:
+        with stop_signals() as asked:
+            engine.run(_saver(directory, settings), asked)
+        status = "budget reached" if coordinator.budget_reached else "done"
+        if not _history(kept, directory, coordinator.round) and status == "done":
+            status, text = "failed", "no round had enough updates: see the aborted rounds for the reason"
+    except KeyboardInterrupt:
+        status, text = "stopped", "by hand"
+    except PeerError as error:
+        text = str(error)
+        raise
+    except BaseException as error:
+        text = type(error).__name__  # not its words, which may quote a record
+        raise
+    finally:
+        both.emit(RunFinished(status, coordinator.round, time.perf_counter() - start, text))
+    _saver(directory, settings)(coordinator)
+    if directory is not None:
+        write_page(directory, both)
+    return Outcome(
+        status,
+        text,
+        {name: np.array(array) for name, array in coordinator.model.items()},
+        _ledger(coordinator),
+        _history(kept, directory, coordinator.round),
+        directory.path if directory else None,
+    )
+
+
+def _history(kept: Kept, directory: RunDirectory | None, rounds: int) -> list[RoundFinished]:
+    """The finished rounds, those before a resumption included; of one that was done again, the last."""
+    happened = kept.events if directory is None else read_events(directory.path / "events.jsonl")
+    found = {event.round: event for event in happened if isinstance(event, RoundFinished)}
+    return [found[number] for number in sorted(found) if number < rounds]
+
+
+def _saver(directory: RunDirectory | None, settings: Settings) -> Callable[[Coordinator], None]:
+    pinned = fingerprint(settings)
+
+    def save(coordinator: Coordinator) -> None:
+        if directory is not None:
+            directory.save(coordinator.model, {**coordinator.state(), "settings": pinned}, _ledger(coordinator))
+
+    return save
+
+
+def _ledger(coordinator: Coordinator) -> dict[str, Any]:
+    """The ledgers as plain data, with what they amount to."""
+    return {"version": 1, "ledgers": [spent.to_json() for spent in coordinator.spent()]}

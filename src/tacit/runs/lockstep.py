@@ -1,0 +1,122 @@
+"""A few parties in lock step: all of them in this process, or one of them over a network.
+
+A kind says how a party is made (`party`): a function of its channels that trains to the end, keeps its own part in its
+`Store` and tells its `Sink`. The one that the others connect to (`settings.hub`) is the one whose events are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from tacit.channel import Channel, run_parties
+from tacit.engines.grpc.channel import Hub, Spoke
+from tacit.engines.grpc.handshake import shared
+from tacit.events import Event, Kept, Noted, Sink, Tee
+from tacit.runs import kinds
+from tacit.runs.directory import RunDirectory, Store
+from tacit.runs.join import Site, manner
+from tacit.runs.local import Local
+from tacit.runs.outcome import Outcome, Status, concluded, history, write_page
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a party has at the end."""
+
+    model: Mapping[str, NDArray[Any]]
+    ledger: Mapping[str, Any]  # as in ledger.json
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What surrounds a party: where it keeps its part, whom it tells, and what is its own."""
+
+    store: Store | None
+    sink: Sink
+    local: Local = field(default_factory=Local)
+    folder: Path = Path()  # that the local file's paths are relative to
+
+
+class Kind(Protocol):
+    """What a kind of parties in lock step adds to `kinds.Kind`."""
+
+    def party(self, settings: Any, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
+        """The function of one party. Raises ValueError where its data or its settings do not fit."""
+
+
+class _Quiet:
+    """The sink of a party that is not the one shown: only what its user should know comes through."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def emit(self, event: Event) -> None:
+        if isinstance(event, Noted):
+            self._sink.emit(event)
+
+
+def execute(settings: Any, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
+    """Run every party of a file in this process."""
+    kept = Kept()
+    both = Tee(kept, sink)
+    kind: Kind = kinds.of(settings)  # type: ignore[assignment]
+    for note in settings.notes():
+        both.emit(Noted(note))
+    parties = {}
+    for name in settings.parties:
+        store = directory.part(name) if directory is not None else None
+        place = Place(store, both if name == settings.hub else _Quiet(both))
+        parties[name] = kind.party(settings, name, place)
+    with concluded(both, kept) as ending:
+        results = run_parties(parties)
+    own = results.get(settings.hub) if ending.status == "done" else None
+    if directory is not None:
+        write_page(directory, both)
+    return Outcome(
+        ending.status,
+        ending.text,
+        dict(own.model) if own else {},
+        dict(own.ledger) if own else {"version": 1, "ledgers": []},
+        history(kept, directory),
+        directory.path if directory else None,
+    )
+
+
+def join_party(settings: Any, name: str, site: Site, sink: Sink, directory: RunDirectory) -> tuple[Status, str]:
+    """Be one party of a file over a network, to the end: how it ended, and why."""
+    kept = Kept()
+    both = Tee(kept, sink)
+    kind: Kind = kinds.of(settings)  # type: ignore[assignment]
+    for note in settings.notes():
+        both.emit(Noted(note))
+    party = kind.party(settings, name, Place(Store(directory.path, keep=2), both, site.local, site.folder))
+    with concluded(both, kept) as ending, meeting_place(settings, name, site, both) as ends:
+        party(ends.meet())
+    write_page(directory, both)
+    return ending.status, ending.text
+
+
+def meeting_place(settings: Any, name: str, site: Site, sink: Sink) -> Hub | Spoke:
+    """Where a party meets the others: it listens, or connects to who does."""
+    others = [party for party in settings.parties if party != name]
+    common = shared(common_settings(settings))
+    if name == settings.hub:
+        sink.emit(Noted(f"listening on {site.bind} {manner(site)}"))
+        return Hub(name, others, site.bind, credentials=site.credentials, shared=common, sink=sink)
+    sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
+    rest = [party for party in others if party != settings.hub]
+    return Spoke(name, settings.hub, rest, site.address, credentials=site.credentials, shared=common, sink=sink)
+
+
+def common_settings(settings: Any) -> dict[str, Any]:
+    """What all parties must agree on: not where anything lies, and not how many processes one takes."""
+    data: dict[str, Any] = settings.model_dump(mode="json", exclude={"data", "task_options", "checks"})
+    data["parties"] = {name: {"role": party["role"]} for name, party in data["parties"].items()}
+    if "paillier" in data:
+        del data["paillier"]["workers"]
+    return data

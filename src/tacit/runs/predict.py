@@ -1,0 +1,92 @@
+"""What a trained model says about new rows: every party here, or one of them over a network.
+
+Each party brings its own part of the model, from the directory of its run, and its own rows. Only the active, or the
+leader, gets the scores.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tacit.channel import Channel, run_parties
+from tacit.events import Sink
+from tacit.runs import kinds
+from tacit.runs.config import ConfigError
+from tacit.runs.directory import party_of, read_model, replace_file
+from tacit.runs.join import Site
+from tacit.runs.lockstep import Place, meeting_place
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Rows with what the model says about them; the first column is the id."""
+
+    header: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+
+
+Predictor = Callable[[Mapping[str, Channel]], Scores | None]
+
+
+class Kind(Protocol):
+    """What a kind adds whose models are used by the parties together."""
+
+    def predictor(self, settings: Any, name: str, model: Mapping[str, Any], source: Path, place: Place) -> Predictor:
+        """One party of a prediction. Raises ValueError where its rows or its part do not fit."""
+
+
+def predict_here(settings: Any, run: Path, sources: Mapping[str, Path], sink: Sink) -> Scores:
+    """Predict with every party in this process."""
+    kind = _kind(settings)
+    missing = [name for name in settings.parties if name not in sources]
+    if missing:
+        given = " ".join(f"--input {name}=FILE" for name in settings.parties)
+        raise ConfigError(f"there are no rows of {', '.join(missing)}: give {given}, or be one --party")
+    parties = {}
+    for name in settings.parties:
+        place = Place(None, sink)
+        parties[name] = kind.predictor(settings, name, _model(run, name), sources[name], place)
+    found = run_parties(parties)[settings.hub]
+    if found is None:
+        raise ConfigError(f"{settings.hub} made no scores")
+    return found
+
+
+def predict_as(settings: Any, name: str, run: Path, source: Path, site: Site, sink: Sink) -> Scores | None:
+    """Be one party of a prediction over a network: the scores, if this party gets them."""
+    place = Place(None, sink, site.local, site.folder)
+    own = _kind(settings).predictor(settings, name, _model(run, name), source, place)
+    with meeting_place(settings, name, site, sink) as ends:
+        return own(ends.meet())
+
+
+def write_scores(scores: Scores, output: Path) -> None:
+    """Store the scores as CSV, in one step."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(scores.header)
+    writer.writerows(scores.rows)
+    replace_file(output, text.getvalue().encode())
+
+
+def _kind(settings: Any) -> Kind:
+    kind = kinds.of(settings)
+    if not hasattr(kind, "predictor"):
+        raise ConfigError(f"kind {settings.kind} has no predict: its model.safetensors is whole, use it as it is")
+    return kind
+
+
+def _model(run: Path, name: str) -> dict[str, Any]:
+    """A party's part of the model: of a run of all parties, or of its own."""
+    whose = party_of(run) if run.is_dir() else None
+    if whose is not None and whose != name:
+        raise ConfigError(f"{run}: this is the run of {whose}, and not of {name}: name the right one")
+    for path in (run / name / "model.safetensors", run / "model.safetensors"):
+        if path.is_file():
+            return read_model(path)
+    raise ConfigError(f"{run}: there is no model of {name}: give the folder of a finished run with --run")

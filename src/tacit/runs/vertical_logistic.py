@@ -1,0 +1,204 @@
+"""Carrying out a vertical logistic regression: every party here, or one of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit import tasks
+from tacit.boundary import Forecast
+from tacit.channel import Channel
+from tacit.crypto.paillier import Workers
+from tacit.data import read_table
+from tacit.events import Aligned, Noted, Sink
+from tacit.runs import lockstep
+from tacit.runs.config import ConfigError, fingerprint
+from tacit.runs.directory import RunDirectory, Store
+from tacit.runs.lockstep import Part, Place
+from tacit.runs.outcome import Outcome
+from tacit.runs.predict import Predictor, Scores
+from tacit.vertical import boundary, logistic_masked
+from tacit.vertical import predict as prediction
+from tacit.vertical.align import align
+from tacit.vertical.model import Model, Saved
+from tacit.vertical.plan import forecast as forecast_of
+from tacit.vertical.session import Run
+from tacit.vertical.settings import Data, Settings
+
+__all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change", "party", "predictor"]
+
+_NO_LEDGER: dict[str, Any] = {"version": 1, "ledgers": []}  # nothing here has an epsilon
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    ids: list[str]
+    features: NDArray[np.float64]
+    labels: NDArray[np.int64] | None
+    notes: tuple[str, ...] = ()
+
+
+def may_change(stored: Settings) -> frozenset[str]:
+    """What a resumed run may change."""
+    return frozenset({"train.epochs", "paillier.workers"})
+
+
+def check_unfinished(settings: Settings, state: dict[str, Any], place: str) -> None:
+    """Refuse to resume what is done."""
+    done = state["round"]
+    if done >= settings.train.epochs:
+        more = f"--set train.epochs={done + settings.train.epochs}"
+        raise ConfigError(f"{place}: {done} epochs are done: to train on, give more ({more})")
+
+
+def forecast(settings: Settings) -> Forecast:
+    """What the file will cost. Tables that are here are read, for their sizes; nothing is sent."""
+    features, rows = {}, None
+    for name in settings.parties:
+        if settings.task is None and not (name in settings.data and Path(settings.data[name].path).exists()):
+            continue
+        table = _table(settings, name, Place(None, _Silent()))
+        features[name] = table.features.shape[1]
+        rows = len(table.ids) if rows is None else min(rows, len(table.ids))
+    return forecast_of(settings, rows, features)
+
+
+def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
+    """Run every party in this process."""
+    return lockstep.execute(settings, sink=sink, directory=directory)
+
+
+def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
+    """One party: aligns, trains, and keeps its own weights and scaler."""
+    table = _table(settings, name, place)
+    saved, rows = _stored(place.store)
+
+    def take_part(channels: Mapping[str, Channel]) -> Part:
+        for note in table.notes:
+            place.sink.emit(Noted(f"{name}: {note}"))
+        own = rows if rows is not None else _aligned(settings, name, table.ids, channels, place.sink)
+        features = table.features[own]
+        with Workers(settings.paillier.workers) as workers:
+            run = Run(
+                place.sink, time.perf_counter, _storer(settings, name, place.store, own), saved=saved, workers=workers
+            )
+            if name == settings.active:
+                model = logistic_masked.active(channels, features, _labels(table)[own], settings, run)
+            else:
+                model = logistic_masked.passive(channels, features, settings, name, run)
+        if place.store is not None:
+            place.store.save_model(model.state())
+        return Part(model.state(), _NO_LEDGER)
+
+    return take_part
+
+
+def predictor(
+    settings: Settings, name: str, model: Mapping[str, NDArray[Any]], source: Path, place: Place
+) -> Predictor:
+    """One party of a prediction on new rows: at the active each common id with its probability."""
+    part = Model.restore(model)
+    table = _read(settings, name, Data(path=str(source)), place.folder, labels=False)
+
+    def take_part(channels: Mapping[str, Channel]) -> Scores | None:
+        own = _aligned(settings, name, table.ids, channels, place.sink)
+        features = table.features[own]
+        if name != settings.active:
+            prediction.passive(channels, features, part, settings, name)
+            return None
+        scores = prediction.active(channels, features, part, settings)
+        rows = [(table.ids[int(row)], float(score)) for row, score in zip(own, scores, strict=True)]
+        return Scores(("id", "probability"), rows)
+
+    return take_part
+
+
+class _Silent:
+    def emit(self, event: object) -> None: ...
+
+
+def _table(settings: Settings, name: str, place: Place) -> _Table:
+    """A party's table: from its local file, from the shared file, or the task's."""
+    if place.local.data is not None:
+        return _read(settings, name, Data.model_validate(place.local.data), place.folder)
+    if settings.task is not None:
+        made = tasks.make_columns(settings, name)
+        return _Table(list(made.ids), made.features, made.labels)
+    if name not in settings.data:
+        raise ConfigError(f"there are no data of {name}: add data: {{{name}: {{path: FILE}}}}, or a --local file")
+    return _read(settings, name, settings.data[name], Path())
+
+
+def _read(settings: Settings, name: str, data: Data, folder: Path, *, labels: bool = True) -> _Table:
+    wanted = name == settings.active and labels
+    table = read_table(
+        folder / data.path,
+        id_column=data.id,
+        label_column=(data.label or True) if wanted else None,
+        features=data.columns,
+        missing=data.missing,
+    )
+    return _Table(table.ids, table.features, table.labels, table.notes)
+
+
+def _labels(table: _Table) -> NDArray[np.int64]:
+    if table.labels is None:
+        raise ConfigError("the active has no labels: name their column as label")
+    return table.labels
+
+
+def _aligned(settings: Settings, name: str, ids: list[str], channels: Mapping[str, Channel], sink: Sink) -> Rows:
+    if not settings.align:
+        return np.arange(len(ids))
+    start = time.perf_counter()
+    found = align(channels, name, settings.active, ids, workers=settings.paillier.workers)
+    sink.emit(Aligned(found.own, found.common, time.perf_counter() - start))
+    return found.rows
+
+
+def _storer(settings: Settings, name: str, store: Store | None, rows: Rows) -> Callable[[Saved], None]:
+    def save(saved: Saved) -> None:
+        if store is not None:
+            state = {"round": saved.now.epoch, "settings": fingerprint(settings), "rows": rows}
+            store.save({"weights": saved.now.weights}, {**state, **_flat(saved.state())}, _NO_LEDGER)
+
+    return save
+
+
+def _stored(store: Store | None) -> tuple[Saved | None, Rows | None]:
+    found = store.stored() if store is not None else None
+    if found is None:
+        return None, None
+    state, _ = found
+    return Saved.restore(_nested(state)), np.asarray(state["rows"], dtype=np.int64)
+
+
+def _flat(state: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Arrays and plain values under names such as `now.weights`; JSON has no infinite numbers, so they are text."""
+    found: dict[str, Any] = {}
+    for key, value in state.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{above}{key}.")
+        else:
+            infinite = isinstance(value, float) and not math.isfinite(value)
+            found[above + key] = str(value) if infinite else value
+    return found
+
+
+def _nested(state: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in state.items():
+        outer, _, inner = key.partition(".")
+        if inner:
+            found.setdefault(outer, {})[inner] = value
+        else:
+            found[key] = value
+    return found

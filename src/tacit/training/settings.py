@@ -1,0 +1,118 @@
+"""What the file of a private training says."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from tacit.dp.schedules import Adaptation, ClipAdaptation, Decay
+from tacit.sections import Count, Delta, Name, Positive, Probability, Scale, Section, Seed
+from tacit.training.plan import Plan
+
+
+class Privacy(Section):
+    """What the whole training may cost, or how much noise each step gets."""
+
+    epsilon: Positive | None = None
+    noise_multiplier: Positive | None = None  # noise over clipping norm
+    delta: Delta = 1e-5
+    tier: Literal["fast", "secure"] = "fast"
+    sampling: Literal["poisson", "shuffled"] = "poisson"
+
+    @model_validator(mode="after")
+    def _one(self) -> Privacy:
+        if (self.epsilon is None) == (self.noise_multiplier is None):
+            raise ValueError("give either epsilon, what the training may cost, or noise_multiplier")
+        return self
+
+
+class Noise(Section):
+    kind: Literal["gaussian", "adaptive", "laplace"] = "gaussian"
+    decay: Decay | None = None  # Time | Step | Exp, of adaptive noise
+    rate: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+    @model_validator(mode="after")
+    def _fits(self) -> Noise:
+        if (self.kind == "adaptive") != (self.decay is not None):
+            raise ValueError(f"kind is {self.kind}: adaptive noise needs a decay (Time, Step or Exp), other noise none")
+        return self
+
+
+class Clip(Section):
+    norm: Scale = 1.0
+    adapt: Adaptation | None = None  # Linear | Geometric
+    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    rate: Positive = 0.2
+    count_noise: Positive = 0.05  # of the noisy count of unclipped records, as a part of the expected batch
+
+
+class Train(Section):
+    epochs: Count = 10
+    batch: Count = 256  # expected: a sample is as large as chance makes it
+    physical: Count | None = None  # records in memory at once
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    learning_rate: Positive = 0.5
+    momentum: Probability = 0.0  # of sgd
+
+
+class Monitor(Section):
+    """How the cost is watched while training goes."""
+
+    method: Literal["pld", "rdp", "zcdp"] = "pld"
+    budget: Positive | None = None  # epsilon, by this method, at which training stops; privacy.epsilon holds anyway
+    every: Count | None = None  # steps between two looks at epsilon; an epoch by default
+
+
+class Settings(Section):
+    """A private training of one party."""
+
+    kind: Literal["private_training"] = "private_training"
+    name: Name = "training"
+    task: str
+    task_options: dict[str, Any] = Field(default_factory=dict)
+    privacy: Privacy
+    noise: Noise = Noise()
+    clip: Clip = Clip()
+    train: Train = Train()
+    monitor: Monitor = Monitor()
+    seed: Seed = 0
+
+    @field_validator("task")
+    @classmethod
+    def _named(cls, value: str) -> str:
+        if not value or value.startswith(":") or value.endswith(":"):
+            raise ValueError("must be the name of a built-in task, or package.module:function")
+        return value
+
+    def plan(self, records: int) -> Plan:
+        """The plan for so many records."""
+        adapt = None
+        if self.clip.adapt is not None:
+            adapt = ClipAdaptation(self.clip.adapt, self.clip.quantile, self.clip.rate)
+        return Plan(
+            records=records,
+            batch=self.train.batch,
+            epochs=self.train.epochs,
+            epsilon=self.privacy.epsilon,
+            delta=self.privacy.delta,
+            noise_multiplier=self.privacy.noise_multiplier,
+            clip=self.clip.norm,
+            adapt=adapt,
+            count_noise=self.clip.count_noise,
+            decay=self.noise.decay,
+            rate=self.noise.rate,
+            noise="laplace" if self.noise.kind == "laplace" else "gaussian",
+            tier=self.privacy.tier,
+            sampling=self.privacy.sampling,
+            physical=self.train.physical,
+        )
+
+    def notes(self) -> list[str]:
+        """What is legal and worth a thought."""
+        found = []
+        if self.privacy.epsilon is not None and self.privacy.epsilon > 10:
+            found.append(f"epsilon {self.privacy.epsilon:g} hides nothing: the promise is not worth its noise")
+        if self.privacy.tier == "fast":
+            found.append("tier fast: noise is continuous; an attacker who reads the last bits of floats is not covered")
+        return found
