@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tacit.channel import run_parties
+from tacit.channel import Recorder, run_parties
 from tacit.events import EpochFinished, Kept
-from tacit.vertical import boundary, plan, predict
+from tacit.vertical import boundary, logistic_masked, plan, predict
+from tacit.vertical.align import align
 from tacit.vertical.session import Run
 from tacit.wire import encode
 
@@ -17,25 +18,27 @@ from .parties import deal, functions, key, people, recorded, shared_out
 def test_messages_of_a_run_are_those_of_the_boundary(passives):
     x, y = people(100, 12)
     settings = deal(passives, train={"test": 0.2, "patience": 1})
-    logs = {}
-    models = run_parties(functions(shared_out(x, settings), y, settings, wrap=recorded(logs)), patience=20)
-    parts, wrap = shared_out(x[:10], settings), recorded(more := {})
+    parts, logs = shared_out(x, settings), {}
+    ids = [f"person {number}" for number in range(100)]
 
     def party(me):
-        if me == "bank":
-            return lambda c: predict.active(
-                {n: wrap(me, n, ch) for n, ch in c.items()}, parts[me], models[me], settings
-            )
-        return lambda c: predict.passive(
-            {n: wrap(me, n, ch) for n, ch in c.items()}, parts[me], models[me], settings, me
-        )
+        def live(channels):
+            own = {other: Recorder(channel) for other, channel in channels.items()}
+            logs.update({(me, other): recorder for other, recorder in own.items()})
+            rows = align(own, me, "bank", ids).rows
+            if me == "bank":
+                model = logistic_masked.active(own, parts[me][rows], y[rows], settings, Run(key=key()))
+                return predict.active(own, parts[me][:10], model, settings)
+            model = logistic_masked.passive(own, parts[me][rows], settings, me)
+            return predict.passive(own, parts[me][:10], model, settings, me)
+
+        return live
 
     run_parties({me: party(me) for me in settings.parties}, patience=20)
     sent = set()
-    for log in (logs, more):
-        for (me, other), recorder in log.items():
-            roles = settings.parties[me].role, settings.parties[other].role
-            sent |= {(type(m).__name__, name, *roles) for m in recorder.sent for name in m.__struct_fields__}
+    for (me, other), recorder in logs.items():
+        roles = settings.parties[me].role, settings.parties[other].role
+        sent |= {(type(m).__name__, name, *roles) for m in recorder.sent for name in m.__struct_fields__}
     listed = {(r.message, r.field, r.sender, r.receiver) for r in boundary.releases(settings)}
     assert sent == listed
 

@@ -4,12 +4,13 @@ releases(settings)      what leaves a party, field by field; a test compares it 
 sentences(settings)     the same for people: who sees what
 unprotected(settings)   what stays open by nature
 
-What `align` sends is listed with it; this is about training and prediction.
+It covers training and prediction, and alignment where the file asks for it.
 """
 
 from __future__ import annotations
 
 from tacit.boundary import CLEAR, Release
+from tacit.vertical.align import ALIGN_RELEASES
 from tacit.vertical.settings import Settings
 
 _A, _P = "active", "passive"
@@ -51,7 +52,7 @@ def releases(settings: Settings) -> tuple[Release, ...]:
     ]
     if settings.summed:
         found.append(Release("MaskKey", "public", "a public key, fresh for each run", CLEAR, _P, _P))
-    return tuple(found)
+    return (*ALIGN_RELEASES, *found) if settings.align else tuple(found)
 
 
 def _scores(settings: Settings) -> str:

@@ -1,0 +1,24 @@
+"""The party without labels: see play_active.py, which must run too."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from play_active import SETTINGS, Printed
+
+from tacit.engines.grpc.channel import Spoke
+from tacit.tasks.cancer import make_parts
+from tacit.vertical import logistic_masked
+from tacit.vertical.align import align
+from tacit.vertical.session import Run
+
+if __name__ == "__main__":
+    port = sys.argv[1] if len(sys.argv) > 1 else "7003"
+    table = make_parts(["active", "passive"], "active", seed=0, overlap=0.9)["passive"]
+    with Spoke("passive", "active", [], f"127.0.0.1:{port}") as spoke:
+        channels = spoke.meet()
+        rows = align(channels, "passive", "active", table.ids).rows
+        run = Run(sink=Printed(), clock=time.perf_counter)
+        model = logistic_masked.passive(channels, table.features[rows], SETTINGS, "passive", run)
+    print("its own weights:", model.weights.round(3))
