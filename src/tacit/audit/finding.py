@@ -99,6 +99,7 @@ class Finding:
     audited: LowerBound | None = None
     off: Score | None = None
     on: Score | None = None
+    also: tuple[tuple[Score | None, Score], ...] = ()  # off and on by other metrics
     pictures: Pictures | None = None
     cost: Cost | None = None
     not_tested: tuple[str, ...] = ()
