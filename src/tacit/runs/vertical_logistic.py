@@ -142,6 +142,8 @@ def _table(settings: Settings, name: str, place: Place) -> _Table:
 
 def _read(settings: Settings, name: str, data: Data, folder: Path, *, labels: bool = True) -> _Table:
     wanted = name == settings.active and labels
+    if not (folder / data.path).is_file():
+        raise ConfigError(f"{folder / data.path}: there is no such file, with the rows of {name}")
     table = read_table(
         folder / data.path,
         id_column=data.id,
