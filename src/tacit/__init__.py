@@ -9,8 +9,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tacit.runs.execute import Outcome
+    from tacit.training.plan import Plan
 
 __version__ = "0.1.0"
+__all__ = ["Plan", "__version__", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Plan":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tacit.training.plan import Plan  # heavy: only when it is used
+
+    return Plan
 
 
 def run(

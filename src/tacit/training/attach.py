@@ -1,0 +1,76 @@
+"""From a plan to the ordinary loop: the model, the optimizer and the loader that keep to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
+
+import torch
+from numpy.random import Generator
+from torch import nn
+
+from tacit.training.engine import Engine
+from tacit.training.monitor import Monitor
+from tacit.training.optimizer import PrivateOptimizer
+from tacit.training.plan import Plan
+from tacit.training.sampler import Loader, Sampler
+from tacit.training.sums import NoiseSource, noisy_sum
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def attach(
+    plan: Plan,
+    model: M,
+    optimizer: torch.optim.Optimizer,
+    data: Any,
+    *,
+    reduction: Literal["mean", "sum"] = "mean",
+    monitors: Sequence[Monitor] = (),
+    check: bool = True,
+    memory: int = 512 << 20,
+    source: NoiseSource | None = None,
+    rng: Generator | None = None,
+) -> tuple[M, PrivateOptimizer, Loader]:
+    """The same model, an optimizer whose steps are private, and a loader of the plan's samples.
+
+    Args:
+        reduction: of the loss over the records of a batch.
+        monitors: are told as the cost grows.
+        check: whether the first batch is followed by a part of itself, to see that records keep apart; see `company`.
+        memory: bytes that the gradients of single records may take; more is slower to do without.
+        source: noise of the fast tier. Secret, as `rng` is, from which samples and all other noise are drawn: both
+            come from the operating system by default, and others are for tests.
+    """
+    for monitor in monitors:
+        if monitor.plan != plan:
+            raise ValueError("a monitor is of another plan: make it with Monitor(plan, ...) of this one")
+    _check_optimizer(model, optimizer)
+    engine = Engine(model, reduction=reduction, memory=memory)
+    try:
+        sampler = Sampler(plan, rng)
+        noisy = noisy_sum(plan, engine, source, rng)
+        private = PrivateOptimizer(plan, engine, optimizer, noisy, sampler, monitors=monitors, check=check, rng=rng)
+        return model, private, Loader(plan, data, sampler, private)
+    except BaseException:
+        engine.detach()
+        raise
+
+
+def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    if isinstance(optimizer, PrivateOptimizer):
+        raise ValueError("this optimizer is private already: attach the one that was given to attach, optimizer.inner")
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError("LBFGS asks for several gradients in one step, each of which would cost: use SGD or Adam")
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise ValueError(f"a torch optimizer is expected, got {type(optimizer).__name__}")
+    moved = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    own = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    missing = [name for name, parameter in own.items() if id(parameter) not in moved]
+    if missing:
+        raise ValueError(
+            f"the optimizer does not move {', '.join(missing[:3])}: make it of model.parameters(), or freeze what is "
+            "not to be trained with requires_grad_(False)"
+        )
+    if moved - {id(parameter) for parameter in model.parameters()}:
+        raise ValueError("the optimizer moves parameters that are not the model's: make it of model.parameters()")

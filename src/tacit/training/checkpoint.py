@@ -1,0 +1,67 @@
+"""The state of a torch optimizer as arrays and plain numbers, without pickle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_PREFIX = "inner/"
+
+
+def store(inner: torch.optim.Optimizer) -> dict[str, Any]:
+    """Momentum and the like under `inner/parameter/name`, and what is no array, as plain data, under `inner`."""
+    whole = inner.state_dict()
+    arrays: dict[str, Any] = {}
+    plain: dict[str, dict[str, Any]] = {}
+    for parameter, values in whole["state"].items():
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                arrays[f"{_PREFIX}{parameter}/{name}"] = value.detach().cpu().numpy().copy()
+            else:
+                plain.setdefault(str(parameter), {})[name] = value
+    groups = [{name: _plain(value) for name, value in group.items()} for group in whole["param_groups"]]
+    kept = {"groups": groups, "values": plain}
+    try:
+        return {"inner": json.loads(json.dumps(kept, allow_nan=False)), **arrays}
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"a setting of {type(inner).__name__} cannot be stored as plain data: {error}") from error
+
+
+def load(inner: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
+    """Give an optimizer over the same parameters its state back."""
+    current = inner.state_dict()["param_groups"]
+    groups = state["inner"]["groups"]
+    if [group["params"] for group in groups] != [group["params"] for group in current]:
+        raise ValueError("the stored optimizer has other groups of parameters: make it as it was made before")
+    shapes = [parameter.shape for group in inner.param_groups for parameter in group["params"]]
+    restored: dict[int, dict[str, Any]] = {}
+    for key, value in state.items():
+        if key.startswith(_PREFIX):
+            parameter, _, name = key.removeprefix(_PREFIX).partition("/")
+            array = np.asarray(value)
+            if array.ndim and array.shape != tuple(shapes[int(parameter)]):
+                raise ValueError(f"{key} has shape {array.shape}, the parameter {tuple(shapes[int(parameter)])}")
+            restored.setdefault(int(parameter), {})[name] = torch.from_numpy(array.copy())
+    for parameter, values in state["inner"]["values"].items():
+        restored.setdefault(int(parameter), {}).update(values)
+    known = [
+        {name: _like(old[name], value) if name in old else value for name, value in group.items()}
+        for group, old in zip(groups, current, strict=True)
+    ]
+    inner.load_state_dict({"state": restored, "param_groups": known})
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, Tensor) else value
+
+
+def _like(old: Any, value: Any) -> Any:
+    """JSON has no tuples, and no tensors for a learning rate."""
+    if isinstance(old, Tensor):
+        return torch.as_tensor(value, dtype=old.dtype, device=old.device)
+    return tuple(value) if isinstance(old, tuple) else value

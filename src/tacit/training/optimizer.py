@@ -1,0 +1,345 @@
+"""An optimizer whose steps are private: it clips, adds noise and pays, and then any torch optimizer moves the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.random import Generator
+from torch import Tensor
+
+from tacit.dp import mechanisms
+from tacit.dp.accounting import Ledger
+from tacit.dp.pricing import Method
+from tacit.errors import BudgetError
+from tacit.randomness import secure_rng
+from tacit.training import checkpoint
+from tacit.training.company import random_state, refuse_company
+from tacit.training.engine import Engine
+from tacit.training.monitor import Monitor, most_steps
+from tacit.training.plan import Plan
+from tacit.training.sampler import Piece, Sampler
+from tacit.training.sums import NoisySum
+
+_VERSION = 1
+
+
+class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
+    """Takes the place of the optimizer in the ordinary loop; `inner` is the one that was attached.
+
+    `step` after each backward pass; the model moves when a sample is whole. `steps` are the moves so far, `clip_norm`
+    is the norm of the next one. `unclipped` is the share of records of the last sample that were below it: derived
+    from private records and covered by no epsilon.
+
+    Guarantee: what the model's parameters show after each move is paid for in `ledger`, before the sample is looked at.
+    A sample that was begun and never finished stays paid for, though nothing of it was released.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        engine: Engine,
+        inner: torch.optim.Optimizer,
+        sum: NoisySum,
+        sampler: Sampler,
+        *,
+        monitors: Sequence[Monitor] = (),
+        check: bool = True,
+        rng: Generator | None = None,
+    ) -> None:
+        # Not that of torch: groups and defaults are those of `inner`, and schedulers ask for nothing else.
+        self.plan = plan
+        self.engine = engine
+        self.inner = inner
+        self.steps = 0
+        self.clip_norm = float(plan.clip)
+        self.unclipped: float | None = None
+        self._sum = sum
+        self._sampler = sampler
+        self._monitors = tuple(monitors)
+        self._rng = rng or secure_rng()
+        self._unproved = check
+        self._abandoned: dict[int, int] = {}  # steps whose samples were begun in vain, and how often
+        self._limits: dict[tuple[Method, float], int] = {}
+        self._piece: Piece | None = None
+        self._random_state: Tensor | None = None
+        self._shown: tuple[Tensor, bool] | None = None
+        self._under_way = False
+        self._seen = self._below = 0
+
+    # --- what the ordinary loop and torch's schedulers use
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return self.inner.param_groups  # type: ignore[no-any-return]
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        return self.inner.defaults  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"PrivateOptimizer({self.inner!r})"
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """There is nothing to clear: gradients of records are never kept."""
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        raise ValueError("the parameters of a private training are fixed: attach an optimizer over all of them")
+
+    def state_dict(self) -> dict[str, Any]:
+        raise ValueError("a private optimizer is stored by state(), which holds what was spent too")
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        raise ValueError("a private optimizer is restored by restore(state), which knows what was spent too")
+
+    def step(self, closure: None = None) -> None:
+        """Take up the last backward pass; move the model if the sample is whole."""
+        if closure is not None:
+            raise ValueError("a closure asks for several gradients in one step, each of which would cost: leave it out")
+        piece = self._piece
+        if piece is None:
+            raise ValueError("step without a batch of the private loader: take batches from the loader of attach()")
+        try:
+            norms = self._norms(piece)
+            if piece.again:
+                self._prove(norms)
+            else:
+                self._take(norms, piece)
+        except Exception:
+            self.abandon()
+            raise
+        self._piece = None
+        if piece.last:
+            self._finish()
+
+    # --- what the loader uses
+
+    @property
+    def unproved(self) -> bool:
+        """Whether a batch is still to be shown in part again: see `company`."""
+        return self._unproved
+
+    def begin(self, piece: Piece) -> None:
+        """A piece is about to be handed out. An empty sample is stepped at once: nobody will call `step` for it."""
+        if self._piece is not None:
+            self.abandon()
+            raise ValueError("the last batch was not stepped: call loss.backward() and optimizer.step() for each one")
+        if not self._under_way:
+            self._pay()
+        if len(piece.indices) == 0:
+            self._finish()
+            return
+        self._piece = piece
+        self._random_state = random_state(self.engine.sum.device) if self._unproved else None
+
+    def abandon(self) -> None:
+        """Forget the sample under way, if any: it stays paid for."""
+        if self._under_way:
+            self._abandoned[self.steps] = self._abandoned.get(self.steps, 0) + 1
+            self._limits.clear()
+        self.engine.discard()
+        self._forget_sample()
+
+    def _forget_sample(self) -> None:
+        self._piece = self._shown = self._random_state = None
+        self._under_way = False
+        self._seen = self._below = 0
+
+    # --- one step
+
+    def _pay(self) -> None:
+        """Before the sample is looked at: the event of a step is known. Noise comes first, sums are added on top."""
+        self._refuse_step()
+        self._under_way = True
+        self._sum.begin(self.clip_norm, self.plan.noise_of(self.steps))
+
+    def _refuse_step(self) -> None:
+        plan, due = self.plan, self.steps + 1
+        if due > plan.steps:
+            raise BudgetError(f"the plan is for {plan.steps} steps, and all are taken: make a plan of more epochs")
+        limits: list[tuple[Method, float]] = [(m.method, m.budget) for m in self._monitors if m.budget is not None]
+        if plan.epsilon is not None and self._abandoned:
+            limits.append((plan.method, plan.epsilon))
+        for method, epsilon in limits:
+            if due > self._affordable(method, epsilon):
+                raise BudgetError(
+                    f"step {due} would bring epsilon above {epsilon:g} at delta {plan.delta:g} (by {method}): training "
+                    "stops here. Plan for fewer epochs or more noise, or raise the budget"
+                )
+
+    def _affordable(self, method: Method, epsilon: float) -> int:
+        if (method, epsilon) not in self._limits:
+            self._limits[method, epsilon] = most_steps(lambda n: self._cost(n, method), epsilon, self.plan.steps)
+        return self._limits[method, epsilon]
+
+    def _norms(self, piece: Piece) -> Tensor:
+        try:
+            norms = self.engine.norms(order=self._sum.order)
+        except FloatingPointError as error:
+            raise ValueError(f"nothing was released, the model is as before: {error}") from error
+        if len(norms) != len(piece.indices):
+            raise ValueError(
+                f"the backward pass saw {len(norms)} records, the batch has {len(piece.indices)}: the first dimension "
+                "of the model's input must be that of the records, and the loss a mean over all of them"
+            )
+        return norms
+
+    def _take(self, norms: Tensor, piece: Piece) -> None:
+        self._seen += len(norms)
+        self._below += int((norms <= self.clip_norm).sum())
+        if self._unproved:
+            before, now = self._random_state, random_state(self.engine.sum.device)
+            random = before is None or not torch.equal(before, now)
+            self._shown = norms.clone(), random
+        self._sum.add(norms, self.clip_norm)
+
+    def _prove(self, norms: Tensor) -> None:
+        """The same records in other company: see `company`."""
+        if self._shown is not None:
+            whole, random = self._shown
+            refuse_company(whole[: len(norms)], norms, (len(whole), len(norms)), random)
+        self._unproved = False
+        self._shown = None
+        self.engine.discard()
+
+    def _finish(self) -> None:
+        engine, clip = self.engine, self.clip_norm
+        self._sum.finish(clip, self.plan.noise_of(self.steps))
+        engine.sum.mul_(1 / self.plan.batch)
+        for parameter, view in zip(engine.parameters, engine.views, strict=True):
+            parameter.grad = view
+        self.inner.step()
+        for parameter in engine.parameters:
+            parameter.grad = None  # the buffer is about to hold another sample
+        self._adapt()
+        self.steps += 1
+        self._forget_sample()
+        for monitor in self._monitors:
+            if monitor.due(self.steps):
+                monitor.tell(self.steps, self._cost(self.steps, monitor.method), monitor.method)
+
+    def _adapt(self) -> None:
+        """Move the clipping norm by the noisy share of records below it.
+
+        Guarantee: the count, centred so that a record changes it by 1/2, gets noise of count_noise times the expected
+        batch; with the noise of the gradients it costs what one Gaussian of `plan.event` does.
+        Source: Andrew, Thakkar, McMahan, Ramaswamy 2021, Theorem 1.
+        """
+        self.unclipped = self._below / self._seen if self._seen else None
+        if self.plan.adapt is None:
+            return
+        deviation = self.plan.count_noise * self.plan.batch
+        centred = np.array([self._below - self._seen / 2])
+        released = mechanisms.gaussian(centred, sensitivity=0.5, noise_multiplier=2 * deviation, rng=self._rng)
+        share = float(released.value[0]) / self.plan.batch + 0.5
+        self.clip_norm = self.plan.adapt.next(self.clip_norm, share)
+
+    # --- what was spent
+
+    @property
+    def epoch(self) -> int:
+        """Counted from 0: where a training goes on after `restore`."""
+        return self.steps // self.plan.steps_an_epoch
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was paid for: all moves, the sample under way, and those that were begun in vain."""
+        return self._ledger(self.steps + self._under_way)
+
+    def _ledger(self, steps: int) -> Ledger:
+        ledger = self.plan.ledger(steps)
+        ledger.budget, budget = None, ledger.budget  # what was spent is spent
+        for step, count in self._abandoned.items():
+            ledger.spend(self.plan.event(step), count)
+        ledger.budget = budget
+        return ledger
+
+    def _cost(self, steps: int, method: Method) -> float:
+        if not self._abandoned:
+            return self.plan.epsilon_after(steps, method)
+        return self._ledger(steps).epsilon(self.plan.delta, method)
+
+    def epsilon(self, method: Method | None = None) -> float:
+        """What was spent so far, at the plan's delta."""
+        return self._cost(self.steps + self._under_way, method or self.plan.method)
+
+    def report(self) -> dict[str, Any]:
+        """What was done and what it cost, as plain data. What is under `not_covered` derives from private records."""
+        plan = self.plan
+        return {
+            "steps": self.steps,
+            "epsilon": self.epsilon(),
+            "delta": plan.delta,
+            "method": plan.method,
+            "tier": plan.drawn,
+            "noise": plan.noise,
+            "noise_multiplier": plan.initial_noise,
+            "sampling": plan.sampling,
+            "clip_norm": self.clip_norm,
+            "ledger": self.ledger.to_json(),
+            "not_covered": {"unclipped": self.unclipped},
+        }
+
+    # --- going on later
+
+    def state(self) -> dict[str, Any]:
+        """Arrays and plain numbers, all but the model. Taken within a sample, it says that this one was abandoned."""
+        abandoned = dict(self._abandoned)
+        if self._under_way:
+            abandoned[self.steps] = abandoned.get(self.steps, 0) + 1
+        return {
+            "version": _VERSION,
+            "round": self.epoch,
+            "steps": self.steps,
+            "clip_norm": self.clip_norm,
+            "abandoned": [[step, count] for step, count in sorted(abandoned.items())],
+            "proved": not self._unproved,
+            "plan": _same(self.plan),
+            "ledger": self.ledger.to_json(),
+            **self._sampler.state(),
+            **checkpoint.store(self.inner),
+        }
+
+    def restore(self, state: dict[str, Any], *, repeated: int = 0) -> None:
+        """Go on from `state`, with the model that belongs to it.
+
+        Samples are drawn afresh. `repeated`: how many steps were taken after `state` and seen by somebody before they
+        were lost: they are taken again, and both are paid for.
+        """
+        if self.steps or self._under_way:
+            raise ValueError("an optimizer is restored before its first step: attach a new one")
+        try:
+            self._restore(state, repeated)
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise ValueError(f"this is not the state of a private optimizer: {error!r}") from error
+
+    def _restore(self, state: dict[str, Any], repeated: int) -> None:
+        if state["version"] != _VERSION:
+            raise ValueError(f"a state of version {state['version']!r} is not known here, only {_VERSION}")
+        differing = {key for key, value in _same(self.plan).items() if state["plan"].get(key) != value}
+        if differing:
+            raise ValueError(f"the state is of a plan with another {', '.join(sorted(differing))}: make the same plan")
+        steps, clip_norm = int(state["steps"]), float(state["clip_norm"])
+        if not (0 <= steps <= self.plan.steps and math.isfinite(clip_norm) and clip_norm > 0):
+            raise ValueError(f"{steps} steps with a clipping norm of {clip_norm} are no state of this plan")
+        if not 0 <= repeated <= self.plan.steps - steps:
+            raise ValueError(f"repeated must be from 0 to the {self.plan.steps - steps} steps left, got {repeated}")
+        abandoned = {int(step): int(count) for step, count in state["abandoned"]}
+        for step in range(steps, steps + repeated):
+            abandoned[step] = abandoned.get(step, 0) + 1
+        self._sampler.restore(state)
+        checkpoint.load(self.inner, state)
+        self.steps, self.clip_norm, self._abandoned = steps, clip_norm, abandoned
+        self._unproved = self._unproved and not state["proved"]
+        self._limits.clear()
+
+
+def _same(plan: Plan) -> dict[str, Any]:
+    """What must not change between two parts of one training: all but the memory that it takes."""
+    kept = asdict(plan)
+    del kept["physical"]
+    return kept

@@ -1,0 +1,302 @@
+"""One plan ties the sampler, the noise and the accountant of a private training together.
+
+    plan = Plan(records=len(data), batch=256, epochs=10, epsilon=3, delta=1e-5)
+    plan.initial_noise, plan.steps, plan.epsilon_after(steps)
+    model, optimizer, loader = plan.attach(model, optimizer, data)      # then the ordinary loop
+
+A step takes a Poisson sample: each record by itself, with probability batch / records. Its clipped gradient sum gets
+noise of `noise_multiplier` times the clipping norm and is divided by `batch`, the expected size, whatever came.
+The event of a step is known before training, and so is what the whole training costs. Nothing here needs torch, but
+for `attach`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from tacit.dp.accounting import Budget, Ledger, check_count
+from tacit.dp.calibration import noise_multiplier
+from tacit.dp.gaussian import least
+from tacit.dp.pricing import Method
+from tacit.dp.release import (
+    Event,
+    GaussianEvent,
+    PureEvent,
+    Relation,
+    check_choice,
+    check_delta,
+    check_positive,
+    number,
+)
+from tacit.dp.schedules import ClipAdaptation, Decay, NoiseDecay
+from tacit.training.levels import Levels, calibrate, whole_order_epsilon
+
+if TYPE_CHECKING:
+    from torch import nn, optim
+
+    from tacit.training.monitor import Monitor
+    from tacit.training.optimizer import PrivateOptimizer
+    from tacit.training.sampler import Loader
+
+Noise = Literal["gaussian", "laplace"]
+Tier = Literal["fast", "secure"]
+Sampling = Literal["poisson", "shuffled"]
+M = TypeVar("M", bound="nn.Module")
+
+TOLERANCE = 1 + 1e-9  # of a budget: what was calibrated to an epsilon meets it
+_UNIFORM_BITS = 53  # of the numbers that a sample is drawn with
+SECURE_LOG2_SLACK = -250.0  # for each step of the secure tier: its noise, and samples larger than its bound allows
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a training goes, and what it costs.
+
+    Args:
+        records: in the private data. Their number is taken to be public.
+        batch: the expected size of a sample.
+        epochs: each of about records / batch steps.
+        epsilon: what the whole training may cost at `delta`; or give `noise_multiplier`, noise over clipping norm.
+        clip: the norm to which each record's gradient is clipped.
+        adapt: how the clipping norm follows the gradients; the noisy share of unclipped records is paid for.
+        count_noise: of that share, as a part of the expected batch.
+        decay, rate: how the noise falls over the steps; it begins at `noise_multiplier`.
+        noise: `laplace` clips in L1 and is for small models; it is drawn exactly in both tiers.
+        tier: `fast` draws floating-point noise, `secure` exact integers on a grid; see `sums`.
+        sampling: `shuffled` cuts a permutation into batches, and is accounted without amplification by sampling.
+        physical: the most records that are in memory at once; larger samples are added up piece by piece.
+
+    Guarantee: (epsilon_after(steps), delta) for the models after each step together; for records added or removed
+    under Poisson sampling, for records whose gradient is taken out under shuffled batches.
+    Assumes: nobody who sees a model knows who was in a sample; the number of records is public.
+    """
+
+    records: int
+    batch: int
+    epochs: int
+    epsilon: float | None = None
+    delta: float = 1e-5
+    noise_multiplier: float | None = None
+    clip: float = 1.0
+    adapt: ClipAdaptation | None = None
+    count_noise: float = 0.05
+    decay: Decay | None = None
+    rate: float = 0.0
+    noise: Noise = "gaussian"
+    tier: Tier = "fast"
+    sampling: Sampling = "poisson"
+    physical: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("records", "batch", "epochs"):
+            check_count(name, getattr(self, name))
+        if self.batch > self.records:
+            raise ValueError(f"batch is {self.batch}, and there are only {self.records} records: lower it")
+        if self.physical is not None:
+            check_count("physical", self.physical)
+        check_delta(self.delta)
+        for name in ("clip", "count_noise"):
+            check_positive(name, getattr(self, name))
+        check_choice("noise", self.noise, Noise)
+        check_choice("tier", self.tier, Tier)
+        check_choice("sampling", self.sampling, Sampling)
+        self._check_noise()
+
+    def _check_noise(self) -> None:
+        if (self.epsilon is None) == (self.noise_multiplier is None):
+            raise ValueError("give either epsilon, what the whole training may cost, or noise_multiplier")
+        given = "epsilon" if self.noise_multiplier is None else "noise_multiplier"
+        check_positive(given, getattr(self, given))
+        if self.decay is None and number(self.rate) != 0:
+            raise ValueError(f"rate is {self.rate!r} without a decay: choose one of Time, Step and Exp")
+        if self.decay is not None:
+            _ = self._levels.ratio  # refuses a rate that cannot be accounted for
+        if self.noise == "laplace" and self.adapt is not None:
+            raise ValueError("adapt is for gaussian noise, which the noisy count shares its price with: leave it out")
+
+    # --- how it goes
+
+    @property
+    def probability(self) -> float:
+        """With which each record is in a sample: a multiple of 2^-53, so that it is drawn as exactly what it is."""
+        if self.sampling == "shuffled":
+            return 1.0
+        return math.ldexp(max(1, (self.batch << _UNIFORM_BITS) // self.records), -_UNIFORM_BITS)
+
+    @property
+    def relation(self) -> Relation:
+        """A permutation is cut for a number of records, which therefore stays: one of them is taken out."""
+        return "add-remove" if self.sampling == "poisson" else "zero-out"
+
+    @property
+    def steps_an_epoch(self) -> int:
+        return max(1, round(self.records / self.batch))
+
+    @property
+    def steps(self) -> int:
+        return self.epochs * self.steps_an_epoch
+
+    @property
+    def drawn(self) -> Tier:
+        """The tier of the noise that is drawn: Laplace noise has no fast one."""
+        return "secure" if self.noise == "laplace" else self.tier
+
+    @cached_property
+    def initial_noise(self) -> float:
+        """Noise over sensitivity at the first step: as given, or the least that keeps the training within epsilon."""
+        if self.noise_multiplier is not None:
+            return float(self.noise_multiplier)
+        assert self.epsilon is not None  # noqa: S101  # checked when it was made
+        epsilon = float(self.epsilon)
+
+        def cost(initial: float) -> float:
+            return _priced(self._ledger(initial, self.steps), self.delta, self.method)
+
+        if self.decay is not None and self.noise == "gaussian" and self.probability < 1:
+            levels = self._levels.counts(self.steps)
+
+            def estimate(initial: float) -> float:
+                lines = [(initial * level, count) for level, count in levels]
+                return whole_order_epsilon(lines, self.probability, self.delta)
+
+            return calibrate(cost, estimate, epsilon)
+        if self.noise == "laplace" or self.probability == 1:
+            return least(lambda initial: cost(initial) <= epsilon, 1e-6)
+        _quiet()
+        found = noise_multiplier(epsilon, self.delta, steps=self.steps, sampling_probability=self.probability)
+        while cost(found) > epsilon * TOLERANCE:  # the slack of the secure tier
+            found *= 1 + 1e-5
+        return found
+
+    @property
+    def method(self) -> Method:
+        """How the training is priced. A noise of many levels by RDP: their distributions take minutes to compose."""
+        return "rdp" if self.decay is not None else "pld"
+
+    def noise_of(self, step: int) -> float:
+        """Noise of the gradients over the clipping norm at `step`: what the count leaves of the whole.
+
+        Source: Andrew, Thakkar, McMahan, Ramaswamy 2021, Theorem 1: the centred count has sensitivity 1/2.
+        """
+        whole = self._level(self.initial_noise, step)
+        if self.adapt is None:
+            return whole
+        left = whole**-2 - (2 * self.count_noise * self.batch) ** -2
+        if left <= 0:
+            raise ValueError(
+                f"the noisy count alone costs more than noise of {whole:.4g} allows: raise count_noise above "
+                f"{whole / (2 * self.batch):.4g}, now {self.count_noise:g}"
+            )
+        return float(left**-0.5)
+
+    # --- what it costs
+
+    def event(self, step: int) -> Event:
+        """What `step` costs whoever is in its sample, or may be."""
+        return self._event(self._level(self.initial_noise, step))
+
+    def ledger(self, steps: int = 0) -> Ledger:
+        """In which the first `steps` steps are paid; with a budget where `epsilon` was given."""
+        ledger = self._ledger(self.initial_noise, steps)
+        if self.epsilon is not None:
+            ledger.budget = Budget(self.epsilon * TOLERANCE, self.delta, self.method)
+        return ledger
+
+    def epsilon_after(self, steps: int, method: Method | None = None) -> float:
+        """What the first `steps` steps cost at `delta`."""
+        if steps == 0:
+            return 0.0
+        return _priced(self._ledger(self.initial_noise, steps), self.delta, method or self.method)
+
+    def summary(self) -> dict[str, Any]:
+        """The plan in plain numbers and words, for a report."""
+        return {
+            **{key: value for key, value in asdict(self).items() if value is not None},
+            "steps": self.steps,
+            "probability": self.probability,
+            "noise_multiplier": self.initial_noise,
+            "epsilon": self.epsilon_after(self.steps),
+            "method": self.method,
+            "tier": self.drawn,
+            "unit": "record",
+            "relation": self.relation,
+        }
+
+    def _event(self, multiplier: float) -> Event:
+        if self.noise == "gaussian":
+            slack = SECURE_LOG2_SLACK if self.tier == "secure" else None
+            return GaussianEvent(multiplier, "record", self.relation, self.probability, log2_slack=slack)
+        return PureEvent(_amplified(1 / multiplier, self.probability), "record", self.relation)
+
+    @property
+    def _levels(self) -> Levels:
+        assert self.decay is not None  # noqa: S101
+        return Levels(NoiseDecay(1.0, self.decay, self.rate), self.steps)
+
+    def _level(self, initial: float, step: int) -> float:
+        return initial if self.decay is None else initial * self._levels.at(step)
+
+    def _ledger(self, initial: float, steps: int) -> Ledger:
+        ledger = Ledger("record", self.relation)
+        if self.sampling == "shuffled":
+            # A record is in one batch of each epoch: it pays one step an epoch, at most the one with the least noise.
+            for end in range(self.steps_an_epoch, steps + self.steps_an_epoch, self.steps_an_epoch):
+                ledger.spend(self._event(self._level(initial, min(steps, end) - 1)))
+        elif steps:
+            counts = [(1.0, steps)] if self.decay is None else self._levels.counts(steps)
+            for level, count in counts:
+                ledger.spend(self._event(initial * level), count)
+        return ledger
+
+    # --- training
+
+    def attach(
+        self,
+        model: M,
+        optimizer: optim.Optimizer,
+        data: Any,
+        *,
+        reduction: Literal["mean", "sum"] = "mean",
+        monitors: Sequence[Monitor] = (),
+        check: bool = True,
+        memory: int = 512 << 20,
+    ) -> tuple[M, PrivateOptimizer, Loader]:
+        """The same model, an optimizer whose steps are private, and a loader of samples. See `attach.attach`."""
+        from tacit.training import require_torch
+
+        require_torch()
+        from tacit.training.attach import attach
+
+        return attach(
+            self, model, optimizer, data, reduction=reduction, monitors=monitors, check=check, memory=memory
+        )  # fmt: skip
+
+
+def _amplified(epsilon: float, probability: float) -> float:
+    """The pure epsilon of an epsilon-DP step on a Poisson sample: log(1 + q (e^epsilon - 1)).
+
+    Source: Balle, Barthe, Gaboardi 2018, Theorem 8 with delta = 0; tight for pure DP.
+    """
+    if probability == 1:
+        return epsilon
+    if epsilon > 500:  # e^epsilon leaves the floats: what is left of 1 - q counts for nothing
+        return epsilon + math.log(probability) + 1e-9
+    return math.log1p(probability * math.expm1(epsilon)) * (1 + 1e-15)
+
+
+def _priced(ledger: Ledger, delta: float, method: Method) -> float:
+    _quiet()
+    return ledger.epsilon(delta, method)
+
+
+@lru_cache(maxsize=1)
+def _quiet() -> None:
+    """dp-accounting reports each Renyi order that it leaves out, at which the others answer: not for a terminal."""
+    from importlib import import_module
+
+    converge: Callable[[Any], bool] = lambda record: "failed to converge" not in record.getMessage()  # noqa: E731
+    import_module("absl.logging").get_absl_logger().addFilter(converge)
