@@ -12,7 +12,6 @@ from tacit.randomness import seeded_rng
 from tacit.training.attach import attach
 from tacit.training.engine import Engine
 from tacit.training.plan import Plan
-from tacit.training.sums import TorchNoise
 
 CANARIES = 3000
 DELTA = 0.01  # large, so that a few thousand guesses come close to the claim
@@ -38,7 +37,7 @@ def training(plan: Plan, size: float = 1.0, **options):
 
 def plan(**changed) -> Plan:
     return Plan(
-        **{"records": CANARIES, "batch": CANARIES, "epochs": 2, "noise_multiplier": 3.0, "delta": 1e-5, **changed}
+        **{"records": CANARIES, "batch": CANARIES, "epochs": 2, "noise_multiplier": 3.0, "delta": DELTA, **changed}
     )
 
 
@@ -46,39 +45,40 @@ def audit(train, seed=0, runs=3):
     return audit_canaries(train, canaries=CANARIES, delta=DELTA, rng=np.random.default_rng(seed), runs=runs)
 
 
-class Halved(TorchNoise):
-    def normal(self, flat, deviation):
-        super().normal(flat, deviation / 2)
+class Scaled:
+    """Noise of a known seed, so that the test repeats, at a share of what is claimed."""
 
+    def __init__(self, share: float) -> None:
+        self.share = share
+        self.generator = torch.Generator().manual_seed(5)
 
-class Removed(TorchNoise):
     def normal(self, flat, deviation):
-        super().normal(flat, deviation / 100)
+        flat.normal_(0.0, deviation * self.share, generator=self.generator)
 
 
 @pytest.mark.parametrize("tier", ["fast", "secure"])
 def test_an_honest_training_is_below_its_claim(tier):
     honest = plan(tier=tier)
-    found = audit(training(honest, size=5.0))
-    assert 0.2 < found.epsilon < honest.epsilon_after(honest.steps)
+    found = audit(training(honest, size=5.0, source=Scaled(1.0), rng=seeded_rng(6)))
+    assert 0.1 < found.epsilon < honest.epsilon_after(honest.steps)
 
 
 def test_an_honest_training_on_samples_is_below_its_claim():
     honest = plan(batch=CANARIES // 2, epochs=3, noise_multiplier=1.0)
-    found = audit(training(honest, size=5.0))
-    assert 0.2 < found.epsilon < honest.epsilon_after(honest.steps)
+    found = audit(training(honest, size=5.0, source=Scaled(1.0), rng=seeded_rng(6)))
+    assert 0.5 < found.epsilon < honest.epsilon_after(honest.steps)
 
 
-@pytest.mark.parametrize("source", [Halved, Removed])
-def test_too_little_noise_is_found(source):
+@pytest.mark.parametrize("share", [0.5, 0.01])
+def test_too_little_noise_is_found(share):
     claimed = plan().epsilon_after(plan().steps)
-    assert audit(training(plan(), size=5.0, source=source())).epsilon > claimed
+    assert audit(training(plan(), size=5.0, source=Scaled(share))).epsilon > claimed
 
 
 def test_missing_clipping_is_found(monkeypatch):
     claimed = plan().epsilon_after(plan().steps)
     monkeypatch.setattr(Engine, "factors", lambda self, norms, clip: torch.ones_like(norms).to(self.sum.dtype))
-    assert audit(training(plan(), size=5.0)).epsilon > claimed
+    assert audit(training(plan(), size=5.0, source=Scaled(1.0))).epsilon > claimed
 
 
 def test_the_bound_of_a_gaussian_that_is_known():
