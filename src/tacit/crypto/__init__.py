@@ -1,4 +1,4 @@
-"""Hides values: masks, shares, agreed keys, sealed messages, signatures and commitments.
+"""Hides values: masks, shares, agreed keys, sealed messages, signatures, commitments and encrypted arithmetic.
 
     prg           masks from a key, added into a buffer of ring words; any range of columns on its own
     shamir        a 256-bit secret as shares, of which a threshold recovers it and fewer say nothing
@@ -6,6 +6,7 @@
     sealed        AES-256-GCM: only the holder of the key reads it, any change is noticed
     signing       Ed25519 over a context and a message
     commitment    a hash that binds a party to a secret value before it is opened
+    paillier      sums, and products with known matrices, of encrypted integers; a pool of processes for it
     byte_strings  unambiguous concatenation and random bytes, for all of the above
 
 Randomness and keys are arguments; nothing here knows the time, a network or a file. What a check refuses is raised:
