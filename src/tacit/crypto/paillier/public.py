@@ -117,6 +117,7 @@ class PublicKey:
 
         Guarantee: each is a uniform ciphertext of its plaintext, independent of the one given, also to the owner of
             the private key: it carries the plaintext and nothing else. It is multiplied by rⁿ, r uniform in Z_n*.
+            Adding new `encrypt([0, ...])` of others than the owner does the same; those can be made in advance.
         Assumes: gcd(n, φ(n)) = 1, which the owner of the key can break by a malformed n (see `from_bytes`).
         """
         self.check_own(vector)
@@ -160,6 +161,12 @@ class PublicKey:
         if is_power(n):
             raise PeerError("the modulus is a power of another number")
         return cls(int(n))
+
+    def split(self, data: bytes) -> tuple[mpz, ...]:
+        """The numbers in the bytes of `Ciphertexts.to_bytes`, unchecked: for those from a peer see its `from_bytes`."""
+        width = self.ciphertext_bytes
+        parts = [data[start : start + width] for start in range(0, len(data), width)]
+        return tuple([mpz(int.from_bytes(part, "big")) for part in parts])
 
     def checked(self, values: Sequence[int]) -> list[int]:
         """The values as Python integers, or ValueError for one outside (-n/2, n/2)."""
