@@ -260,7 +260,7 @@ def test_with_two_passives_the_sum_does_not_give_one_of_them():
 
 @pytest.mark.parametrize(
     ("batch", "epochs", "low", "high"),
-    [(10, 1, 0.99, 1.0), (100, 10, 0.99, 1.0), (100, 5, 0.85, 0.96), (100, 1, 0.65, 0.75), (300, 1, 0.55, 0.68)],
+    [(10, 1, 0.99, 1.0), (100, 9, 0.98, 1.0), (100, 5, 0.85, 0.96), (100, 1, 0.65, 0.75), (300, 1, 0.55, 0.68)],
 )
 def test_labels_that_nothing_explains_from_gradients(batch, epochs, low, high):
     """Labels by lot, so that whatever is found out comes from gradients. Nobody can predict them: 0.5 is chance."""
@@ -272,7 +272,7 @@ def test_labels_that_nothing_explains_from_gradients(batch, epochs, low, high):
     assert low <= roc_auc_score(y, attacks.infer_labels(own, steps)) <= high
     smallest = batches.smallest(600, batch)
     refused = smallest <= 10 or epochs > checks.row_uses(10, smallest)
-    assert refused == (low > 0.98)  # what the active refuses is what gives everything away
+    assert refused == (low >= 0.98)  # what the active refuses is what gives everything away
 
 
 def test_a_passive_that_cheats_reads_labels_and_is_not_noticed():
