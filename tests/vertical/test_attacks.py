@@ -162,14 +162,14 @@ def views(x, y, buckets, monkeypatch, mask=None):
 
 
 def test_the_active_sees_uniform_numbers_whatever_the_gradient(monkeypatch):
-    rng = np.random.default_rng(0)
-    y = np.tile([0, 1], 4)
-    small, large = 1e-3 * rng.normal(size=(8, 4)), 1e5 * np.abs(rng.normal(size=(8, 4)))
-    for x in (small, large):
+    y = np.array([0, 1, 1, 1, 1, 1, 1, 1])
+    empty, full = np.zeros((8, 4)), 1e5 + np.random.default_rng(0).normal(size=(8, 4))
+    empty[0] = 1e-3  # one row says anything; in the other table all say as much as they can
+    for x in (empty, full):
         assert chisquare(views(x, y, 16, monkeypatch)).pvalue > 0.01
 
 
-def test_the_mask_of_the_seed_does_not(monkeypatch):
+def test_under_a_mask_from_0_to_1_it_does_not(monkeypatch):
     unit = 2 ** (encoding.RESIDUE_BITS + encoding.FEATURE_BITS)
     draw = random.Random(6)
 
@@ -181,7 +181,7 @@ def test_the_mask_of_the_seed_does_not(monkeypatch):
     assert chisquare(found).pvalue < 1e-100
 
 
-def test_the_mask_of_the_seed_hides_no_row():
+def test_a_mask_from_0_to_1_hides_no_row():
     rng = np.random.default_rng(0)
     row = rng.normal(size=30)
     masked = 1000.0 * row + rng.random(30)  # the gradient of one-hot residues of 1000, under a mask in [0, 1)
@@ -260,7 +260,7 @@ def test_with_two_passives_the_sum_does_not_give_one_of_them():
 
 @pytest.mark.parametrize(
     ("batch", "epochs", "low", "high"),
-    [(10, 1, 0.99, 1.0), (100, 10, 0.99, 1.0), (100, 5, 0.85, 0.96), (100, 1, 0.65, 0.75), (300, 1, 0.55, 0.68)],
+    [(10, 1, 0.99, 1.0), (100, 9, 0.98, 1.0), (100, 5, 0.85, 0.96), (100, 1, 0.65, 0.75), (300, 1, 0.55, 0.68)],
 )
 def test_labels_that_nothing_explains_from_gradients(batch, epochs, low, high):
     """Labels by lot, so that whatever is found out comes from gradients. Nobody can predict them: 0.5 is chance."""
@@ -272,7 +272,7 @@ def test_labels_that_nothing_explains_from_gradients(batch, epochs, low, high):
     assert low <= roc_auc_score(y, attacks.infer_labels(own, steps)) <= high
     smallest = batches.smallest(600, batch)
     refused = smallest <= 10 or epochs > checks.row_uses(10, smallest)
-    assert refused == (low > 0.98)  # what the active refuses is what gives everything away
+    assert refused == (low >= 0.98)  # what the active refuses is what gives everything away
 
 
 def test_a_passive_that_cheats_reads_labels_and_is_not_noticed():

@@ -132,7 +132,7 @@ def test_settings_that_differ_are_one_sentence_on_both_sides():
     ("train_settings", "words"),
     [
         ({"batch": 5}, "6 features and a batch may have 5 rows"),
-        ({"batch": 25, "epochs": 5}, "each row would be part of 5 steps, 4 are allowed for the 6 features of shop0"),
+        ({"batch": 50, "epochs": 5}, "each row would be part of 5 steps, 4 are allowed for the 6 features of shop0"),
     ],
 )
 def test_an_active_does_not_begin_where_labels_could_be_computed(train_settings, words):

@@ -157,7 +157,7 @@ def test_masks_of_all_passives_cancel_and_none_comes_twice(seed, parties):
         masks.total(mixed, 6)
 
 
-def test_scaling_is_that_of_the_seed():
+def test_scaling_is_that_of_scikit_learn():
     x, _ = load_breast_cancer(return_X_y=True)
     x = np.hstack([x, np.full((len(x), 1), 0.1)])
     from sklearn.preprocessing import scale

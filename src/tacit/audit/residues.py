@@ -5,7 +5,7 @@ An active that cheats:
     one_hot, scaled, positional         residues that single out a row, are too large, or carry rows digit by digit
     steered                             answers that set the passive's weights, whatever it decrypted
     columns_from_steering               the passive's columns, from the scores that follow
-    row_from_unit_mask                  the seed's mask in [0, 1), undone
+    row_from_unit_mask                  a mask in [0, 1), as much code has it, undone
 An active that only looks:
     rows_from_scores                    rows of a single passive, by linear algebra on its scores
 A passive that only looks:
@@ -73,7 +73,7 @@ def _residues(key: PrivateKey, choose: Callable[[list[int]], Sequence[int]]) -> 
 
 
 def one_hot(key: PrivateKey, rows: Sequence[int] = (0,)) -> Forge:
-    """The seed's attack: all residues are 0 but that of one row, or of a few."""
+    """The plain attack: all residues are 0 but that of one row, or of a few."""
     one = 1 << encoding.RESIDUE_BITS
     return _residues(key, lambda honest: [one if row in rows else 0 for row in range(len(honest))])
 
@@ -125,7 +125,7 @@ def columns_from_steering(scores: Sequence[Floats], weights: Sequence[float]) ->
 
 
 def row_from_unit_mask(masked: Floats, residue: float) -> Floats:
-    """The row behind a one-hot gradient under the seed's mask in [0, 1), to within 1 / (2·residue)."""
+    """The row behind a one-hot gradient under a mask in [0, 1), to within 1 / (2·residue)."""
     return (masked - 0.5) / residue
 
 

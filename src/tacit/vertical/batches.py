@@ -40,8 +40,8 @@ def epoch_seed(epoch: int, settings: Settings) -> int:
     """The seed of an epoch's order.
 
     epoch: the epoch itself. permuted: the epochs' numbers, shuffled once by the file's seed. hashed: a hash of the
-    file's seed, the training's name and the epoch. Labels and features, which the seed document also names as parts of
-    the hash, are left out: the order is known to all parties, and would tell them about both.
+    file's seed, the training's name and the epoch. Labels and features are no part of it: the order is known to all
+    parties, and would tell them about both.
     """
     match settings.train.batch_order:
         case "epoch":

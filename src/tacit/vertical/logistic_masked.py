@@ -1,6 +1,6 @@
 """Logistic regression of parties with different features of the same rows, under Paillier; one function a role.
 
-The steps are numbered as in the seed document; what is hardened is said beside them. `active` has the labels, the key
+The steps are numbered as in docs/vertical.md, which says what is hardened and why. `active` has the labels, the key
 and the intercept. A `passive` has features only.
 
 Guarantee: a passive's rows, weights and gradients do not leave it. The active sees the sum of the passives' scores w·x
@@ -8,7 +8,7 @@ Guarantee: a passive's rows, weights and gradients do not leave it. The active s
     sees its own gradients, and of residues only ciphertexts.
 Assumes: parties that follow the protocol; `checks` says which deviations are noticed. With one passive the sum is that
     party's own score. Decisional composite residuosity; AES-128 and X25519 for the masks on scores.
-Source: the seed document's VFL-LR; Hardy et al. 2017 for the residues under Paillier. What stays open is measured in
+Source: the two-party VFL-LR with Paillier, after Hardy et al. 2017. What stays open is measured in
     `tacit.audit.residues` and written down in docs/vertical.md.
 """
 
@@ -185,7 +185,7 @@ def _passive_epoch(party: _Passive, progress: Progress, meter: Meter) -> Floats:
             gradient = party.run.workers.multiply(
                 key, np.ascontiguousarray(rows.integers.T), residues, bound=1 << encoding.RESIDUE_BITS
             )  # 6: Enc(Xᵀr)
-            mask = key.uniform(party.packed)  # 7: over all of Z_n, where the seed's is in [0, 1)
+            mask = key.uniform(party.packed)  # 7: over all of Z_n, where others take [0, 1)
             masked = key.add_plain(key.pack(gradient, party.slot_bits), mask)
             sent = party.run.workers.rerandomize(key, masked)
         boss.send(MaskedGradient(sent.to_bytes()))  # 8

@@ -47,7 +47,8 @@ def check_shapes(passives: Mapping[str, Hello], rows: int, settings: Settings) -
                 f"{name} has {hello.features} features and wants {hello.packed} ciphertexts decrypted in each step, "
                 f"its gradient needs {due}"
             )
-        most = settings.checks.row_uses or row_uses(hello.features, smallest)
+        given = settings.checks.row_uses
+        most = row_uses(hello.features, smallest) if given is None else given
         check_row_uses(settings.train.epochs, most, name, hello.features)
         allowed.append(most)
     return min(allowed)

@@ -65,7 +65,7 @@ class Checks(Section):
     few_rows: bool = True  # passive
     batch: bool = True  # active: more rows in a batch than any passive has features
     row_uses: Annotated[int, Field(ge=1, le=100_000, strict=True)] | None = None  # both: steps that one row may be part
-    # of; by default as many as keep a passive's equations fewer than the rows of a batch
+    # of; by default as many as give a passive half as many equations as a batch has rows
 
 
 class Settings(Section):
