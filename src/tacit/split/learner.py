@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from tacit.dp.accounting import Ledger
 from tacit.split.settings import Train
 
 _OPTIMIZER = "optimizer"
+_first = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +97,11 @@ class Learner:
 
 def make_optimizer(parameters: list[nn.Parameter], train: Train) -> Any:
     """An optimizer of torch.optim by its name, in any case."""
+    with _first:  # torch imports much of itself with the first optimizer, which threads should not do together
+        return _made(parameters, train)
+
+
+def _made(parameters: list[nn.Parameter], train: Train) -> Any:
     known = {
         name.lower(): kind
         for name, kind in vars(torch.optim).items()

@@ -20,7 +20,7 @@ from tacit.dp.accounting import Budget, Ledger
 from tacit.errors import BudgetError, PeerError
 from tacit.randomness import secure_rng, seeded_rng
 from tacit.split.learner import State
-from tacit.split.messages import Offer, frame_bytes
+from tacit.split.messages import Activations, Gradient, Offer, Reached, Start, frame_bytes
 from tacit.split.settings import Settings
 from tacit.wire import Message
 
@@ -34,6 +34,9 @@ _ORDER = 41  # of the seed's streams
 
 class Unfit(ValueError):
     """A mistake of this party in a sentence that may be told to the others: it holds names, shapes and counts only."""
+
+
+TOLD = (PeerError, BudgetError, Unfit)  # errors whose sentence the others may hear
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,11 @@ class Counted:
     received: int = 0
 
     def send(self, message: Message) -> None:
-        self.channel.send(message)
+        try:
+            self.channel.send(message)
+        except PeerError:
+            while True:  # what it said before it left tells more: the last of it raises
+                self.channel.recv(Offer | Start | Activations | Gradient | Reached)  # type: ignore[arg-type]
         self.sent += frame_bytes(message)
 
     def recv(self, kind: type[T], limit: int = LIMIT) -> T:
@@ -154,7 +161,7 @@ def telling(channels: Mapping[str, Channel]) -> Iterator[None]:
     """Where this party cannot go on, tell the others why, in one sentence."""
     try:
         yield
-    except (PeerError, BudgetError, Unfit) as error:
+    except TOLD as error:
         for channel in channels.values():
             with suppress(PeerError, ValueError):
                 channel.send(Failed(sentence(str(error))))
