@@ -1,7 +1,8 @@
 """A few parties in lock step: all of them in this process, or one of them over a network.
 
 A kind says how a party is made (`party`): a function of its channels that trains to the end, keeps its own part in its
-`Store` and tells its `Sink`. The one that the others connect to (`settings.hub`) is the one whose events are shown.
+`Store` and tells its `Sink`. Of parties in one process, the events of `settings.lead` are shown; over a network all
+others connect to `settings.hub`.
 """
 
 from __future__ import annotations
@@ -70,11 +71,11 @@ def execute(settings: Any, *, sink: Sink, directory: RunDirectory | None) -> Out
     parties = {}
     for name in settings.parties:
         store = directory.part(name) if directory is not None else None
-        place = Place(store, both if name == settings.hub else _Quiet(both))
+        place = Place(store, both if name == settings.lead else _Quiet(both))
         parties[name] = kind.party(settings, name, place)
     with concluded(both, kept) as ending:
         results = run_parties(parties)
-    own = results.get(settings.hub) if ending.status == "done" else None
+    own = results.get(settings.lead) if ending.status == "done" else None
     if directory is not None:
         write_page(directory, both)
     return Outcome(

@@ -49,11 +49,11 @@ def predict_here(settings: Any, run: Path, sources: Mapping[str, Path], sink: Si
         raise ConfigError(f"there are no rows of {', '.join(missing)}: give {given}, or be one --party")
     parties = {}
     for name in settings.parties:
-        place = Place(None, sink if name == settings.hub else Nowhere())
+        place = Place(None, sink if name == settings.lead else Nowhere())
         parties[name] = kind.predictor(settings, name, _model(run, name), sources[name], place)
-    found = run_parties(parties)[settings.hub]
+    found = run_parties(parties)[settings.lead]
     if found is None:
-        raise ConfigError(f"{settings.hub} made no scores")
+        raise ConfigError(f"{settings.lead} made no scores")
     return found
 
 

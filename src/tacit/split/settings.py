@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tacit.sections import Address, Count, Delta, Name, Positive, Scale, Section, Seed
+from tacit.sections import Address, Count, Delta, Name, Positive, Scale, Section, Seed, meeting_party
 from tacit.split.embedding_dp import EmbeddingDP
 from tacit.split.label_dp import LabelDP
 
@@ -108,6 +108,21 @@ class Settings(Section):
     @property
     def leader(self) -> str:
         return next(name for name, party in self.parties.items() if party.role == "leader")
+
+    @property
+    def lead(self) -> str:
+        """The party whose training it is."""
+        return self.leader
+
+    @property
+    def hub(self) -> str:
+        """The party that the others connect to."""
+        return meeting_party(self.leader, {name: party.address for name, party in self.parties.items()})
+
+    @property
+    def insecure(self) -> bool:
+        """Whether noise can be computed by anybody."""
+        return self.simulation.insecure_noise_seed is not None
 
     @property
     def followers(self) -> tuple[str, ...]:
