@@ -7,7 +7,6 @@ the same weights. Judged is eps 5 against no protection. With `--plots DIR` the 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from tacit.channel import run_parties
 from tacit.events import Kept, Stepped
 from tacit.split.follower import follower
 from tacit.split.leader import leader
+from tacit.split.plan import Sizes, forecast
 from tacit.split.settings import Settings
 from tacit.tasks.parts import make_part
 
@@ -36,7 +36,7 @@ PROTECTIONS: dict[str, dict[str, Any] | None] = {
 class Measured:
     losses: list[float]  # of each step
     test: float
-    bytes_step: float
+    bytes_embeddings: int
 
     @property
     def last(self) -> float:
@@ -53,13 +53,17 @@ def run(options: Options) -> list[Row]:
     plain = found["unprotected"]
     rows = []
     for name, measured in found.items():
-        rows.append(Row(f"{name}: loss, mean of steps {steps - AVERAGED + 1} to {steps}", measured.last, None, "", "lower"))
+        rows.append(
+            Row(f"{name}: loss, mean of steps {steps - AVERAGED + 1} to {steps}", measured.last, None, "", "lower")
+        )
         rows.append(Row(f"{name}: loss on held-back text", measured.test, None, "", "lower"))
-        rows.append(Row(f"{name}: bytes a step", measured.bytes_step, None, "B", "lower"))
+        rows.append(Row(f"{name}: bytes of a step's embeddings", measured.bytes_embeddings, None, "B", "lower"))
     if not options.quick:
         five = found["eps 5"]
         for name, ratio in (("loss", five.last / plain.last), ("loss on held-back text", five.test / plain.test)):
-            rows.append(Row(f"{name} at eps 5 over that of no protection", ratio, None, "", "lower", 1.05, 1.05, "ours"))
+            rows.append(
+                Row(f"{name} at eps 5 over that of no protection", ratio, None, "", "lower", 1.05, 1.05, "ours")
+            )
     if options.plots is not None:
         _draw(found, options.plots)
     return rows
@@ -80,43 +84,27 @@ def _trained(protection: dict[str, Any] | None, steps: int) -> Measured:
     )
     parts: dict[str, Any] = {party: make_part(settings, party) for party in settings.parties}
     kept = Kept()
-    outcomes = run_parties(
+    outcomes = run_parties(  # noise from the operating system: the figures differ a little from run to run
         {
             "office": lambda channels: leader(channels, settings, parts["office"], kept),
             "cloud": lambda channels: follower(channels, settings, "cloud", parts["cloud"], Kept()),
         }
     )
     losses = [event.loss for event in kept.events if isinstance(event, Stepped) and event.loss is not None]
-    moved = sum(outcome.bytes_sent for outcome in outcomes.values())
-    test = len(parts["office"].test)
-    tensors = 4 * STEPS_TENSORS  # of one record's numbers in a step, for the evaluation's share
-    whole = moved - test * _evaluation_bytes(protection)
-    assert math.isfinite(tensors)
-    return Measured(losses, outcomes["office"].metrics["loss"], whole / steps)
-
-
-STEPS_TENSORS = 0
-
-
-def _evaluation_bytes(protection: dict[str, Any] | None) -> float:
-    """Of one record that is only evaluated: forward, and back to the head."""
-    numbers = TASK["sequence"] * TASK["cut"]
-    return (4 * numbers if protection is None else numbers / 8) + 4 * TASK["sequence"] * TASK["width"]
+    figures = forecast(settings, Sizes.of(settings, parts)).figures
+    return Measured(losses, outcomes["office"].metrics["loss"], figures["bytes_activations"])
 
 
 def _draw(found: dict[str, Measured], folder: Path) -> None:
     from tacit.runs.report.chart import Chart, Panel, Series, standalone
 
-    colours: dict[str, Any] = {"unprotected": "grey", "1 bit only": "blue", "eps 5": "green", "eps 1": "red"}
-    shown = {name: measured for name, measured in found.items() if name in colours}
-    series = tuple(
-        Series(name, tuple(_smooth(measured.losses)), colours[name]) for name, measured in shown.items()
-    )
+    colours: dict[str, Any] = dict(zip(PROTECTIONS, ("grey", "blue", "teal", "amber", "red"), strict=True))
+    series = tuple(Series(name, tuple(_smooth(measured.losses)), colours[name]) for name, measured in found.items())
     chart = Chart(
         "split-text-loss",
         "Loss of a split GPT under EmbeddingDP",
         f"Help topics as words, 4 layers, {TASK['cut']} bits a token, batches of {BATCH} sequences of "
-        f"{TASK['sequence']}; mean of 10 steps. Eps 10 lies between 1 bit only and eps 5.",
+        f"{TASK['sequence']}; mean of 10 steps.",
         "step",
         (Panel("training loss (nats a token)", series),),
         whole_x=True,

@@ -107,6 +107,18 @@ def test_a_network_that_does_not_fit_its_own_cut():
     assert not any(saved.values())
 
 
+def test_a_network_that_mixes_records_where_each_has_a_price():
+    parts = parts_v()
+    parts["east"] = replaced(parts["east"], network=nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6)))
+    words = "network.1 mixes the records of a batch"
+    assert_all_say(ends(settings_v(embedding_dp={"eps": 5}), parts)[0], words, (Unfit, PeerError))
+    parts = parts_v()
+    lead = parts["lead"]
+    lead.network.layers[1] = nn.BatchNorm1d(12)
+    noised = settings_v(gradients={"protection": "noised", "noise_multiplier": 1})
+    assert_all_say(ends(noised, parts)[0], "network.layers.1 mixes the records", (Unfit, PeerError))
+
+
 def test_a_network_of_doubles():
     parts = parts_v()
     east = parts["east"]

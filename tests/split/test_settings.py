@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -31,6 +33,12 @@ def test_the_file_of_the_design():
     assert settings.followers == ("cloud",)
     assert settings.embedding.eps == 5
     assert settings.label is None
+
+
+@pytest.mark.parametrize("name", ["split_text", "split_cancer"])
+def test_the_examples_are_files_of_this_kind(name):
+    text = (Path(__file__).parents[2] / "examples" / f"{name}.yaml").read_text(encoding="utf-8")
+    assert Settings.model_validate(yaml.safe_load(text)).embedding.eps == 5
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from tacit.events import EpochFinished, Kept, Noted, Stepped, TrainingResumed, TrainingStarted
 from tacit.split.lockstep import Aids
+from tacit.split.parts import Rows, aligned
 from tests.split.networks import (
     assert_close,
     parts_u,
@@ -148,6 +150,16 @@ def test_randomized_labels_survive_an_interruption():
     labels = first[0].arrays["extra.labels"]
     assert (labels != parts_v()["lead"].train.labels).any()
     assert all((state.arrays["extra.labels"] == labels).all() for state in first)
+
+
+def test_aligned_parts_hold_the_common_records_in_their_order():
+    rows = Rows(np.arange(10.0).reshape(5, 2), np.arange(5), tuple("abcde"))
+    part = aligned(replace(parts_v()["lead"], train=rows), np.array([3, 1]))
+    assert part.train.labels.tolist() == [3, 1]
+    assert part.train.features.tolist() == [[6, 7], [2, 3]]
+    assert part.train.ids == ("d", "b")
+    with pytest.raises(ValueError, match="differ in length: 2, 5"):
+        Rows(rows.features, rows.labels[:2])
 
 
 def test_a_party_saves_its_own_part_only():

@@ -33,6 +33,7 @@ from tacit.split.lockstep import (
     compare,
     probed,
     record_ledger,
+    refuse_mixing,
     saves,
     telling,
 )
@@ -106,6 +107,8 @@ class _Follower:
         rows, test = (part.train, part.test) if isinstance(part, Bottom) else (Rows(), Rows())
         if isinstance(part, Bottom):
             probed(part.network, part.train.features, part.cut, "bottom network")
+            if settings.embedding is not None and settings.embedding.eps is not None:
+                refuse_mixing(modules(part), "so that a record's bits are not its own")
         start = self.agree("train", len(rows), len(test))
         schedule = Schedule.of(settings, len(rows) if self._own else start.records)
         progress = self._begin(schedule, start.step)

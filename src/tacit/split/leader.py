@@ -44,6 +44,7 @@ from tacit.split.lockstep import (
     meeting_point,
     probed,
     record_ledger,
+    refuse_mixing,
     saves,
     telling,
 )
@@ -130,6 +131,8 @@ class _Leader:
         part, settings, learner = self._part, self._settings, self._learner
         if isinstance(part, Ends):
             probed(part.embedding, part.train.features, part.cut, "embedding")
+        if settings.spends:
+            refuse_mixing(modules(part), "so that what is protected of a record is not its own")
         for rows in (part.train, part.test):
             labels_of(rows)
         if not len(part.train):

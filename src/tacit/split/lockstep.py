@@ -14,6 +14,7 @@ import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from tacit.channel import LIMIT, Channel, Failed, sentence
 from tacit.dp.accounting import Budget, Ledger
@@ -224,6 +225,15 @@ def probed(network: nn.Module, features: Any, declared: Shape, name: str) -> Non
         raise Unfit(f"the {name} makes {_words(tuple(found.shape)[1:])} of a record, its cut is {_words(declared)}")
     if found.dtype != torch.float32:
         raise Unfit(f"the {name} makes {found.dtype}, torch.float32 crosses the cut: add .float() at its end")
+
+
+def refuse_mixing(networks: Mapping[str, nn.Module], why: str) -> None:
+    """Unfit where a layer mixes the records of a batch: then what leaves of one record also depends on others."""
+    for name, network in networks.items():
+        for place, module in network.named_modules():
+            if isinstance(module, _BatchNorm):
+                where = f"{name}.{place}" if place else name
+                raise Unfit(f"{where} mixes the records of a batch, {why}: use nn.GroupNorm or nn.LayerNorm")
 
 
 def check_shape(tensor: Tensor, shape: Shape, name: str) -> None:

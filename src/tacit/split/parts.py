@@ -15,7 +15,7 @@ behind the cut does well to begin with a linear layer and a normalisation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -133,6 +133,11 @@ Part = LeaderPart | FollowerPart
 
 class MakeParts(Protocol):
     def __call__(self, seat: Seat, **options: Any) -> Part: ...
+
+
+def aligned(part: Bottom | Top, order: NDArray[np.int64]) -> Bottom | Top:
+    """The same part with those of its training records that all parties have, in their common order."""
+    return replace(part, train=part.train.take(order))
 
 
 def modules(part: Part) -> dict[str, nn.Module]:
