@@ -17,6 +17,7 @@ from tacit.runs.explain import explain, nearest
 from tacit.runs.placing import Placed
 from tacit.runs.source import ConfigError, Source, from_dict, from_file, from_override, to_yaml
 from tacit.sections import flat as flat_items
+from tacit.split.settings import Settings as Split
 from tacit.training.settings import Settings as PrivateTraining
 from tacit.vertical.settings import Settings as VerticalLogistic
 
@@ -32,11 +33,12 @@ __all__ = [
     "write_starter",
 ]
 
-Settings = Horizontal | PrivateTraining | VerticalLogistic
+Settings = Horizontal | PrivateTraining | VerticalLogistic | Split
 KINDS: dict[str, type[Settings]] = {
     "horizontal": Horizontal,
     "private_training": PrivateTraining,
     "vertical_logistic": VerticalLogistic,
+    "split": Split,
 }
 
 

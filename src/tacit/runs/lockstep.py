@@ -75,17 +75,28 @@ def execute(settings: Any, *, sink: Sink, directory: RunDirectory | None) -> Out
         parties[name] = kind.party(settings, name, place)
     with concluded(both, kept) as ending:
         results = run_parties(parties)
-    own = results.get(settings.lead) if ending.status == "done" else None
+    parts = results if ending.status == "done" else {}
+    ledger = _together(parts)
     if directory is not None:
+        directory.save_ledger(ledger)
         write_page(directory, both)
     return Outcome(
         ending.status,
         ending.text,
-        dict(own.model) if own else {},
-        dict(own.ledger) if own else {"version": 1, "ledgers": []},
+        dict(parts[settings.lead].model) if parts else {},
+        ledger,
         history(kept, directory),
         directory.path if directory else None,
     )
+
+
+def _together(parts: Mapping[str, Part]) -> dict[str, Any]:
+    """The ledgers of all parties, each with the name of its own."""
+    found = []
+    for name, part in parts.items():
+        for ledger in part.ledger["ledgers"]:
+            found.append({**ledger, "covers": [f"{what} of {name}" for what in ledger["covers"]]})
+    return {"version": 1, "ledgers": found}
 
 
 def join_party(settings: Any, name: str, site: Site, sink: Sink, directory: RunDirectory) -> tuple[Status, str]:

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from tacit.boundary import Forecast
 from tacit.channel import Channel
 from tacit.dp.accounting import Ledger
-from tacit.events import Aligned, Noted, Sink
+from tacit.events import Aligned, Nowhere, Sink
 from tacit.runs import lockstep
 from tacit.runs.config import ConfigError, fingerprint
 from tacit.runs.directory import RunDirectory, Store
 from tacit.runs.lockstep import Part, Place
 from tacit.runs.outcome import Outcome
-from tacit.runs.predict import Predictor, Scores
+from tacit.runs.predict import Predictor, Scores, needed
 from tacit.split import boundary
 from tacit.split.settings import Settings
 from tacit.vertical.align import align
@@ -58,7 +58,8 @@ def forecast(settings: Settings) -> Forecast:
     from tacit.split.plan import Sizes
     from tacit.split.plan import forecast as forecast_of
 
-    return forecast_of(settings, Sizes.of(settings, {name: _part(settings, name, Place(None, _QUIET)) for name in settings.parties}))
+    place = Place(None, Nowhere())
+    return forecast_of(settings, Sizes.of(settings, {name: _part(settings, name, place) for name in settings.parties}))
 
 
 def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
@@ -93,14 +94,17 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
 
 
 def predictor(
-    settings: Settings, name: str, model: Mapping[str, NDArray[Any]], source: Path, place: Place
+    settings: Settings, name: str, model: Mapping[str, NDArray[Any]], source: Path | None, place: Place
 ) -> Predictor:
     """One party of a prediction on new records: at the leader each record with its scores."""
     from tacit.split import follower, leader
+    from tacit.split.parts import Rows, Trunk
     from tacit.tasks.parts import load_part, read_rows
 
     part = load_part(_part(settings, name, place), model)
-    rows = read_rows(_with_options(settings, place), name, source)
+    rows = Rows()
+    if not isinstance(part, Trunk):  # which has none of its own
+        rows = read_rows(_with_options(settings, place), name, needed(name, source))
 
     def take_part(channels: Mapping[str, Channel]) -> Scores | None:
         own = rows
@@ -112,13 +116,6 @@ def predictor(
         return _scores(own, leader.predict(channels, settings, part, own))  # type: ignore[arg-type]
 
     return take_part
-
-
-class _Quiet:
-    def emit(self, event: object) -> None: ...
-
-
-_QUIET = _Quiet()
 
 
 def _with_options(settings: Settings, place: Place) -> Settings:
@@ -158,7 +155,8 @@ def _aligned(
             matched = align(channels, name, settings.leader, rows.ids)
             found[which] = matched.rows
             sink.emit(Aligned(matched.own, matched.common, time.perf_counter() - start))
-        part = replace(part, **{which: rows.take(found[which])}) if which in found else part  # type: ignore[type-var]
+        if which in found:
+            part = replace(part, **{which: rows.take(found[which])})  # type: ignore[arg-type]
     return part, found
 
 

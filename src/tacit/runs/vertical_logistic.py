@@ -24,7 +24,7 @@ from tacit.runs.config import ConfigError, fingerprint
 from tacit.runs.directory import RunDirectory, Store
 from tacit.runs.lockstep import Part, Place
 from tacit.runs.outcome import Outcome
-from tacit.runs.predict import Predictor, Scores
+from tacit.runs.predict import Predictor, Scores, needed
 from tacit.vertical import boundary, logistic_masked
 from tacit.vertical import predict as prediction
 from tacit.vertical.align import align
@@ -106,13 +106,13 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
 
 
 def predictor(
-    settings: Settings, name: str, model: Mapping[str, NDArray[Any]], source: Path, place: Place
+    settings: Settings, name: str, model: Mapping[str, NDArray[Any]], source: Path | None, place: Place
 ) -> Predictor:
     """One party of a prediction on new rows: at the active each common id with its probability."""
     part = Model.restore(model)
     names = tuple(json.loads(np.asarray(model[_COLUMNS], dtype=np.uint8).tobytes()))
     given = settings.data.get(name) or Data(path="")
-    data = given.model_copy(update={"path": str(source.absolute()), "columns": names})
+    data = given.model_copy(update={"path": str(needed(name, source).absolute()), "columns": names})
     table = _read(settings, name, data, Path(), labels=False)
 
     def take_part(channels: Mapping[str, Channel]) -> Scores | None:

@@ -6,9 +6,13 @@ records that is held back).
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.data import read_table
 from tacit.split.parts import Bottom, Part, Rows, Seat, Top
 from tacit.tasks import partition
 
@@ -45,6 +49,24 @@ def make_parts(seat: Seat, width: int = 16, hidden: int = 16, test: float = 0.2)
         own = standardized(features[:, columns], rest)
         bottom = nn.Sequential(nn.Linear(len(columns), width), nn.Tanh())
         return Bottom(bottom, (width,), Rows(own[rest]), Rows(own[held_back]))
+
+
+def read_rows(seat: Seat, source: Path, test: float = 0.2, **options: Any) -> Rows:
+    """New patients from a table: ids first; at a follower then its own columns, in the order of scikit-learn's."""
+    table = read_table(source)
+    if seat.role == "leader":
+        return Rows(labels=np.zeros(len(table.ids), dtype=np.float32), ids=tuple(table.ids))
+    features, _, order = records(seat.seed)
+    own = features[:, np.array_split(np.arange(features.shape[1]), len(seat.followers))[_place(seat)]]
+    if table.features.shape[1] != own.shape[1]:
+        raise ValueError(f"{source}: {table.features.shape[1]} features, {seat.party} was trained on {own.shape[1]}")
+    rest = order[int(test * len(order)) :]
+    whole = np.concatenate([own, table.features.astype(np.float32)])
+    return Rows(standardized(whole, rest)[len(own) :], ids=tuple(table.ids))
+
+
+def _place(seat: Seat) -> int:
+    return seat.followers.index(seat.party)
 
 
 def records(seed: int) -> tuple[Features, NDArray[np.float32], NDArray[np.int64]]:

@@ -6,9 +6,13 @@ A convolutional network on its pixels is a follower's part; the leader holds the
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.data import read_table
 from tacit.split.parts import Bottom, Part, Rows, Seat, Top
 from tacit.tasks import partition
 
@@ -45,6 +49,18 @@ def make_parts(seat: Seat, channels: int = 16, width: int = 64, test: float = 0.
         lines = np.array_split(np.arange(SIDE), len(seat.followers))[seat.followers.index(seat.party)]
         own = np.ascontiguousarray(images[:, :, lines])
         return Bottom(BottomNetwork(len(lines), channels, width), (width,), Rows(own[rest]), Rows(own[held_back]))
+
+
+def read_rows(seat: Seat, source: Path, **options: Any) -> Rows:
+    """New images from a table: ids first; at a follower then the pixels of its own lines, from 0 to 16."""
+    table = read_table(source)
+    if seat.role == "leader":
+        return Rows(labels=np.zeros(len(table.ids), dtype=np.int64), ids=tuple(table.ids))
+    lines = len(np.array_split(np.arange(SIDE), len(seat.followers))[seat.followers.index(seat.party)])
+    if table.features.shape[1] != lines * SIDE:
+        raise ValueError(f"{source}: {table.features.shape[1]} pixels, {seat.party} was trained on {lines * SIDE}")
+    pixels = (table.features / 16).astype(np.float32).reshape(-1, 1, lines, SIDE)
+    return Rows(pixels, ids=tuple(table.ids))
 
 
 def records(seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:

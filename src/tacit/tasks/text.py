@@ -29,6 +29,8 @@ except ModuleNotFoundError as error:
 
 LARGEST = 1 << 27  # bytes of a text
 LARGEST_VOCABULARY = 1 << 16
+TOKENS: Literal["words", "bytes"] = "words"
+VOCABULARY = 2000
 _UNKNOWN = 0
 _WORDS = re.compile(r"\w+|[^\w\s]|\s+")
 Tokens = NDArray[np.int64]
@@ -37,8 +39,8 @@ Tokens = NDArray[np.int64]
 def make_parts(
     seat: Seat,
     path: str | None = None,
-    tokens: Literal["words", "bytes"] = "words",
-    vocabulary: int = 2000,
+    tokens: Literal["words", "bytes"] = TOKENS,
+    vocabulary: int = VOCABULARY,
     layers: int = 4,
     width: int = 128,
     cut: int | None = None,
@@ -94,10 +96,21 @@ def read(path: str | None) -> str:
     return file.read_text(encoding="utf-8", errors="replace")
 
 
-def encoded(text: str, tokens: str, vocabulary: int) -> tuple[Tokens, int]:
-    """The text as numbers below the second one. Words beyond the vocabulary are all the same one."""
+def read_rows(seat: Seat, source: Path, sequence: int = 64, **options: Any) -> Rows:
+    """A new text in stretches, for the leader, in the words of the one that was trained on."""
+    if seat.role != "leader":
+        return Rows()
+    tokens, vocabulary = options.get("tokens", TOKENS), options.get("vocabulary", VOCABULARY)
+    ids, _ = encoded(read(options.get("path")), tokens, vocabulary, of=read(str(source)))
+    stretches = windows(ids, sequence)
+    return Rows(stretches[:, :-1], stretches[:, 1:])
+
+
+def encoded(text: str, tokens: str, vocabulary: int, of: str | None = None) -> tuple[Tokens, int]:
+    """The text, or `of`, as numbers below the second one. Words beyond the text's vocabulary are all the same one."""
+    told = text if of is None else of
     if tokens == "bytes":
-        return np.frombuffer(text.encode(), np.uint8).astype(np.int64), 256
+        return np.frombuffer(told.encode(), np.uint8).astype(np.int64), 256
     if tokens != "words":
         raise ValueError(f"tokens must be words or bytes, got {tokens!r}")
     if not 2 <= vocabulary <= LARGEST_VOCABULARY:
@@ -105,7 +118,8 @@ def encoded(text: str, tokens: str, vocabulary: int) -> tuple[Tokens, int]:
     words = _WORDS.findall(text)
     common = [word for word, _ in Counter(words).most_common(vocabulary - 1)]
     index = {word: number for number, word in enumerate(common, start=_UNKNOWN + 1)}
-    return np.array([index.get(word, _UNKNOWN) for word in words], dtype=np.int64), len(common) + 1
+    wanted = words if of is None else _WORDS.findall(of)
+    return np.array([index.get(word, _UNKNOWN) for word in wanted], dtype=np.int64), len(common) + 1
 
 
 def windows(ids: Tokens, sequence: int) -> Tokens:
