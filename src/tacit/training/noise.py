@@ -31,6 +31,7 @@ LARGEST = math.sqrt(128 * math.log(2))  # deviations
 _PAGE_BYTES = 1 << 18  # made in one call: fits the second-level cache
 _TAG_BYTES = 16
 _ZEROS = bytes(_PAGE_BYTES)
+_WHOLE = torch.tensor(63 * math.log(2) + 1e-14, dtype=torch.float64)  # −ln 2^-63, and a little more
 _PAIRS = 1 << 16  # computed at once: near the caches, and enough for several threads
 
 
@@ -80,13 +81,14 @@ class Gaussian:
         pairs = (len(part) + 1) // 2
         self._random(self._radius_bits, pairs * 8)
         self._random(self._angle_bits, pairs * self._angle_words.element_size())
-        radii = radii_of(self._radius_words[:pairs], deviation, self._wide[:pairs], self._radii[:pairs])
+        radii = radii_of(self._radius_words[:pairs], self._wide[:pairs], self._radii[:pairs]).mul_(deviation)
         angles = angles_of(self._angle_words[:pairs], self._angles[:pairs])
-        first, second = part[:pairs], part[pairs:]
-        second.copy_(angles.sin()[: len(second)])
-        first.copy_(angles.cos_())
-        first.mul_(radii.to(part.device))
-        second.mul_(radii[: len(second)].to(part.device))
+        here = part if part.device.type == "cpu" else torch.empty(part.shape, dtype=part.dtype)
+        first, second = here[:pairs], here[pairs:]
+        torch.cos(angles, out=first).mul_(radii)
+        torch.sin(angles[: len(second)], out=second).mul_(radii[: len(second)])
+        if here is not part:
+            part.copy_(here)
 
     def _random(self, output: np.ndarray[tuple[int], np.dtype[np.uint8]], size: int) -> None:
         """Write `size` random bytes. The tag of each page lies behind it and is overwritten by the next."""
@@ -105,11 +107,12 @@ class Gaussian:
         raise TypeError("a source of noise is not copied: two copies would draw the same noise; make a new one")
 
 
-def radii_of(words: Tensor, deviation: float, wide: Tensor, radii: Tensor) -> Tensor:
-    """deviation √(−2 ln u), where u = |w + 1/2| 2^-63 of 64-bit words w: from 0 to LARGEST deviations."""
-    # The factor is split so that a deviation whose square is no float64 is still one factor of the result.
-    wide.copy_(words).add_(0.5).abs_().mul_(2.0**-63).log_().mul_(-2.0).sqrt_().mul_(deviation)
-    return radii.copy_(wide)
+def radii_of(words: Tensor, wide: Tensor, radii: Tensor) -> Tensor:
+    """√(−2 ln u), where u = |w + 1/2| 2^-63 of 64-bit words w: from 2e-7 to LARGEST. `wide` is for float64 between."""
+    logarithms = wide.copy_(words).add_(0.5).abs_().log_()
+    # ln u in one pass: 1e-14 keeps rounding from a negative root, and is below what float32 shows of a radius.
+    torch.sub(_WHOLE, logarithms, out=wide)
+    return radii.copy_(wide).mul_(2.0).sqrt_()
 
 
 def angles_of(words: Tensor, angles: Tensor) -> Tensor:
