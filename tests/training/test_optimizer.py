@@ -180,14 +180,14 @@ def _stepping(loader, module, optimizer):
 
 
 def test_what_is_paid_grows_with_each_step_and_the_plan_ends():
-    given, trained = plan(epsilon=5.0, noise_multiplier=None), model()
+    given, trained = plan(epsilon=4.0, noise_multiplier=None), model()
     _, optimizer, loader = attach(given, trained)
     train(trained, optimizer, loader, 1)
     assert optimizer.epoch == 1
     assert optimizer.epsilon() == given.epsilon_after(given.steps_an_epoch)
     assert optimizer.ledger.epsilon(1e-5) == optimizer.epsilon()
     train(trained, optimizer, loader, 1)
-    assert optimizer.epsilon() == pytest.approx(5.0, rel=1e-3)
+    assert optimizer.epsilon() == pytest.approx(4.0, rel=1e-3)
     before = flat(trained)
     with pytest.raises(BudgetError, match="8 steps, and all are taken"):
         train(trained, optimizer, loader, 1)
