@@ -104,12 +104,13 @@ def run(options: Options) -> list[Row]:
     for place, bits in enumerate(sizes):
         rows += _step(bits, options, 2 * (len(sizes) - place) + 2)
     rows.append(_epoch(sizes[-1], 1, CPU, options.budget.share(2), options.quick))
-    rows.append(_epoch(sizes[-1], 2, WALL, options.budget.share(1), options.quick))
+    if not options.quick:
+        rows.append(_epoch(sizes[-1], 2, WALL, options.budget.share(1), options.quick))
     return rows
 
 
 def _step(bits: int, options: Options, left: int) -> list[Row]:
-    batch, columns = (64, 30) if options.quick else (BATCH, 30)
+    batch, columns = (32, 10) if options.quick else (BATCH, 30)
     features, residues = data(batch, columns)
     one, two, peer = Ours(bits, 1), Ours(bits, 2), Phe(bits)
     title = f"{batch} x {columns}, {bits} bits"
@@ -123,13 +124,14 @@ def _step(bits: int, options: Options, left: int) -> list[Row]:
             Side(alone),
             Side(checked(peer.step, features, residues)),
             options.budget.share(left),
-            rounds=3,
+            rounds=1 if options.quick else 3,
             warm_up=0,
             clock=CPU,
         )
         # The fastest round: whatever else runs on the machine takes from two processes more than from one.
+        rounds = 3 if options.quick else 15
         workers = interleave(
-            Side(shared), Side(alone), options.budget.share(left - 1), rounds=15, clock=WALL, summary=min
+            Side(shared), Side(alone), options.budget.share(left - 1), rounds=rounds, clock=WALL, summary=min
         )
     judged = not options.quick  # a small batch is not what the floors are for
     return [
@@ -149,7 +151,7 @@ def _step(bits: int, options: Options, left: int) -> list[Row]:
 
 
 def _epoch(bits: int, workers: int, clock: Clock, budget: Budget, quick: bool) -> Row:
-    rows, columns = (1_000, 50) if quick else (10_000, 50)
+    rows, columns = (BATCH, 20) if quick else (10_000, 50)
     features, residues = data(rows, columns)
     ours = Ours(bits, workers)
 
@@ -160,6 +162,6 @@ def _epoch(bits: int, workers: int, clock: Clock, budget: Budget, quick: bool) -
 
     with ours.workers:
         ours.step(features[:BATCH], residues[:BATCH])  # tables, and processes
-        pair = interleave(Side(epoch), None, budget, rounds=3, warm_up=0, clock=clock)
+        pair = interleave(Side(epoch), None, budget, rounds=1 if quick else 3, warm_up=0, clock=clock)
     how = "CPU" if clock is CPU else f"{workers} workers, wall"
     return time_row(f"epoch of {rows} x {columns}, batch {BATCH}, {bits} bits, {how}", pair)

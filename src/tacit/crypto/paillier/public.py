@@ -60,9 +60,7 @@ class PublicKey:
         self.check_own(left, right)
         if len(left) != len(right):
             raise ValueError(f"cannot add {len(left)} to {len(right)} ciphertexts")
-        return Ciphertexts(
-            self, tuple([a * b % self.n_squared for a, b in zip(left.values, right.values, strict=True)])
-        )
+        return self._products(left.values, right.values)
 
     def add_plain(self, vector: Ciphertexts, values: Sequence[int]) -> Ciphertexts:
         """Add known integers of (-n, n), such as masks from `uniform`; the sums are modulo n. Adds no randomness."""
@@ -72,12 +70,7 @@ class PublicKey:
         integers = [index(value) for value in values]
         if any(not -self.n < value < self.n for value in integers):
             raise ValueError("an integer to add is not between -n and n: reduce it modulo n")
-        return Ciphertexts(
-            self,
-            tuple(
-                [a * b % self.n_squared for a, b in zip(vector.values, self.embed(integers), strict=True)],
-            ),
-        )
+        return self._products(vector.values, self.embed(integers))
 
     def multiply(self, matrix: NDArray[np.int64], vector: Ciphertexts, *, bound: int = 2**64) -> Ciphertexts:
         """The matrix times the encrypted vector: row j holds sum_i matrix[j, i] v_i.
@@ -121,10 +114,7 @@ class PublicKey:
         Assumes: gcd(n, φ(n)) = 1, which the owner of the key can break by a malformed n (see `from_bytes`).
         """
         self.check_own(vector)
-        masks = powmod_base_list(self._units(len(vector)), self.modulus, self.n_squared)
-        return Ciphertexts(
-            self, tuple([a * mask % self.n_squared for a, mask in zip(vector.values, masks, strict=True)])
-        )
+        return self._products(vector.values, powmod_base_list(self._units(len(vector)), self.modulus, self.n_squared))
 
     def uniform(self, count: int) -> list[int]:
         """Masks: integers uniform over [0, n), from the operating system. Modulo n they hide a plaintext perfectly."""
@@ -182,6 +172,9 @@ class PublicKey:
     def embed(self, integers: Iterable[int]) -> list[mpz]:
         """(1 + n)^v modulo n² for each v: ciphertexts without randomness, which hide nothing."""
         return [1 + value % self.modulus * self.modulus for value in integers]
+
+    def _products(self, left: Iterable[mpz], right: Iterable[mpz]) -> Ciphertexts:
+        return Ciphertexts(self, tuple([a * b % self.n_squared for a, b in zip(left, right, strict=True)]))
 
     def _units(self, count: int) -> list[mpz]:
         units: list[mpz] = []
