@@ -14,7 +14,7 @@ from tacit.fixedpoint import Floats, as_finite
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaler:
-    """Standardises columns as scikit-learn's `scale`: less the mean, over the standard deviation; constant ones become 0.
+    """Standardises columns as scikit-learn's `scale`: less the mean, over the deviation; constant ones become 0.
 
     It is fitted on training rows and kept, so that new rows are scaled as the model's were.
     """
