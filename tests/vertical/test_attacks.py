@@ -17,7 +17,7 @@ from tacit.crypto.paillier import Ciphertexts, PublicKey
 from tacit.errors import PeerError
 from tacit.events import Kept, Noted
 from tacit.vertical import batches, checks, encoding, opening
-from tacit.vertical.messages import Decrypted, MaskedGradient, Scores
+from tacit.vertical.messages import Decrypted, MaskedGradient, Residues, Scores
 from tacit.vertical.model import Scaler
 from tacit.vertical.session import Run
 
@@ -167,6 +167,24 @@ def test_the_active_sees_uniform_numbers_whatever_the_gradient(monkeypatch):
     empty[0] = 1e-3  # one row says anything; in the other table all say as much as they can
     for x in (empty, full):
         assert chisquare(views(x, y, 16, monkeypatch)).pvalue > 0.01
+
+
+def test_a_masked_gradient_does_not_confirm_a_guess_of_the_rows():
+    x, y = people(60, 8)
+    settings = deal(1, train={"epochs": 1})
+    parts, logs = shared_out(x, settings), {}
+    assert not errors_of(functions(parts, y, settings, wrap=recorded(logs)))
+    public, log = key().public, logs["bank", "shop0"]
+    (residues,) = (m.ciphertexts for m in log.sent if isinstance(m, Residues))
+    (masked,) = (m.ciphertexts for m in log.seen if isinstance(m, MaskedGradient))
+    residues, masked = (Ciphertexts.from_bytes(public, data, len(data) // 128) for data in (residues, masked))
+    (order,) = batches.batches(60, 0, settings)
+    truth = encoding.Columns.encode(Scaler.fit(parts["shop0"]).apply(parts["shop0"])).integers[order].T.copy()
+    bits = encoding.slot_bits(60)
+    assert not attacks.confirms_guess(residues, truth, bits, masked)
+    careless = public.add_plain(public.pack(public.multiply(truth, residues), bits), public.uniform(1))
+    assert attacks.confirms_guess(residues, truth, bits, careless)
+    assert not attacks.confirms_guess(residues, truth + 1, bits, careless)
 
 
 def test_under_a_mask_from_0_to_1_it_does_not(monkeypatch):

@@ -7,6 +7,7 @@ An active that cheats:
     columns_from_steering               the passive's columns, from the scores that follow
     row_from_unit_mask                  a mask in [0, 1), as much code has it, undone
 An active that only looks:
+    confirms_guess                      whether a ciphertext betrays that a guess of the rows was right
     rows_from_scores                    rows of a single passive, by linear algebra on its scores
 A passive that only looks:
     gradients_seen, infer_labels        labels by least squares on its gradients
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.channel import LIMIT, Channel
 from tacit.crypto.paillier import Ciphertexts, PrivateKey, PublicKey
@@ -127,6 +129,16 @@ def columns_from_steering(scores: Sequence[Floats], weights: Sequence[float]) ->
 def row_from_unit_mask(masked: Floats, residue: float) -> Floats:
     """The row behind a one-hot gradient under a mask in [0, 1), to within 1 / (2·residue)."""
     return (masked - 0.5) / residue
+
+
+def confirms_guess(residues: Ciphertexts, guess: NDArray[np.int64], slot_bits: int, masked: Ciphertexts) -> bool:
+    """Whether the randomness of a masked gradient is that of these residues, multiplied by `guess` (features × rows).
+
+    It is, for the right guess, where a passive masks the plaintext and does not re-randomise the ciphertext.
+    """
+    key = residues.key
+    made = key.pack(key.multiply(guess, residues), slot_bits)
+    return all(int(c) * pow(int(d), -1, key.n) % key.n == 1 for c, d in zip(masked.values, made.values, strict=True))
 
 
 def rows_from_scores(scores: Floats, known: Sequence[int], rows: Floats) -> Floats:

@@ -236,9 +236,10 @@ def _hello(table: Floats, packed: int, settings: Settings, saved: Saved | None) 
 
 def _certified(begin: Begin, settings: Settings) -> PublicKey:
     """The active's key, if it is what it should be."""
-    key = PublicKey.from_bytes(begin.key, insecure_bits=settings.paillier.bits < 2048)
-    if key.bits != settings.paillier.bits:
-        raise PeerError(f"the active's key has {key.bits} bits, paillier.bits says {settings.paillier.bits}")
+    bits = settings.paillier.bits
+    if len(begin.key) * 8 != bits:
+        raise PeerError(f"the active's key has {len(begin.key) * 8} bits, paillier.bits says {bits}")
+    key = PublicKey.from_bytes(begin.key, insecure_bits=bits < 2048)
     opening.check_certificate(key, begin.certificate)
     return key
 

@@ -14,9 +14,9 @@ from tacit.fixedpoint import Floats, as_finite
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaler:
-    """Standardises columns as scikit-learn's `scale`: less the mean, over the standard deviation.
+    """Standardises columns as scikit-learn's `scale`: less the mean, over the deviation; constant ones become 0.
 
-    Constant columns become 0. It is fitted on training rows and kept, so that new rows are scaled as the model's were.
+    It is fitted on training rows and kept, so that new rows are scaled as the model's were.
     """
 
     mean: Floats
