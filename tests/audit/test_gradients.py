@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tacit.audit.gradients import Scene, audit_clipping_alone, audit_gradients, invert
+from tacit.audit.gradients import Scene, audit_clipping_alone, audit_gradients, audit_label_inference, invert
 from tacit.audit.inversion import Search
 from tacit.audit.view import record
 from tests.horizontal.federations import Numbers, settings_for
@@ -79,8 +79,22 @@ def test_clipping_alone_hides_nothing_and_plain_dlg_does_not_notice():
     assert found["DLG"].value == 0
 
 
+def test_labels_leak_long_before_images():
+    scene = Scene(clients=40, federations=1, hidden=64)
+    common = {"encrypt_type": "DP_ENCRYPT", "dp_norm_clip": 0.3, "dp_delta": 1e-5}
+    weak = audit_label_inference({**common, "dp_eps": 200.0}, scene)
+    assert weak.off.value == 1
+    assert weak.on.informative
+    strong = audit_label_inference({**common, "dp_eps": 1.0}, scene)
+    assert not strong.on.informative
+    masked = audit_label_inference({"encrypt_type": "PW_ENCRYPT"}, scene)
+    assert not masked.on.informative
+
+
 def test_what_cannot_be_compared_is_refused():
     with pytest.raises(ValueError, match="encrypt_type"):
         audit_gradients({"encrypt_type": "NOT_ENCRYPT"}, SMALL)
     with pytest.raises(ValueError, match="digits"):
         invert({"encrypt_type": "NOT_ENCRYPT"}, Scene(clients=1000, batch=8), "closed form", "sum")
+    with pytest.raises(ValueError, match="one record"):
+        audit_label_inference({"encrypt_type": "PW_ENCRYPT"}, Scene(batch=2))

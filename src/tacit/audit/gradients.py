@@ -1,6 +1,7 @@
 """Gradient inversion against a horizontal federation: every protection, attacked through the messages that it sends.
 
     audit_gradients(encrypt, scene)     findings for one protection, the strongest attack first
+    audit_label_inference(...)          the labels of clients with one record each, from their uploads
     audit_clipping_alone(scene)         what clipping without noise hides: nothing, though plain DLG makes it look so
 
 The clients hold digits and take one step of SGD, the case that favours the attacker; the coordinator knows the model
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.audit import inversion
 from tacit.audit.bounds import clopper_pearson
@@ -104,16 +106,9 @@ def invert(encrypt: Encrypt, scene: Scene, attack: Attack, target: Target) -> In
 def _invert_one(
     encrypt: Encrypt, scene: Scene, attack: Attack, target: Target, number: int
 ) -> tuple[Records, Records, Records]:
-    settings = Settings(
-        task="digits",
-        rounds=1,
-        clients=scene.clients,
-        encrypt=encrypt,  # type: ignore[arg-type]
-        train={"epochs": 1, "batch": scene.batch, "learning_rate": _LEARNING_RATE},  # type: ignore[arg-type]
-        seed=scene.seed + number,
-    )
-    task, held, public = _task(scene, scene.seed + number, attack == "imprint")
-    view = record(settings, task)
+    task, clients, coordinator = _task(scene, scene.seed + number, attack == "imprint")
+    view = record(_settings(encrypt, scene, number), task)
+    held, public = clients.images, coordinator.images
     if target == "sum":
         originals = held.reshape(-1, held.shape[-1])
         groups = [(originals, _candidates(view, view.mean_update, scene, attack, len(originals)))]
@@ -133,7 +128,24 @@ def _invert_one(
     return originals, recovered, guessed
 
 
-def _task(scene: Scene, seed: int, planted: bool) -> tuple[Task, Records, Records]:
+def _settings(encrypt: Encrypt, scene: Scene, number: int) -> Settings:
+    return Settings(
+        task="digits",
+        rounds=1,
+        clients=scene.clients,
+        encrypt=encrypt,  # type: ignore[arg-type]
+        train={"epochs": 1, "batch": scene.batch, "learning_rate": _LEARNING_RATE},  # type: ignore[arg-type]
+        seed=scene.seed + number,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labelled:
+    images: Records
+    labels: NDArray[np.int64]
+
+
+def _task(scene: Scene, seed: int, planted: bool = False) -> tuple[Task, Labelled, Labelled]:
     """The task, each client's records, and records that the coordinator has of its own."""
     from sklearn.datasets import load_digits
 
@@ -150,7 +162,7 @@ def _task(scene: Scene, seed: int, planted: bool) -> tuple[Task, Records, Record
     public = x[rest].astype(np.float64)
     if planted:
         task = Planted(task, inversion.imprinted(task.model(), public))
-    return task, x[own].astype(np.float64), public
+    return task, Labelled(x[own].astype(np.float64), y[own]), Labelled(public, y[rest])
 
 
 def _candidates(view: ServerView, update: Any, scene: Scene, attack: Attack, count: int) -> Records:
@@ -200,6 +212,39 @@ def audit_clipping_alone(scene: Scene, clip: float = 0.01) -> list[Finding]:
     """Attack updates that are clipped and carry next to no noise: the length of a gradient protects nothing."""
     encrypt = {"encrypt_type": "DP_ENCRYPT", "dp_eps": 1e10, "dp_norm_clip": clip}
     return audit_gradients(encrypt, scene)
+
+
+def audit_label_inference(encrypt: Encrypt, scene: Scene) -> Finding:
+    """Infer the label of each client's one record from its upload: one of ten is far less than an image to hide."""
+    if scene.batch != 1:
+        raise ValueError(f"labels are inferred for clients with one record each, got {scene.batch}")
+    settings = _settings(encrypt, scene, 0)
+    return Finding(
+        attack="label inference from each upload",
+        adversary="server, honest but curious",
+        sees=_SEES["upload"],
+        protection=f"{_words(settings)}; {scene}",
+        proved=_claim(settings),
+        off=_label_score(_UPDATES, scene),
+        on=_label_score(encrypt, scene),
+        not_tested=("several records a client", "the sum of all updates, which tells how many of each label there are"),
+    )
+
+
+def _label_score(encrypt: Encrypt, scene: Scene) -> Score:
+    right, trials, often = 0, 0, 0.0
+    for number in range(scene.federations):
+        task, clients, coordinator = _task(scene, scene.seed + number)
+        view = record(_settings(encrypt, scene, number), task)
+        first = inversion.layers_of(view.arrays(view.model))[0]
+        activity = np.maximum(coordinator.images @ first.weights.T + first.bias, 0).mean(axis=0)
+        for client, update in view.uploads().items():
+            last = inversion.layers_of(view.arrays(-np.asarray(update, dtype=np.float64)))[-1]
+            right += int(inversion.infer_label(last, activity) == clients.labels[client][0])
+            trials += 1
+        often += float(np.bincount(coordinator.labels).max() / len(coordinator.labels)) / scene.federations
+    low, high = clopper_pearson(right, trials, _CONFIDENCE)
+    return Score("labels inferred", right / trials, low, high, _CONFIDENCE, often, trials)
 
 
 def _finding(encrypt: Encrypt, scene: Scene, attack: Attack, target: Target, off: Inverted, on: Inverted) -> Finding:

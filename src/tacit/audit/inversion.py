@@ -98,12 +98,15 @@ def invert_imprint(gradient: Layer) -> Records:
     return invert_linear(Layer(np.vstack([weights, last[0]]), np.concatenate([bias, last[1]])))
 
 
-def infer_label(gradient: Layer) -> int:
+def infer_label(gradient: Layer, activity: NDArray[np.float64] | None = None) -> int:
     """The label of a single record: the one class whose score should have been larger.
 
+    Under noise it helps to know the `activity` of the last layer's inputs, as public records show it: row c of the
+    gradient is (p_c - 1[c is the label]) times [activity, 1].
     Source: Zhao, Mopuri, Bilen 2020 (iDLG), section 3: under cross-entropy dL/db_c = p_c - 1[c is the label].
     """
-    return int(np.argmin(gradient.bias))
+    slopes = gradient.bias if activity is None else gradient.bias + gradient.weights @ activity
+    return int(np.argmin(slopes))
 
 
 def infer_labels(gradient: Layer, count: int) -> list[int]:
