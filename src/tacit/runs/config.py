@@ -31,7 +31,9 @@ __all__ = [
 ]
 
 Settings = Horizontal  # the union of all kinds
-MAY_CHANGE = frozenset({"rounds", "round.abandoned_rounds", "simulation.workers"})  # when a run is resumed
+MAY_CHANGE = frozenset(  # when a run is resumed
+    {"rounds", "round.abandoned_rounds", "simulation.workers", "engine.kind", "engine.address", "engine.workers"}
+)
 KINDS: dict[str, type[Settings]] = {"horizontal": Horizontal}
 
 

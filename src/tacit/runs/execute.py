@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from tacit import tasks
-from tacit.engines.memory import MemoryEngine
+from tacit.engines.choose import engine_for
 from tacit.errors import PeerError
 from tacit.events import Kept, Noted, RoundFinished, RunFinished, RunResumed, RunStarted, Sink, Tee
 from tacit.horizontal.coordinator import Coordinator
@@ -66,7 +66,7 @@ def run(
 
 
 class Engine(Protocol):
-    """Where the parties live: in this process, or on a network."""
+    """Where the parties live: in this process, on a cluster or on a network."""
 
     coordinator: Coordinator
 
@@ -80,7 +80,7 @@ def execute(
     *,
     sink: Sink,
     directory: RunDirectory | None,
-    engine_of: Callable[[Settings, Task, Sink], Engine] = MemoryEngine,
+    engine_of: Callable[[Settings, Task, Sink], Engine] = engine_for,
     task_options: dict[str, Any] | None = None,
 ) -> Outcome:
     """Carry out `settings` as their coordinator; by default with every other party in this process too.

@@ -1,14 +1,16 @@
 """A worker on Ray: many simulated clients, and the coordinator's checks on what they send.
 
-Nothing of a client outlives a round: it is made anew from what the coordinator counted, so that a worker that dies takes
-nothing with it but the round's keys.
+Nothing of a client outlives a round: it is made anew from what the coordinator counted, so that a worker that dies
+takes nothing with it but the round's keys.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tacit import tasks
 from tacit.crypto.signing import SigningKey
@@ -26,6 +28,7 @@ from tacit.secagg.server import masked_words
 from tacit.secagg.session import Context
 from tacit.secagg.unmask import Words
 
+Kind = TypeVar("Kind", Update, Masked)
 Paid = Mapping[int, dict[str, int]]  # what each client has answered before: see `Client.restore`
 
 
@@ -77,6 +80,9 @@ class Worker:
         self._clients: dict[int, Client] = {}
         self._report = Report()
 
+    def pid(self) -> int:
+        return os.getpid()
+
     # --- in the clear, or with noise
 
     def train(self, head: Head, paid: Paid, model: Flat) -> tuple[Report, Flat | None]:
@@ -115,7 +121,6 @@ class Worker:
         """Make these clients, which take part in a secure aggregation from here on."""
         self._begin(paid)
         self._context: Context = secure_context(self._settings, self._layout, model, head.attempt)
-        # Kept until the clients upload: the cluster's copy may be gone by then.
         work = Work(head.round, head.attempt, model, head.clip)
         return self._collect((identity, work) for identity in paid)
 
@@ -180,8 +185,8 @@ class Worker:
             raise error
         self._report.notes.append(f"infer() of the task raised {type(error).__name__}: {error}")
 
-    def _collect(self, messages: object) -> Report:
-        for identity, message in messages:  # type: ignore[attr-defined]
+    def _collect(self, messages: Iterable[tuple[int, ToClient]]) -> Report:
+        for identity, message in messages:
             frames = [to_frame(answer) for answer in self._answers(identity, message)]
             if frames:
                 self._report.frames.append((identity, frames))
@@ -202,9 +207,7 @@ class Worker:
             return []
         return [bad for answer in answers for bad in spoil(self._settings, identity, answer)]
 
-    def _kept[Kind: Update | Masked](
-        self, identity: int, answer: ToCoordinator, kind: type[Kind], take: Callable[[int, Kind], None]
-    ) -> None:
+    def _kept(self, identity: int, answer: ToCoordinator, kind: type[Kind], take: Callable[[int, Kind], None]) -> None:
         """Add up what can be added; pass on what is small."""
         if isinstance(answer, kind):
             try:
