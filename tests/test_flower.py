@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from safetensors.numpy import load_file
 
 from tacit import tasks
 from tacit.cli import main
@@ -25,6 +31,7 @@ from tacit.flower.node import NEW, STAGES, Node, State
 from tacit.horizontal.frames import to_coordinator, to_frame
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
+from tacit.runs.keys import init_authority, make_request, sign_request
 from tacit.secagg.messages import Abort, Reveal, Survivors, pack_ids, unpack_ids
 from tacit.wire import decode, encode
 from tests.horizontal.federations import finished, settings_for
@@ -331,3 +338,166 @@ def test_init_takes_a_task_beside_the_file_and_refuses_fixed_noise(tmp_path):
     done = CliRunner().invoke(main, ["flower", "init", str(file), str(tmp_path / "b")])
     assert done.exit_code == 2
     assert "insecure_noise_seed" in done.output
+
+
+# --- a real fleet
+
+NODES = 4
+DROPS = 2
+_TASK = """
+import os, time
+from pathlib import Path
+from tacit import tasks
+
+class Stumbling:
+    def __init__(self, clients, seed, marker):
+        self._digits, self._marker = tasks.make("digits", clients, seed, {}), Path(marker)
+
+    def model(self):
+        return self._digits.model()
+
+    def fit(self, client, model, work):
+        if client == %d:
+            self._marker.write_text("here")
+            time.sleep(600)
+        return self._digits.fit(client, model, work)
+
+def make_task(clients, seed, marker):
+    return Stumbling(clients, seed, marker)
+"""
+
+
+class Fleet:
+    """A SuperLink and SuperNodes on loopback, with nothing of the user's own and nothing sent home."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.port = _free_port()
+        home = folder / "home"
+        home.mkdir()
+        (home / "config.toml").write_text(f'[superlink.loopback]\naddress = "127.0.0.1:{self.port}"\ninsecure = true\n')
+        here = str(Path(sys.executable).parent)
+        self._environment = {
+            **os.environ,
+            **TELEMETRY_OFF,
+            "FLWR_HOME": str(home),
+            "PATH": f"{here}:{os.environ['PATH']}",
+            "PYTHONWARNINGS": "ignore",
+            "OMP_NUM_THREADS": "1",
+        }
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, *command: str) -> None:
+        with (self._folder / f"{name}.log").open("wb") as log:
+            self._processes[name] = subprocess.Popen(
+                command,
+                cwd=self._folder,
+                env=self._environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def kill(self, name: str) -> None:
+        process = self._processes.pop(name)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def call(self, *command: str) -> str:
+        done = subprocess.run(command, cwd=self._folder, env=self._environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def logs(self) -> str:
+        return "\n".join(f"== {log.name}\n{log.read_text()[-3000:]}" for log in sorted(self._folder.glob("*.log")))
+
+    def stop(self) -> None:
+        for name in list(self._processes):
+            self.kill(name)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _wait_for(what: Callable[[], bool], seconds: float, fleet: Fleet) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, fleet.logs()
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def flower_fleet(tmp_path):
+    pytest.importorskip("flwr", reason="needs the extra flower")
+    made = Fleet(tmp_path)
+    yield made
+    made.stop()
+
+
+def _site(folder: Path, name: str) -> Path:
+    """Keys of a party, and the local file that names them."""
+    _, asked = make_request(name, folder / "keys")
+    sign_request(folder / "authority", asked.file)
+    keys = {"private": f"keys/{name}.private.pem", "certificate": f"keys/{name}.certificate.pem"}
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump({"keys": {**keys, "authority": "authority/authority.pem"}}))
+    return path
+
+
+@pytest.mark.slow
+def test_a_masked_round_on_a_real_superlink_goes_on_without_a_node_that_is_killed(flower_fleet, tmp_path):
+    init_authority(tmp_path / "authority")
+    sites = [_site(tmp_path, client_name(client)) for client in range(NODES)]
+    own = _site(tmp_path, "coordinator")
+    (tmp_path / "stumbling_task.py").write_text(_TASK % DROPS)
+    marker = tmp_path / "marker"
+    file = written(
+        tmp_path,
+        task="stumbling_task:make_task",
+        task_options={"marker": str(marker)},
+        train={"epochs": 1, "batch": 16, "learning_rate": 0.5},
+        update_model_time_window=45_000,
+        encrypt={"encrypt_type": "PW_ENCRYPT", "cipher_time_window": 120_000, "share_secrets_ratio": 1.0},
+    )
+    tools = Path(sys.executable).parent
+    flower_fleet.call(str(tools / "tacit"), "flower", "init", str(file), str(tmp_path / "app"))
+    flower_fleet.start(
+        "superlink",
+        str(tools / "flower-superlink"),
+        *("--insecure", "--host", "127.0.0.1", "--port", str(flower_fleet.port)),
+        "--disable-runtime-dependency-installation",
+    )
+    for client, site in enumerate(sites):
+        flower_fleet.start(
+            f"node-{client}",
+            str(tools / "flower-supernode"),
+            *("--insecure", "--superlink", f"127.0.0.1:{flower_fleet.port}", "--host", "127.0.0.1"),
+            *("--port", str(_free_port()), "--node-config", f'tacit-local="{site}"'),
+        )
+    _wait_for(lambda: _listens(flower_fleet.port), 60, flower_fleet)
+    config = f'runs="{tmp_path / "runs"}" local="{own}"'
+    flower_fleet.call(str(tools / "flwr"), "run", str(tmp_path / "app"), "loopback", "--run-config", config)
+    _wait_for(marker.exists, 200, flower_fleet)
+    flower_fleet.kill(f"node-{DROPS}")
+    _wait_for(lambda: "RunFinished" in _events(tmp_path), 200, flower_fleet)
+    happened = [json.loads(line) for line in _events(tmp_path).splitlines()]
+    (done,) = [event for event in happened if event["event"] == "RoundFinished"]
+    assert done["survivors"] == NODES - 1
+    (run,) = (tmp_path / "runs").iterdir()
+    model = load_file(run / "model.safetensors")
+    settings = settings_for(clients=NODES, rounds=1)
+    for name, array in expected_mean(settings, {DROPS}).items():
+        assert model[name] == pytest.approx(array, abs=1e-6)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _events(folder: Path) -> str:
+    return "".join(path.read_text() for path in folder.glob("runs/*/events.jsonl"))

@@ -103,7 +103,8 @@ def _masks(plan: Plan, first_column: int, columns: int, dtype: str) -> Words:
 def column_ranges(columns: int, edges: list[int], parts: int, dtype: Any) -> list[tuple[int, int]]:
     """Ranges of columns for tasks: at least `parts`, none too large to hold, cut where pages of the masks begin."""
     page = page_columns(dtype)
-    size = -(-min(_LARGEST_RANGE, -(-columns // parts)) // page) * page
+    turns = -(-columns // (parts * _LARGEST_RANGE))  # as many for each worker, so that none waits for another
+    size = -(-columns // (parts * turns * page)) * page
     cuts = sorted({*edges, *range(0, columns, size)})
     return list(pairwise(cuts))
 
