@@ -155,8 +155,8 @@ def run(options: Options) -> list[Row]:
         masked = _apart(clients, "PW_ENCRYPT", 1)
         rows.append(Row(f"driver's memory under masks, {title}", masked["own"], None, "models", "lower"))  # type: ignore[arg-type]
         rows.append(Row(f"a masked round on Ray, {title}", masked["seconds"][0], None, "s", "lower"))  # type: ignore[index]
-    masks = 100 if options.quick else 1000
-    two, one = unmasking(masks, 2 if options.quick else 7)
+    masks = 100 if options.quick else 400
+    two, one = unmasking(masks, 2 if options.quick else 5)
     name = f"unmasking by 2 workers against 1, {COLUMNS:,} columns, {masks} masks"
     floor = None if options.quick else 1.6
     rows.append(Row(name, min(two), min(one), "s", "lower", floor=floor, target=None if options.quick else 1.8))

@@ -460,7 +460,7 @@ def test_a_masked_round_on_a_real_superlink_goes_on_without_a_node_that_is_kille
         task="stumbling_task:make_task",
         task_options={"marker": str(marker)},
         train={"epochs": 1, "batch": 16, "learning_rate": 0.5},
-        update_model_time_window=45_000,
+        update_model_time_window=120_000,
         encrypt={"encrypt_type": "PW_ENCRYPT", "cipher_time_window": 120_000, "share_secrets_ratio": 1.0},
     )
     tools = Path(sys.executable).parent

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit import tasks
+from tacit.cli import main
 from tacit.crypto.prg import page_columns
 from tacit.engines.choose import engine_for
 from tacit.engines.memory import MemoryEngine
@@ -35,6 +37,14 @@ def ray():
     pytest.importorskip("ray", reason="needs the extra ray")
     with cluster(Engine(kind="ray", workers=2)) as connected:
         yield connected
+
+
+@pytest.mark.slow  # and the first, before a cluster is started
+def test_a_cluster_that_is_not_there_is_said_so():
+    pytest.importorskip("ray", reason="needs the extra ray")
+    absent = pytest.raises(ValueError, match=r"engine\.address is auto, and no Ray cluster")
+    with absent, cluster(Engine(address="auto")):
+        pass
 
 
 def both(settings: Settings) -> tuple[MemoryEngine, Kept, RayEngine, Kept]:
@@ -237,6 +247,40 @@ def test_without_ray_the_error_names_the_extra(monkeypatch):
     settings = settings_for(engine={"kind": "ray"})
     with pytest.raises(ValueError, match=r"pip install 'tacit\[ray\]'"):
         engine_for(settings, tasks.make("digits", 12, 0, {}), Kept())
+
+
+def fleet(tmp_path: Path) -> str:
+    file = tmp_path / "fleet.yaml"
+    file.write_text("{kind: horizontal, task: digits, rounds: 2, clients: 12}")
+    return str(file)
+
+
+def test_the_command_says_so_too(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    done = CliRunner().invoke(main, ["run", fleet(tmp_path), "--engine", "ray", "--runs", str(tmp_path / "runs")])
+    assert done.exit_code == 2
+    assert "pip install 'tacit[ray]'" in done.output
+
+
+@pytest.mark.slow
+def test_the_command_runs_a_file_on_ray_and_resumes_it_in_memory(ray, tmp_path):
+    runs = tmp_path / "runs"
+    done = CliRunner().invoke(main, ["run", fleet(tmp_path), "--engine", "ray", "--runs", str(runs), "--quiet"])
+    assert done.exit_code == 0, done.output
+    (run,) = runs.iterdir()
+    more = CliRunner().invoke(main, ["run", "--resume", str(run), "--engine", "memory", "--set", "rounds=3", "--quiet"])
+    assert more.exit_code == 0, more.output
+    assert (run / "events.jsonl").read_text().count('"RoundFinished"') == 3
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_ends_between_two_clients(ray):
+    settings = settings_for(engine={"kind": "ray"})
+    engine = RayEngine(settings, tasks.make("digits", 12, 0, {}), Kept())
+    asked = iter([False, False, False])
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(should_stop=lambda: next(asked, True))
+    assert engine.coordinator.state()["under_way"]
 
 
 @pytest.mark.parametrize("address", ["somewhere", "host:0", "", "host:99999"])

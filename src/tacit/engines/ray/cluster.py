@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from typing import Any
 
@@ -44,30 +46,43 @@ def cluster(settings: Engine) -> Iterator[Any]:
     if ray.is_initialized():  # whoever did that keeps it
         yield ray
         return
-    if settings.address == "local":
-        with _token(ray):
-            try:
-                ray.init(
-                    address="local",
-                    num_cpus=settings.workers,
-                    object_store_memory=_OBJECT_STORE,
-                    include_dashboard=False,
-                    log_to_driver=False,
-                    logging_level="ERROR",
-                    _node_ip_address="127.0.0.1",
-                )
-                yield ray
-            finally:
-                ray.shutdown()
+    local = settings.address == "local"
+    with _token(ray) if local else nullcontext():
+        try:
+            with _own_signals():
+                ray.init(settings.address, **_QUIET, **(_local(settings.workers) if local else {}))
+            yield ray
+        except ConnectionError as error:
+            raise ValueError(f"engine.address is {settings.address}, and no Ray cluster is there: {error}") from None
+        finally:
+            ray.shutdown()
+
+
+_QUIET = {"log_to_driver": False, "logging_level": "ERROR"}
+
+
+def _local(workers: int) -> dict[str, Any]:
+    """How a cluster of this machine is started."""
+    return {
+        "num_cpus": workers,
+        "object_store_memory": _OBJECT_STORE,
+        "include_dashboard": False,
+        "_node_ip_address": "127.0.0.1",
+    }
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep who is told of SIGINT and SIGTERM: Ray, when it starts, would end the process at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
         return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        ray.init(address=settings.address, log_to_driver=False, logging_level="ERROR")
-    except ConnectionError as error:
-        raise ValueError(f"engine.address is {settings.address}, and no Ray cluster answers there: {error}") from None
-    try:
-        yield ray
+        yield
     finally:
-        ray.shutdown()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
