@@ -28,6 +28,7 @@ from tacit.events import ClientRefused, Evaluated, Kept, Noted, RoundAborted
 from tacit.flower import TELEMETRY_OFF
 from tacit.flower.fleet import FleetEngine
 from tacit.flower.node import NEW, STAGES, Node, State
+from tacit.flower.once import Once
 from tacit.horizontal.frames import to_coordinator, to_frame
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
@@ -237,6 +238,30 @@ def test_the_same_message_and_state_give_the_same_answer():
     first, second = (wire._nodes[node].answer(stage, parts["frame"], b"", before) for _ in range(2))
     assert first == second
     assert isinstance(to_coordinator(first[0][0], engine.coordinator.layout, None, 10_000), Reveal)
+
+
+def test_what_was_answered_is_not_answered_again_from_an_old_context(tmp_path):
+    """As if Flower had lost what the client stored after its answer."""
+    settings = settings_for(clients=5, rounds=1, encrypt={"encrypt_type": "PW_ENCRYPT", "mode": "semi_honest"})
+    engine, kept, wire = fleet(settings)
+    node = wire._nodes[1000]
+    node._once = Once(tmp_path / "answered.json")
+    asked: dict[str, tuple[bytes, bytes]] = {}
+    answer = node.answer
+
+    def watched(stage, message, known, stored):
+        asked[stage] = (message, stored)
+        return answer(stage, message, known, stored)
+
+    node.answer = watched
+    engine.run()
+    assert [event.survivors for event in finished(kept)] == [5]
+    message, stored = asked["query.survivors"]
+    frames, _ = answer("query.survivors", message, b"", stored)
+    assert decode(frames[0], Abort, 1000).reason == "this stage was answered before"
+    message, stored = asked["train.work"]
+    frames, _ = answer("train.work", message, b"", stored)
+    assert "attempt 0 was answered before" in decode(frames[0], Abort, 1000).reason
 
 
 def test_a_round_is_answered_once():

@@ -2,6 +2,7 @@
 
     server_app(file), client_app(file)      what an app directory names
     node        one client on a SuperNode, a stage at a time: its state is bytes between two messages
+    once        what a client has answered, on its own disk
     fleet       the coordinator over Flower's grid
     project     the app directory that `flwr run` takes
 

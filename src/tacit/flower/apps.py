@@ -22,6 +22,7 @@ from tacit.events import Sink
 from tacit.flower import MISSING
 from tacit.flower.fleet import FleetEngine
 from tacit.flower.node import STAGES, Node
+from tacit.flower.once import Once
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
 from tacit.runs.config import load
@@ -153,7 +154,9 @@ def _node(file: Path, context: Context) -> Node:
             f"{settings.clients - 1}, or its keys by tacit-local"
         )
     options = {**settings.task_options, **local.task_options}
-    return Node(settings, client, tasks.make(settings.task, settings.clients, settings.seed, options), credentials)
+    made = tasks.make(settings.task, settings.clients, settings.seed, options)
+    kept = folder / f"tacit-answered-{client}-{context.run_id}.json" if config.get("tacit-local") else None
+    return Node(settings, client, made, credentials, Once(kept))
 
 
 def _settings(file: Path) -> Settings:

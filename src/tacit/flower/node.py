@@ -20,6 +20,7 @@ from tacit.crypto.signing import SigningKey
 from tacit.engines.grpc.coordinator import client_identity
 from tacit.engines.identity import Credentials, identity_of
 from tacit.errors import BudgetError, PeerError
+from tacit.flower.once import Once
 from tacit.horizontal.client import Client
 from tacit.horizontal.frames import to_client, to_frame
 from tacit.horizontal.messages import ToClient, ToCoordinator, Work
@@ -86,9 +87,12 @@ class Node:
 
     Args:
         credentials: the client's keys; None where it needs none.
+        once: what it has answered, on its own disk.
     """
 
-    def __init__(self, settings: Settings, client: int, task: Task, credentials: Credentials | None) -> None:
+    def __init__(
+        self, settings: Settings, client: int, task: Task, credentials: Credentials | None, once: Once | None = None
+    ) -> None:
         if settings.masked and settings.mode == "active" and credentials is None:
             raise ValueError(
                 "mode is active, so that clients sign the keys of each round, and this node has no keys: name the "
@@ -98,6 +102,7 @@ class Node:
         self._client = client
         self._task = task
         self._credentials = credentials
+        self._once = once or Once(None)
         self._layout = Layout.of(task.model())
         self._infers = tasks.infers(task, settings)
         self._limit = largest_frames(settings, self._layout, self._infers.classes if self._infers else None)[1]
@@ -121,9 +126,12 @@ class Node:
             if not isinstance(taken, STAGES[stage]):
                 raise PeerError(f"{type(taken).__name__} where {stage} is due")
             if isinstance(taken, Work):
+                self._once.work(taken.attempt)
                 state = State(state.now, state.now, secrets.token_bytes(32), known, [])
             elif not state.seed:
                 raise PeerError(f"{type(taken).__name__} without a round of secure aggregation")
+            else:
+                self._once.stage(stored)
             client = self._again(state)
             answers = client.receive(taken, 0.0)
         except (PeerError, UnusableUpdate, BudgetError) as error:
