@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -78,21 +79,35 @@ def _resident() -> tuple[int, int]:
     return tuple(1024 * int(re.search(rf"{name}:\s+(\d+)", text)[1]) for name in ("RssAnon", "RssShmem"))  # type: ignore[index,return-value]
 
 
+def _processor(pid: int) -> float:
+    """The seconds that a process has computed."""
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
 def driver(clients: int, encrypt_type: str, rounds: int) -> dict[str, object]:
     """One run on Ray, in this process: its rounds' seconds, and its memory in models."""
     from tacit.engines.ray.cluster import cluster
     from tacit.engines.ray.engine import RayEngine
 
-    def carried_out(settings: Settings) -> list[float]:
-        kept = Kept()
-        RayEngine(settings, Still(settings.task_options["size"]), kept).run()
-        return [event.seconds for event in kept.events if isinstance(event, RoundFinished)]
+    def carried_out(settings: Settings) -> tuple[list[float], list[float]]:
+        kept, workers = Kept(), set()
+        marks: list[float] = []
+        engine = RayEngine(settings, Still(settings.task_options["size"]), kept, started=workers.update)
+        engine.run(store=lambda coordinator: marks.append(time.process_time() + sum(map(_processor, workers))))
+        seconds = [event.seconds for event in kept.events if isinstance(event, RoundFinished)]
+        return seconds, [after - before for before, after in zip(marks[::2], marks[1::2], strict=False)]
 
     with cluster(federation(clients, SIZE, encrypt_type).engine):
         carried_out(federation(max(20, clients // 10), 1000, encrypt_type))
         with Resident() as held:
-            seconds = carried_out(federation(clients, SIZE, encrypt_type, rounds))
-    return {"seconds": seconds, "own": held.own / (4 * SIZE), "shared": held.shared / (4 * SIZE)}
+            seconds, processor = carried_out(federation(clients, SIZE, encrypt_type, rounds))
+    return {
+        "seconds": seconds,
+        "processor": processor,
+        "own": held.own / (4 * SIZE),
+        "shared": held.shared / (4 * SIZE),
+    }
 
 
 def _apart(clients: int, encrypt_type: str, rounds: int) -> dict[str, object]:
@@ -105,10 +120,14 @@ def _apart(clients: int, encrypt_type: str, rounds: int) -> dict[str, object]:
     return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
 
-def in_memory(clients: int, rounds: int) -> list[float]:
+def in_memory(clients: int, rounds: int) -> tuple[list[float], list[float]]:
+    """The wall time of each round, and its processor time."""
     kept = Kept()
-    MemoryEngine(federation(clients, SIZE, "NOT_ENCRYPT", rounds), Still(SIZE), kept).run()
-    return [event.seconds for event in kept.events if isinstance(event, RoundFinished)]
+    marks: list[float] = []
+    engine = MemoryEngine(federation(clients, SIZE, "NOT_ENCRYPT", rounds), Still(SIZE), kept)
+    engine.run(store=lambda coordinator: marks.append(time.process_time()))
+    seconds = [event.seconds for event in kept.events if isinstance(event, RoundFinished)]
+    return seconds, [after - before for before, after in zip(marks[::2], marks[1::2], strict=False)]
 
 
 def unmasking(masks: int, pairs: int) -> tuple[list[float], list[float]]:
@@ -149,8 +168,10 @@ def run(options: Options) -> list[Row]:
     clear = _apart(clients, "NOT_ENCRYPT", rounds)
     own = Row(f"driver's memory, {title}", clear["own"], None, "models", "lower", floor=6, target=5, judged="ours")  # type: ignore[arg-type]
     rows = [own, Row(f"driver's view of the object store, {title}", clear["shared"], None, "models", "lower")]  # type: ignore[arg-type]
-    here = statistics.median(in_memory(clients, rounds))
-    rows.append(Row(f"a round on Ray against memory, {title}", statistics.median(clear["seconds"]), here, "s", "lower"))  # type: ignore[arg-type]
+    wall, processor = in_memory(clients, rounds)
+    for what, ours, peer in (("processor time", clear["processor"], processor), ("wall time", clear["seconds"], wall)):
+        name = f"{what} of a round on Ray against memory, {title}"
+        rows.append(Row(name, statistics.median(ours), statistics.median(peer), "s", "lower"))  # type: ignore[call-overload]
     if not options.quick:
         masked = _apart(clients, "PW_ENCRYPT", 1)
         rows.append(Row(f"driver's memory under masks, {title}", masked["own"], None, "models", "lower"))  # type: ignore[arg-type]

@@ -239,7 +239,7 @@ def test_ranges_cover_every_column_once(columns, parts, data):
     assert ranges[0][0] == 0
     assert ranges[-1][1] == columns
     assert all(last == first for (_, last), (first, _) in pairwise(ranges))
-    assert all(0 < last - first <= max(1 << 22, page_columns(np.uint32)) for first, last in ranges)
+    assert all(0 < last - first <= max(1 << 20, page_columns(np.uint32)) for first, last in ranges)
 
 
 def test_without_ray_the_error_names_the_extra(monkeypatch):

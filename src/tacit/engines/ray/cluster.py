@@ -21,7 +21,7 @@ from tacit.crypto.prg import page_columns
 from tacit.horizontal.settings import Engine
 from tacit.secagg.unmask import Plan, Words, unmask, unmask_ranges
 
-_LARGEST_RANGE = 1 << 22  # columns of one task: what the driver holds of others' results beside its own sum
+_LARGEST_RANGE = 1 << 20  # columns of one task: small enough that workers end together, and the driver holds little
 _WORTHWHILE = 1 << 28  # words times masks, about 0.1 s: below it tasks cost more than they save
 _OBJECT_STORE = 1 << 30  # bytes, of a local cluster
 
