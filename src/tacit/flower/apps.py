@@ -25,9 +25,9 @@ from tacit.flower.node import STAGES, Node
 from tacit.flower.once import Once
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
-from tacit.runs.config import load
+from tacit.runs.config import load_horizontal
 from tacit.runs.directory import RunDirectory
-from tacit.runs.execute import execute
+from tacit.runs.federation import execute
 from tacit.runs.keys import load_credentials
 from tacit.runs.local import load_local
 
@@ -161,7 +161,7 @@ def _node(file: Path, context: Context) -> Node:
 
 def _settings(file: Path) -> Settings:
     sys.path += [folder for folder in (str(file.parent), str(file.parent.parent)) if folder not in sys.path]
-    settings = load(file).networked()
+    settings = load_horizontal(file).networked()
     if settings.simulation.insecure_noise_seed is not None:
         raise ValueError("simulation.insecure_noise_seed fixes the noise of real parties: leave it out of the file")
     return settings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tacit import __version__
 from tacit.horizontal.settings import Settings
-from tacit.runs.config import load, resolved
+from tacit.runs.config import load_horizontal, resolved
 from tacit.runs.source import ConfigError
 
 PACKAGE = "tacit_app"
@@ -52,7 +52,7 @@ app = {maker}(Path(__file__).with_name("federation.yaml"))
 
 def write_project(file: Path, folder: Path, overrides: tuple[str, ...] = ()) -> list[str]:
     """Write the directory; what is worth a thought comes back."""
-    settings = load(file, overrides).networked()
+    settings = load_horizontal(file, overrides).networked()
     if settings.simulation.insecure_noise_seed is not None:
         raise ConfigError("simulation.insecure_noise_seed fixes the noise of real parties: leave it out of the file")
     try:

@@ -28,6 +28,7 @@ __all__ = [
     "fingerprint",
     "flat",
     "load",
+    "load_horizontal",
     "resolved",
     "starter",
     "write_starter",
@@ -56,6 +57,14 @@ def load(source: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) 
         raise ConfigError("\n".join([*placed.conflicts, *explain(error, placed)])) from None
     if placed.conflicts:
         raise ConfigError("\n".join(placed.conflicts))
+    return settings
+
+
+def load_horizontal(source: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Horizontal:
+    """The same, where only a horizontal federation will do."""
+    settings = load(source, overrides)
+    if not isinstance(settings, Horizontal):
+        raise ConfigError(f"kind is {settings.kind}: only a horizontal federation can be run like this")
     return settings
 
 
