@@ -97,9 +97,7 @@ class Gaussian:
             made = min(_PAGE_BYTES, size - start)
             nonce = self._page.to_bytes(12, "big")
             self._page += 1
-            self._cipher.encrypt_into(
-                nonce, memoryview(_ZEROS)[:made], None, output[start : start + made + _TAG_BYTES].data
-            )
+            self._cipher.encrypt_into(nonce, memoryview(_ZEROS)[:made], None, output[start : start + made + _TAG_BYTES])
 
     def _set_key(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
