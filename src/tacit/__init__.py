@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,18 +10,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tacit.runs.outcome import Outcome
+    from tacit.split.embedding_dp import EmbeddingDP
+    from tacit.split.label_dp import LabelDP
     from tacit.training.plan import Plan
 
 __version__ = "0.1.0"
-__all__ = ["Plan", "__version__", "run"]
+__all__ = ["EmbeddingDP", "LabelDP", "Plan", "__version__", "run"]
+
+_HOMES = {  # heavy: imported only when they are used
+    "EmbeddingDP": "tacit.split.embedding_dp",
+    "LabelDP": "tacit.split.label_dp",
+    "Plan": "tacit.training.plan",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name != "Plan":
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tacit.training.plan import Plan  # heavy: only when it is used
-
-    return Plan
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def run(

@@ -198,6 +198,12 @@ class Sink(Protocol):
     def emit(self, event: Event) -> None: ...
 
 
+class Nowhere:
+    """A sink that keeps nothing."""
+
+    def emit(self, event: Event) -> None: ...
+
+
 class Tee:
     """Several sinks as one."""
 

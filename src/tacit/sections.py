@@ -57,3 +57,10 @@ def flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]
             yield from flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def meeting_party(lead: str, addresses: Mapping[str, str | None]) -> str:
+    """Whom the others connect to: the lead if it has an address, or else the first party that has one."""
+    if addresses[lead] is not None:
+        return lead
+    return next((name for name, address in addresses.items() if address is not None), lead)

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from gmpy2 import jacobi
+from gmpy2 import jacobi, mpz
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
@@ -22,6 +22,8 @@ N = PUBLIC.n
 LARGEST = (N - 1) // 2
 OTHER = paillier.generate(512, insecure_bits=True)
 TINY = PublicKey(7 * 11)  # all 60 ciphertexts of a plaintext can be counted
+PRIME, BASE = 2**61 - 1, 3**50
+TABLE = FixedBase(mpz(BASE), mpz(PRIME), 6)
 RARE = 1e-6  # chance of a false alarm in a test of randomness
 
 PLAINTEXTS = st.one_of(
@@ -57,7 +59,7 @@ def test_whoever_encrypts_the_owner_reads_it(values):
         assert KEY.decrypt_unsigned(vector) == [value % N for value in values]
 
 
-@pytest.mark.parametrize("value", [LARGEST + 1, -LARGEST - 1, N, 2**4000])
+@pytest.mark.parametrize("value", [LARGEST + 1, -LARGEST - 1, N, 2**4000], ids=["n/2", "-n/2", "n", "longer"])
 def test_a_value_that_does_not_fit_is_refused(value):
     for encrypt in (KEY.encrypt, PUBLIC.encrypt):
         with pytest.raises(ValueError, match=r"value 1 has \d+ bits, a key of 512 bits encrypts integers between"):
@@ -202,11 +204,15 @@ def test_rerandomised_ciphertexts_differ_and_say_the_same():
     assert len({value % N for value in again.values + vector.values}) == 8  # the rⁿ differ, not only the plaintexts
 
 
-@pytest.mark.parametrize(
-    "make",
-    [lambda: TINY.encrypt([20]), lambda: TINY.rerandomize(Ciphertexts(TINY, (1 + 20 * 77,)))],
-    ids=["new", "again"],
-)
+def encrypted():
+    return TINY.encrypt([20])
+
+
+def rerandomized():
+    return TINY.rerandomize(Ciphertexts(TINY, (1 + 20 * 77,)))
+
+
+@pytest.mark.parametrize("make", [encrypted, rerandomized])
 def test_others_draw_each_ciphertext_of_a_plaintext_alike(make):
     """With n = 77 there are φ(77) = 60 of them: (1 + 77 * 20) r^77 for the units r."""
     expected = {(1 + 77 * 20) * pow(r, 77, 77**2) % 77**2 for r in range(77) if math.gcd(r, 77) == 1}
@@ -240,13 +246,11 @@ def test_two_keys_from_the_same_primes_use_other_bases():
 
 @given(st.lists(st.tuples(st.binary(min_size=6, max_size=6), st.integers(-(2**80), 2**80)), max_size=5))
 def test_tables_give_powers(pairs):
-    prime, base = 2**61 - 1, 3**50
-    table = FixedBase(multiexp.mpz(base), multiexp.mpz(prime), 6)
     exponents = [bytes([exponent[k] for exponent, _ in pairs]) for k in range(6)]
-    found = table.powers_times(exponents, [multiexp.mpz(slope) for _, slope in pairs])
-    square = prime**2
+    found = TABLE.powers_times(exponents, [mpz(slope) for _, slope in pairs])
+    square = PRIME**2
     assert found == [
-        pow(base, int.from_bytes(exponent, "little"), square) * (1 + prime * slope) % square
+        pow(BASE, int.from_bytes(exponent, "little"), square) * (1 + PRIME * slope) % square
         for exponent, slope in pairs
     ]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import PeerError
-from tacit.horizontal.protection import Sum
+from tacit.horizontal.sums import Group, Sum
 from tacit.horizontal.vector import Layout
 
 MODEL = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([7.0], dtype=np.float32)}
@@ -81,9 +81,29 @@ def test_a_sum_of_updates_is_their_mean_and_refuses_long_ones():
     total = Sum(np.zeros(5), largest_norm=10.0)
     for value in range(30):
         total.add_update(np.full(5, value / 10))
-    assert total.mean() == pytest.approx(np.full(5, 1.45))
     with pytest.raises(PeerError, match="norm above 10, the most"):
         total.add_update(np.full(5, 10.0))
     with pytest.raises(PeerError, match="NaN"):
         total.add_update(np.full(5, np.nan))
     assert total.count == 30
+    assert total.mean() == pytest.approx(np.full(5, 1.45))
+
+
+@pytest.mark.parametrize("group", [1, 7, 64])
+def test_groups_that_were_added_up_elsewhere_give_the_same_bits(group):
+    rng = np.random.default_rng(2)
+    base = rng.normal(size=1000).astype(np.float32)
+    models = [base + rng.normal(size=1000).astype(np.float32) for _ in range(100)]
+    weights = rng.integers(1, 200, 100).tolist()
+    here, parts = Sum(base, 1e4, group), Sum(base, 1e4, group)
+    for start in range(0, 100, group):
+        elsewhere = Group(base, 1e4)
+        for model, weight in zip(models[start : start + group], weights[start : start + group], strict=True):
+            here.add_model(model, weight)
+            elsewhere.add_model(model, weight)
+        parts.add_part(elsewhere.part)
+    assert here.count == parts.count == 100
+    exact = np.average(np.array(models, dtype=float) - base, axis=0, weights=weights)
+    one, other = here.mean(), parts.mean()
+    assert (one == other).all()
+    assert one == pytest.approx(exact, abs=1e-5)

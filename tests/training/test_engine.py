@@ -361,3 +361,14 @@ def test_arguments_are_checked():
     model(torch.randn(2, 5)).sum().backward()
     with pytest.raises(ValueError, match="order"):
         engine.norms(order=3)
+
+
+def test_autocast_is_refused_while_training_and_left_alone_otherwise():
+    model, x = mlp(), torch.randn(3, 5)
+    Engine(model)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with pytest.raises(RuntimeError, match=r"autocast is on.*leave private training out"):
+            model(x)
+        with torch.no_grad():
+            assert model(x).dtype == torch.bfloat16
+    assert model(x).dtype == torch.float32

@@ -240,3 +240,12 @@ class Cells(nn.Module):
 def test_recurrent_cells(cell, memory, bias):
     torch.manual_seed(0)
     check(Cells(cell(3, 4, bias=bias)), torch.randn(3, 4, 3), memory=memory)
+
+
+@pytest.mark.parametrize("size", [(8, 8), (8, 2)])
+@pytest.mark.parametrize("features", [2, 17])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_convolution_takes_each_of_its_ways(features, size, groups):
+    torch.manual_seed(0)
+    layer = nn.Conv2d(2, features * groups, 3, padding=1, groups=groups)
+    check(layer, torch.randn(3, 2, *size))

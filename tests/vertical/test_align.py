@@ -324,7 +324,6 @@ def test_announced_sizes_are_bounded(count):
         ("bank", Roster, {"keys": bytes(33)}, "a list of keys"),
         ("bank", Common, {"count": 4}, "says that 4 ids are common"),
         ("bank", Common, {"count": 1}, "bytes in a Tags"),
-        ("bank", Tags, {"items": bytes(32)}, "that this party does not have"),
     ],
 )
 def test_wrong_counts_keys_and_tags_are_the_peers_fault(hostile, kind, changes, message):
@@ -336,6 +335,11 @@ def test_wrong_counts_keys_and_tags_are_the_peers_fault(hostile, kind, changes, 
 def test_a_key_that_comes_twice_is_refused():
     with pytest.raises(PeerError, match="one comes twice"):
         against("bank", replacing(Roster, lambda channel, m: [msgspec.structs.replace(m, keys=m.keys + bytes(32) * 2)]))
+
+
+def test_a_tag_of_an_id_that_this_party_lacks_is_refused():
+    with pytest.raises(PeerError, match="that this party does not have"):
+        against("bank", replacing(Tags, lambda channel, message: [Tags(bytes(16))]), (["a"], ["a", "b"]))
 
 
 def test_a_tag_that_comes_twice_is_refused():

@@ -1,4 +1,19 @@
-"""What an attacker recovers: the attacks that each protection is meant to stop, run against it on and off.
+"""The audit: what an attacker recovers from the messages that the protocols send, beside what is proved.
 
-residues    vertical logistic regression: rows from residues and scores, labels from gradients
+    finding       the shape of every result: who attacks and sees what, the claim, the audited bound, scores off and on
+    bounds        lower bounds on epsilon from samples, each with its confidence
+    one_run       the same from one run, out of many guesses about who took part
+    mechanisms    auditors of single mechanisms: Laplace, Gaussian, randomized response, labels, Skellam, clipped sums
+    masks         whether a masked upload depends on what it hides
+    view          what the coordinator of a horizontal federation sees: its messages, recorded
+    inversion     gradient inversion: closed form, DLG, and a DLG that does not depend on the gradient's length
+    gradients     these attacks against each protection of a horizontal federation
+    membership    who was in the training set: by loss, and by reference models
+    similarity    how alike two images are: PSNR, SSIM
+
+An attack takes only what its adversary sees, and returns `Finding`s. A `Finding` states the adversary, the unit and
+the neighbouring relation, the proved (epsilon, delta) or None, the audited lower bound, the attack's score without and
+with the protection, each with an interval and beside what somebody scores who sees nothing, reconstructions beside
+originals, what the protection costs, and what was not tested. An audited bound above the proof refutes the claim
+(`Finding.refuted`); an audited bound below it proves nothing.
 """

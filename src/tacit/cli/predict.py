@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tacit.cli.exits import FAILED, PEER, USER, end
+
+if TYPE_CHECKING:
+    from tacit.runs.predict import Scores
 
 
 @click.command("predict")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--run", "run", required=True, metavar="RUN", type=click.Path(path_type=Path), help="The trained run.")
 @click.option("--party", metavar="NAME", help="Who you are in FILE, over a network; all parties here if left out.")
-@click.option(
-    "--input", "inputs", multiple=True, required=True, metavar="FILE", help="Your rows; NAME=FILE for each party here."
-)
+@click.option("--input", "inputs", multiple=True, metavar="FILE", help="Your rows; NAME=FILE for each party here.")
 @click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Where the scores go, as CSV.")
 @click.option(
     "--local", "local_file", metavar="FILE", type=click.Path(path_type=Path), help="Your keys, paths, address."
@@ -52,13 +54,13 @@ def command(
     try:
         settings = load(file, overrides)
         if party is None:
-            scores = predict_here(settings, run, _by_party(inputs), sink)
+            scores: Scores | None = predict_here(settings, run, _by_party(inputs), sink)
         else:
-            if len(inputs) != 1:
+            if len(inputs) > 1:
                 end("--input: with --party give your own rows only, one FILE", USER)
             local, folder = load_local(local_file)
             site = site_of(settings, local, folder, party, insecure=insecure)
-            scores = predict_as(settings, party, run, Path(inputs[0]), site, sink)
+            scores = predict_as(settings, party, run, Path(inputs[0]) if inputs else None, site, sink)
         if scores is not None:
             if output is None:
                 end("--output is missing: this party gets the scores, say where they go", USER)

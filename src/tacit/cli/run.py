@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
 @click.option("--runs", default="runs", metavar="DIR", type=click.Path(path_type=Path), help="Where results go.")
 @click.option("--resume", "resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a stopped run.")
+@click.option("--engine", type=click.Choice(["memory", "ray"]), help="Where to compute: short for --set engine.kind=…")
 @click.option("--quiet", is_flag=True, help="Say only where the results are.")
-def command(file: Path | None, overrides: tuple[str, ...], runs: Path, resume: Path | None, quiet: bool) -> None:
+def command(
+    file: Path | None, overrides: tuple[str, ...], runs: Path, resume: Path | None, engine: str | None, quiet: bool
+) -> None:
     """Run every party of FILE on this machine.
 
     --resume takes the directory of a run that was stopped or killed, and goes on with the settings stored there; of
@@ -37,6 +40,8 @@ def command(file: Path | None, overrides: tuple[str, ...], runs: Path, resume: P
     from tacit.runs.directory import RunDirectory
     from tacit.runs.resume import resumed
 
+    if engine is not None:
+        overrides = (*overrides, f"engine.kind={engine}")
     try:
         if resume is not None:
             settings, directory = resumed(resume, None, overrides)

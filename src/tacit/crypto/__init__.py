@@ -1,4 +1,4 @@
-"""Hides values: masks, shares, agreed keys, sealed messages, signatures and commitments.
+"""Hides values: masks, shares, agreed keys, sealed messages, signatures, commitments and encrypted arithmetic.
 
     prg           masks from a key, added into a buffer of ring words; any range of columns on its own
     shamir        a 256-bit secret as shares, of which a threshold recovers it and fewer say nothing
@@ -9,6 +9,7 @@
     curve         Curve25519: texts hashed onto it, many points times one secret
     key_value     a table that answers some keys with chosen values and shows nobody which keys
     processes     work in chunks on several processes, for primitives that hold the interpreter lock
+    paillier      sums, and products with known matrices, of encrypted integers; a pool of processes for it
     byte_strings  unambiguous concatenation and random bytes, for all of the above
 
 Randomness and keys are arguments; nothing here knows the time, a network or a file. What a check refuses is raised:

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Literal
-
-import msgspec
-import numpy as np
+from typing import Any
 
 from tacit import tasks
 from tacit.crypto.signing import SigningKey
+from tacit.engines.faults import Fate, fates_of, spoil
 from tacit.engines.pool import Trainer
 from tacit.errors import BudgetError, PeerError
 from tacit.events import Noted, Sink
@@ -29,8 +26,6 @@ from tacit.horizontal.task import Arrays, Evaluates, Task
 from tacit.horizontal.vector import Layout
 from tacit.secagg.messages import Inbox, Masked
 
-_FAULTS = 11  # what a seed is for: see `coordinator.SAMPLING`
-Fate = Literal["stays", "drops", "late"]
 Watch = Callable[[int, ToCoordinator], None]
 
 
@@ -55,7 +50,7 @@ class MemoryEngine:
         self._trainer = Trainer(settings, task)
         model = task.model()
         self._layout = Layout.of(model)
-        self._keys = self._signing_keys()
+        self._keys = signing_keys(settings)
         self._identities = {i: key.public for i, key in self._keys.items()} or None
         evaluate = task.evaluate if isinstance(task, Evaluates) else None
         self._infers = tasks.infers(task, settings)
@@ -101,7 +96,7 @@ class MemoryEngine:
 
     def _round(self, outgoing: Outgoing) -> None:
         attempt = self.coordinator.attempts - 1
-        fates = dict(zip((c for c, _ in outgoing), self._fates(attempt, len(outgoing)), strict=True))
+        fates = dict(zip((c for c, _ in outgoing), fates_of(self._settings, attempt, len(outgoing)), strict=True))
         late: list[tuple[int, ToCoordinator]] = []
         while self.coordinator.phase is Phase.COLLECTING:
             if not outgoing:
@@ -144,7 +139,7 @@ class MemoryEngine:
             self.coordinator.refuse(identity, "its privacy budget is spent")
             self.coordinator.left(identity)
             return []
-        sent = [bad for answer in answers for bad in self._spoil(identity, answer)]
+        sent = [bad for answer in answers for bad in spoil(self._settings, identity, answer)]
         if self._watch is not None:
             for answer in sent:
                 self._watch(identity, answer)
@@ -176,50 +171,9 @@ class MemoryEngine:
             self._said_failed = True
             self._sink.emit(Noted(f"infer() of the task raised {type(error).__name__}: {error}"))
 
-    def _signing_keys(self) -> dict[int, SigningKey]:
-        if not self._settings.masked or self._settings.mode != "active":
-            return {}
-        return {identity: SigningKey.generate() for identity in range(self._settings.clients)}
 
-    # --- faults
-
-    def _fates(self, attempt: int, count: int) -> list[Fate]:
-        simulation = self._settings.simulation
-        draws = np.random.default_rng([self._settings.seed, _FAULTS, attempt]).random(count)
-        kinds: list[Fate] = []
-        for draw in draws:
-            if draw < simulation.dropout:
-                kinds.append("drops")
-            else:
-                kinds.append("late" if draw < simulation.dropout + simulation.lateness else "stays")
-        return kinds
-
-    def _spoil(self, identity: int, answer: ToCoordinator) -> list[ToCoordinator]:
-        """The answer of a client that `simulation.bad` makes misbehave."""
-        kind = self._badness(identity)
-        if isinstance(answer, Masked) and kind in ("shape", "twice"):
-            return [answer, answer] if kind == "twice" else [msgspec.structs.replace(answer, words=answer.words[:-4])]
-        if kind is None or not isinstance(answer, Update):
-            return [answer]
-        vector = answer.vector
-        match kind:
-            case "shape":
-                return [replace(answer, vector=vector[:-1])]
-            case "nan":
-                return [
-                    replace(answer, vector=np.where(np.arange(len(vector)) == 0, np.nan, vector).astype(vector.dtype))
-                ]
-            case "dtype":
-                return [replace(answer, vector=vector.astype(np.float16))]
-            case "norm":
-                return [replace(answer, vector=vector + np.asarray(1e12, dtype=vector.dtype))]
-            case "twice":
-                return [answer, answer]
-
-    def _badness(self, identity: int) -> Literal["shape", "nan", "dtype", "twice", "norm"] | None:
-        start = 0
-        for kind, count in self._settings.simulation.bad.items():
-            if start <= identity < start + count:
-                return kind
-            start += count
-        return None
+def signing_keys(settings: Settings) -> dict[int, SigningKey]:
+    """Of all clients, where they sign."""
+    if not settings.masked or settings.mode != "active":
+        return {}
+    return {identity: SigningKey.generate() for identity in range(settings.clients)}

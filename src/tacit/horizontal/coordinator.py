@@ -24,17 +24,18 @@ from tacit.horizontal.costs import Costs, Spent
 from tacit.horizontal.evaluation import Clusters
 from tacit.horizontal.messages import HEAD_BYTES, Inference, ToClient, ToCoordinator, Update, Work
 from tacit.horizontal.optimizer import Optimizer
-from tacit.horizontal.protection import SMALLEST_CLIP, LocalDP, Sum, masked_sum, secure_context
+from tacit.horizontal.protection import SMALLEST_CLIP, LocalDP, masked_sum, secure_context
 from tacit.horizontal.settings import Settings
+from tacit.horizontal.sums import LARGEST_NORM, Part, Sum, Together, check_samples, group_size
 from tacit.horizontal.task import Arrays
 from tacit.horizontal.vector import Flat, Layout
 from tacit.secagg.messages import Abort, Advertise, Agreed, Masked, Reveal, Shares
 from tacit.secagg.server import Server
 from tacit.secagg.server import State as SecureState
+from tacit.secagg.unmask import Unmasking, unmask_ranges
 from tacit.wire import encode
 
 Outgoing = list[tuple[int, ToClient]]
-LARGEST_NORM = 1e4  # of an update in the clear: a longer one is no honest step
 SAMPLING = 10  # what a seed is for: each purpose draws from a stream of its own
 
 
@@ -76,6 +77,7 @@ class Coordinator:
         model: before the first round.
         evaluate: judges a model on the coordinator's own data.
         classes: the length of an inference vector, where the model is judged by those.
+        unmasking: takes the masks off a sum, in ranges of columns; here, one after the other, by default.
         clock: seconds, for the durations it reports.
     """
 
@@ -89,7 +91,9 @@ class Coordinator:
         evaluate: Callable[[Arrays], dict[str, float]] | None = None,
         identities: Mapping[int, bytes] | None = None,
         classes: int | None = None,
+        unmasking: Unmasking = unmask_ranges,
     ) -> None:
+        self._unmasking = unmasking
         self.layout = Layout.of(model)
         self.phase = Phase.BETWEEN
         self.round = 0  # of which `round` are over
@@ -170,10 +174,10 @@ class Coordinator:
         clip = None
         match settings.encrypt.encrypt_type:
             case "NOT_ENCRYPT":
-                self._sum = Sum(self._model, LARGEST_NORM)
+                self._sum = Sum(self._model, LARGEST_NORM, group_size(settings))
             case "DP_ENCRYPT" if self._local is not None:
                 clip = self._clip
-                self._sum = Sum(self._model, self._local.largest_norm(self.layout.size, clip))
+                self._sum = Sum(self._model, self._local.largest_norm(self.layout.size, clip), group_size(settings))
             case "PW_ENCRYPT" | "DDP_ENCRYPT":
                 self._context = secure_context(settings, self.layout, self._model, attempt)
                 window = settings.round.update_model_time_window / 1000
@@ -214,6 +218,22 @@ class Coordinator:
                 self.left(sender)
             return []
 
+    def receive_together(self, several: Together, now: float) -> Outgoing:
+        """Take what several clients sent, checked and added up by a worker of this coordinator's own.
+
+        Assumes: the worker is trusted as the coordinator itself is: it did the checks of `receive` on each message.
+        """
+        if several.attempt != self.attempts - 1 or self.phase is not Phase.COLLECTING:
+            raise ValueError("a sum of another round: it was not taken in time")
+        if isinstance(several.total, Part):
+            return self._updates(several, several.total)
+        if self._secure is None:
+            raise ValueError("masked words, and no secure aggregation is under way")
+        stage = self._secure.state
+        outgoing = self._secure.receive_sum(several.senders, several.session, several.total, now)
+        self._up["Masked"] = max(self._up["Masked"], several.largest)
+        return self._after_secure(outgoing, stage)
+
     def refuse(self, client: int, reason: str, number: int | None = None) -> None:
         """A client loses its place in a round, this one unless another is named. One word about each is enough."""
         number = self.round if number is None else number
@@ -248,7 +268,7 @@ class Coordinator:
         if not isinstance(message.vector, np.ndarray):
             raise PeerError("an update that is no array")
         if self._local is None:
-            self._sum.add_model(message.vector, self._checked_samples(message.samples))
+            self._sum.add_model(message.vector, check_samples(message.samples, self._settings))
             if isinstance(message.loss, float) and abs(message.loss) < 1e30:
                 self._losses.append((message.loss, message.samples or 0))
         else:
@@ -262,11 +282,17 @@ class Coordinator:
             self._close()
         return []
 
-    def _checked_samples(self, samples: object) -> int:
-        most = self._settings.encrypt.pw_encrypt.largest_weight
-        if not isinstance(samples, int) or isinstance(samples, bool) or not 1 <= samples <= most:
-            raise PeerError(f"an update whose number of samples is not in 1 .. {most}")
-        return samples
+    def _updates(self, several: Together, part: Part) -> Outgoing:
+        if not self._waiting.issuperset(several.senders) or part.count != len(several.senders):
+            raise ValueError("a sum of clients that are not waited for")
+        self._sum.add_part(part)
+        self._losses += several.losses
+        self._waiting.difference_update(several.senders)
+        self._arrived.update(several.senders)
+        self._up["Update"] = max(self._up["Update"], several.largest)
+        if not self._waiting:
+            self._close()
+        return []
 
     def gone(self, client: int, now: float) -> Outgoing:
         """A client will not come back to this round: under masks too, nobody waits for it."""
@@ -287,7 +313,8 @@ class Coordinator:
         if self._sum.count < self._settings.needed:
             self._abort(f"{self._sum.count} updates, {self._settings.needed} are needed")
             return
-        self._finish(self._sum.mean(), self._sum.count)
+        count = self._sum.count
+        self._finish(self._sum.mean(), count)
 
     # --- updates under masks
 
@@ -305,7 +332,7 @@ class Coordinator:
                 self.sums -= 1  # nobody was asked to reveal anything
             self._abort(secure.reason)
         elif secure.state is SecureState.READY:
-            result = secure.finish(shards=self._settings.server_num)
+            result = secure.finish(shards=self._settings.server_num, unmasking=self._unmasking)
             if len(result.survivors) < self._settings.needed:
                 self._abort(f"{len(result.survivors)} updates, {self._settings.needed} are needed")
                 return []

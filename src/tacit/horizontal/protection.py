@@ -1,12 +1,11 @@
-"""Protections: how an update leaves a client, and how the coordinator adds updates up.
+"""Protections: how an update leaves a client, and what the coordinator makes of a sum.
 
     InTheClear      the update and its weight
     LocalDP         clip, Gaussian noise for two updates 2C apart, equal weights; an event for each upload
     WeightedSum     the weighted update as the vector of a secure aggregation
     NoisySum        the clipped update with a share of the noise, likewise; the event is that of an opened sum
 
-Each encodes at the client. What comes in one by one is added up by a `Sum`, so that memory is that of one model; what
-comes in wrong raises PeerError and leaves the sum as it was.
+Each encodes at the client. What comes in one by one is added up by `sums`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from tacit.dp import mechanisms
 from tacit.dp.clipping import clip_l2
 from tacit.dp.gaussian import gaussian_sigma
 from tacit.dp.release import GaussianEvent, Released
-from tacit.errors import PeerError
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.vector import Flat, Layout
 from tacit.secagg.encode import Encoding
@@ -31,8 +29,6 @@ from tacit.secagg.skellam import SkellamEncoding
 from tacit.secagg.unmask import Words
 
 SMALLEST_CLIP = 1e-6  # of dp_norm_clip: an adaptive norm does not fall below this part of it
-_BLOCK = 1 << 17  # numbers; a block and what it meets stay in the second-level cache
-_FLUSH = 64  # updates between two additions to the float64 total
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,93 +160,3 @@ def secure_context(settings: Settings, layout: Layout, model: Flat, attempt: int
     """What coordinator and clients know of an aggregation before it starts."""
     columns, modulus_bits = masked_sum(settings, layout.size).ring
     return Context(settings.secure(columns, modulus_bits), layout.digest(model), attempt)
-
-
-class Sum:
-    """A weighted sum of updates, added up as they arrive.
-
-    Float32 updates are added in float32, 64 at a time, and those sums in float64: the relative error stays below 2^-18,
-    and most of the work is done on half the bytes. It is done block by block, in the cache. Weights are relative to the
-    first one, so that clients with equally many samples need no multiplication.
-    """
-
-    def __init__(self, base: Flat, largest_norm: float) -> None:
-        """`base` is the model that the clients were sent."""
-        self._base = base
-        self._largest_norm = largest_norm
-        self._total = np.zeros(len(base))
-        self._recent = np.zeros_like(base)  # the last few, not yet in the total
-        self._part = np.empty(min(len(base), _BLOCK), dtype=base.dtype)
-        self._unit = 1.0  # the first weight
-        self.weight = 0.0  # in that unit
-        self.count = 0
-
-    def add_update(self, update: Flat) -> None:
-        """Take one update with weight 1, or refuse it."""
-        self._check_form(update, "an update")
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._add(update, None, 1.0)
-
-    def add_model(self, model: Flat, weight: float) -> None:
-        """Take one trained model, whose update is its difference from the base, or refuse it."""
-        self._check_form(model, "a model")
-        if not 0 < weight < math.inf:
-            raise PeerError(f"a model of weight {weight}")
-        if self.count == 0:
-            self._unit = weight
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._add(model, self._base, weight / self._unit)
-
-    def mean(self) -> Flat:
-        self._flush()
-        return self._total / self.weight
-
-    def _check_form(self, vector: Flat, what: str) -> None:
-        if vector.shape != self._base.shape:
-            raise PeerError(f"{what} of shape {vector.shape}, {self._base.shape} is due")
-        if vector.dtype != self._base.dtype:
-            raise PeerError(f"{what} of {vector.dtype}, {self._base.dtype} is due")
-
-    def _add(self, vector: Flat, base: Flat | None, weight: float) -> None:
-        """Add weight * (vector - base) in one pass over memory, looking at each block before it goes in.
-
-        If it turns out bad on the way, what went in is taken out again: up to the last bit of a float32.
-        """
-        square = 0.0
-        for start in range(0, len(vector), _BLOCK):
-            part = self._difference(vector, base, start)
-            square += float(part @ part)
-            if not square <= self._largest_norm**2:  # NaN is not
-                self._take_back(vector, base, weight, start)
-                if math.isfinite(square):
-                    raise PeerError(f"an update of a norm above {self._largest_norm:.3g}, the most that is accepted")
-                raise PeerError("an update with NaN, infinite or enormous numbers")
-            if weight != 1:
-                np.multiply(part, weight, out=part)
-            recent = self._recent[start : start + _BLOCK]
-            np.add(recent, part, out=recent)
-        self._count(weight)
-
-    def _difference(self, vector: Flat, base: Flat | None, start: int) -> Flat:
-        block = vector[start : start + _BLOCK]
-        part = self._part[: len(block)]
-        if base is None:
-            np.copyto(part, block)
-        else:
-            np.subtract(block, base[start : start + _BLOCK], out=part)
-        return part
-
-    def _take_back(self, vector: Flat, base: Flat | None, weight: float, stop: int) -> None:
-        for start in range(0, stop, _BLOCK):
-            recent = self._recent[start : start + _BLOCK]
-            np.subtract(recent, weight * self._difference(vector, base, start), out=recent)
-
-    def _count(self, weight: float) -> None:
-        self.weight += weight
-        self.count += 1
-        if self.count % _FLUSH == 0:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._total += self._recent
-        self._recent.fill(0)

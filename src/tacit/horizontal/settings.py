@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from tacit.secagg.settings import Settings as SecureSettings
 from tacit.sections import Address, Count, Delta, Name, Positive, Probability, Scale, Section, Seed
@@ -131,6 +131,24 @@ class Simulation(Section):
     insecure_noise_seed: Annotated[int, Field(ge=0)] | None = None  # fixes noise and keys: epsilon is infinite
 
 
+class Engine(Section):
+    """Where `tacit run` computes; the results are the same."""
+
+    kind: Literal["memory", "ray"] = "memory"
+    address: str = "local"  # of a Ray cluster: local (one is started here), auto (the one of this machine), HOST:PORT
+    workers: Annotated[int, Field(ge=1, le=4096, strict=True)] = 2  # processes on Ray, one core each
+
+    @field_validator("address")
+    @classmethod
+    def _somewhere(cls, value: str) -> str:
+        if value not in ("local", "auto"):
+            try:
+                TypeAdapter(Address).validate_python(value)
+            except ValueError:
+                raise ValueError(f"must be local, auto or HOST:PORT, got {value!r}") from None
+        return value
+
+
 class Network(Section):
     """Where the coordinator listens, once parties live on different machines; `tacit run` needs no address."""
 
@@ -154,6 +172,7 @@ class Settings(Section):
     server: ServerOptimizer = ServerOptimizer()
     network: Network | None = None
     simulation: Simulation = Simulation()
+    engine: Engine = Engine()
     server_num: Annotated[int, Field(ge=1, le=64)] = 1  # column shards of secure aggregation
     seed: Seed = 0
 

@@ -17,6 +17,7 @@ from tacit.runs.explain import explain, nearest
 from tacit.runs.placing import Placed
 from tacit.runs.source import ConfigError, Source, from_dict, from_file, from_override, to_yaml
 from tacit.sections import flat as flat_items
+from tacit.split.settings import Settings as Split
 from tacit.training.settings import Settings as PrivateTraining
 from tacit.vertical.settings import Settings as VerticalLogistic
 
@@ -27,16 +28,18 @@ __all__ = [
     "fingerprint",
     "flat",
     "load",
+    "load_horizontal",
     "resolved",
     "starter",
     "write_starter",
 ]
 
-Settings = Horizontal | PrivateTraining | VerticalLogistic
+Settings = Horizontal | PrivateTraining | VerticalLogistic | Split
 KINDS: dict[str, type[Settings]] = {
     "horizontal": Horizontal,
     "private_training": PrivateTraining,
     "vertical_logistic": VerticalLogistic,
+    "split": Split,
 }
 
 
@@ -54,6 +57,14 @@ def load(source: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) 
         raise ConfigError("\n".join([*placed.conflicts, *explain(error, placed)])) from None
     if placed.conflicts:
         raise ConfigError("\n".join(placed.conflicts))
+    return settings
+
+
+def load_horizontal(source: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Horizontal:
+    """The same, where only a horizontal federation will do."""
+    settings = load(source, overrides)
+    if not isinstance(settings, Horizontal):
+        raise ConfigError(f"kind is {settings.kind}: only a horizontal federation can be run like this")
     return settings
 
 

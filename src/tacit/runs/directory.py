@@ -124,6 +124,10 @@ class RunDirectory:
         """The state and the model to go on from; None where the run stopped before its first round."""
         return self.store.stored()
 
+    def save_ledger(self, ledger: Mapping[str, Any]) -> None:
+        """Replace the ledger alone: that of all parties in this process."""
+        replace_file(self.path / "ledger.json", _json_file(ledger))
+
     def part(self, party: str) -> Store:
         """Where one of several parties in this process keeps what is its own."""
         path = self.path / party
@@ -178,8 +182,9 @@ class Store:
         replace_file(self.path / "ledger.json", _json_file(ledger))
         if self._stored_round != number:
             self._save_model(model, number)
+        kept = [old for old in self.numbers() if old <= number][-self._keep :]
         for old in self.numbers():
-            if old > number or old <= number - self._keep:
+            if old not in kept:
                 (self.path / f"state-{old}.safetensors").unlink()
 
     def save_model(self, model: Mapping[str, NDArray[Any]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tacit import tasks
-from tacit.engines.memory import MemoryEngine
+from tacit.engines.choose import engine_for
 from tacit.errors import PeerError
 from tacit.events import Kept, Noted, RoundFinished, RunFinished, RunResumed, RunStarted, Sink, Tee
 from tacit.horizontal import boundary
@@ -25,7 +25,9 @@ __all__ = ["boundary", "check_unfinished", "execute", "may_change"]
 
 def may_change(stored: Settings) -> frozenset[str]:
     """What a resumed run may change."""
-    free = frozenset({"rounds", "round.abandoned_rounds", "simulation.workers"})
+    free = frozenset(
+        {"rounds", "round.abandoned_rounds", "simulation.workers", "engine.kind", "engine.address", "engine.workers"}
+    )
     return free - {"rounds"} if stored.encrypt.encrypt_type == "DDP_ENCRYPT" else free
 
 
@@ -39,7 +41,7 @@ def check_unfinished(settings: Settings, state: dict[str, Any], place: str) -> N
 
 
 class Engine(Protocol):
-    """Where the parties live: in this process, or on a network."""
+    """Where the parties live: in this process, on a cluster or on a network."""
 
     coordinator: Coordinator
 
@@ -53,7 +55,7 @@ def execute(
     *,
     sink: Sink,
     directory: RunDirectory | None,
-    engine_of: Callable[[Settings, Task, Sink], Engine] = MemoryEngine,
+    engine_of: Callable[[Settings, Task, Sink], Engine] = engine_for,
     task_options: dict[str, Any] | None = None,
 ) -> Outcome:
     """Carry out `settings` as their coordinator; by default with every other party in this process too.

@@ -16,6 +16,7 @@ _MODULES = {
     "horizontal": "tacit.runs.federation",
     "private_training": "tacit.runs.private_training",
     "vertical_logistic": "tacit.runs.vertical_logistic",
+    "split": "tacit.runs.split",
 }
 
 

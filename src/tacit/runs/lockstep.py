@@ -1,7 +1,8 @@
 """A few parties in lock step: all of them in this process, or one of them over a network.
 
 A kind says how a party is made (`party`): a function of its channels that trains to the end, keeps its own part in its
-`Store` and tells its `Sink`. The one that the others connect to (`settings.hub`) is the one whose events are shown.
+`Store` and tells its `Sink`. Of parties in one process, the events of `settings.lead` are shown; over a network all
+others connect to `settings.hub`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from numpy.typing import NDArray
 
@@ -64,34 +65,45 @@ def execute(settings: Any, *, sink: Sink, directory: RunDirectory | None) -> Out
     """Run every party of a file in this process."""
     kept = Kept()
     both = Tee(kept, sink)
-    kind: Kind = kinds.of(settings)  # type: ignore[assignment]
+    kind = cast(Kind, kinds.of(settings))
     for note in settings.notes():
         both.emit(Noted(note))
     parties = {}
     for name in settings.parties:
         store = directory.part(name) if directory is not None else None
-        place = Place(store, both if name == settings.hub else _Quiet(both))
+        place = Place(store, both if name == settings.lead else _Quiet(both))
         parties[name] = kind.party(settings, name, place)
     with concluded(both, kept) as ending:
         results = run_parties(parties)
-    own = results.get(settings.hub) if ending.status == "done" else None
+    parts = results if ending.status == "done" else {}
+    ledger = _together(parts)
     if directory is not None:
+        directory.save_ledger(ledger)
         write_page(directory, both)
     return Outcome(
         ending.status,
         ending.text,
-        dict(own.model) if own else {},
-        dict(own.ledger) if own else {"version": 1, "ledgers": []},
+        dict(parts[settings.lead].model) if parts else {},
+        ledger,
         history(kept, directory),
         directory.path if directory else None,
     )
+
+
+def _together(parts: Mapping[str, Part]) -> dict[str, Any]:
+    """The ledgers of all parties, each with the name of its own."""
+    found = []
+    for name, part in parts.items():
+        for ledger in part.ledger["ledgers"]:
+            found.append({**ledger, "covers": [f"{what} of {name}" for what in ledger["covers"]]})
+    return {"version": 1, "ledgers": found}
 
 
 def join_party(settings: Any, name: str, site: Site, sink: Sink, directory: RunDirectory) -> tuple[Status, str]:
     """Be one party of a file over a network, to the end: how it ended, and why."""
     kept = Kept()
     both = Tee(kept, sink)
-    kind: Kind = kinds.of(settings)  # type: ignore[assignment]
+    kind = cast(Kind, kinds.of(settings))
     for note in settings.notes():
         both.emit(Noted(note))
     party = kind.party(settings, name, Place(Store(directory.path, keep=2), both, site.local, site.folder))

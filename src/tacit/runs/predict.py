@@ -11,10 +11,10 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from tacit.channel import Channel, run_parties
-from tacit.events import Sink
+from tacit.events import Nowhere, Sink
 from tacit.runs import kinds
 from tacit.runs.config import ConfigError
 from tacit.runs.directory import party_of, read_model, replace_file
@@ -36,33 +36,41 @@ Predictor = Callable[[Mapping[str, Channel]], Scores | None]
 class Kind(Protocol):
     """What a kind adds whose models are used by the parties together."""
 
-    def predictor(self, settings: Any, name: str, model: Mapping[str, Any], source: Path, place: Place) -> Predictor:
-        """One party of a prediction. Raises ValueError where its rows or its part do not fit."""
+    def predictor(
+        self, settings: Any, name: str, model: Mapping[str, Any], source: Path | None, place: Place
+    ) -> Predictor:
+        """One party of a prediction. Raises ValueError where its rows or its part do not fit, or rows are missing."""
 
 
 def predict_here(settings: Any, run: Path, sources: Mapping[str, Path], sink: Sink) -> Scores:
     """Predict with every party in this process."""
     kind = _kind(settings)
-    missing = [name for name in settings.parties if name not in sources]
-    if missing:
-        given = " ".join(f"--input {name}=FILE" for name in settings.parties)
-        raise ConfigError(f"there are no rows of {', '.join(missing)}: give {given}, or be one --party")
+    unknown = [name for name in sources if name not in getattr(settings, "parties", {})]
+    if unknown:
+        raise ConfigError(f"--input: {unknown[0]} is no party of the file: it has {', '.join(settings.parties)}")
     parties = {}
     for name in settings.parties:
-        place = Place(None, sink)
-        parties[name] = kind.predictor(settings, name, _model(run, name), sources[name], place)
-    found = run_parties(parties)[settings.hub]
+        place = Place(None, sink if name == settings.lead else Nowhere())
+        parties[name] = kind.predictor(settings, name, _model(run, name), sources.get(name), place)
+    found = run_parties(parties)[settings.lead]
     if found is None:
-        raise ConfigError(f"{settings.hub} made no scores")
+        raise ConfigError(f"{settings.lead} made no scores")
     return found
 
 
-def predict_as(settings: Any, name: str, run: Path, source: Path, site: Site, sink: Sink) -> Scores | None:
+def predict_as(settings: Any, name: str, run: Path, source: Path | None, site: Site, sink: Sink) -> Scores | None:
     """Be one party of a prediction over a network: the scores, if this party gets them."""
     place = Place(None, sink, site.local, site.folder)
     own = _kind(settings).predictor(settings, name, _model(run, name), source, place)
     with meeting_place(settings, name, site, sink) as ends:
         return own(ends.meet())
+
+
+def needed(name: str, source: Path | None) -> Path:
+    """The rows of a party that must bring some."""
+    if source is None:
+        raise ConfigError(f"there are no rows of {name}: give --input {name}=FILE, or with --party {name} --input FILE")
+    return source
 
 
 def write_scores(scores: Scores, output: Path) -> None:
@@ -78,7 +86,7 @@ def _kind(settings: Any) -> Kind:
     kind = kinds.of(settings)
     if not hasattr(kind, "predictor"):
         raise ConfigError(f"kind {settings.kind} has no predict: its model.safetensors is whole, use it as it is")
-    return kind
+    return cast(Kind, kind)
 
 
 def _model(run: Path, name: str) -> dict[str, Any]:

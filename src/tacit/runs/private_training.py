@@ -41,9 +41,8 @@ __all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change"]
 
 _LINE = 1.0  # seconds between two lines
 _BETWEEN = 60.0  # seconds between two stores within an epoch
-_AGAINST = (
-    "for each record, for adding it or leaving it out, against whoever has the model, and every model stored on the way"
-)
+_AGAINST = "against whoever has the model, and every model stored on the way"
+_CHANGES = {"add-remove": "adding it or leaving it out", "zero-out": "leaving its gradients out"}
 
 
 def may_change(stored: Settings) -> frozenset[str]:
@@ -200,7 +199,7 @@ class _Training:
             **optimizer.ledger.to_json(),
             "epsilon": "infinite" if math.isinf(epsilon) else epsilon,
             "delta": self._plan.delta,
-            "against": _AGAINST,
+            "against": f"for each record, for {_CHANGES[optimizer.ledger.relation]}, {_AGAINST}",
             "tier": self._plan.drawn,
         }
         return {"version": 1, "ledgers": [spent] if optimizer.ledger.lines else []}

@@ -61,8 +61,8 @@ def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
 
 def _store(directory: RunDirectory, settings: Settings, party: str | None) -> Store:
     """Where the state lies that says how far the run came: of parties in one process, that of the one shown."""
-    hub: str | None = getattr(settings, "hub", None)
-    return directory.store if party is not None or hub is None else directory.part(hub)
+    lead: str | None = getattr(settings, "lead", None)
+    return directory.store if party is not None or lead is None else directory.part(lead)
 
 
 def _check_stored(directory: RunDirectory, store: Store, stored: Settings, settings: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -17,13 +18,13 @@ from tacit.boundary import Forecast
 from tacit.channel import Channel
 from tacit.crypto.paillier import Workers
 from tacit.data import read_table
-from tacit.events import Aligned, Noted, Sink
+from tacit.events import Aligned, Noted, Nowhere, Sink
 from tacit.runs import lockstep
 from tacit.runs.config import ConfigError, fingerprint
 from tacit.runs.directory import RunDirectory, Store
 from tacit.runs.lockstep import Part, Place
 from tacit.runs.outcome import Outcome
-from tacit.runs.predict import Predictor, Scores
+from tacit.runs.predict import Predictor, Scores, needed
 from tacit.vertical import boundary, logistic_masked
 from tacit.vertical import predict as prediction
 from tacit.vertical.align import align
@@ -34,6 +35,7 @@ from tacit.vertical.settings import Data, Settings
 
 __all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change", "party", "predictor"]
 
+_COLUMNS = "columns"  # the features' names, as JSON in bytes: new rows are read by them, in whatever order they come
 _NO_LEDGER: dict[str, Any] = {"version": 1, "ledgers": []}  # nothing here has an epsilon
 Rows = NDArray[np.int64]
 
@@ -42,6 +44,7 @@ Rows = NDArray[np.int64]
 class _Table:
     ids: list[str]
     features: NDArray[np.float64]
+    names: tuple[str, ...]
     labels: NDArray[np.int64] | None
     notes: tuple[str, ...] = ()
 
@@ -65,7 +68,7 @@ def forecast(settings: Settings) -> Forecast:
     for name in settings.parties:
         if settings.task is None and not (name in settings.data and Path(settings.data[name].path).exists()):
             continue
-        table = _table(settings, name, Place(None, _Silent()))
+        table = _table(settings, name, Place(None, Nowhere()))
         features[name] = table.features.shape[1]
         rows = len(table.ids) if rows is None else min(rows, len(table.ids))
     return forecast_of(settings, rows, features)
@@ -94,19 +97,23 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
                 model = logistic_masked.active(channels, features, _labels(table)[own], settings, run)
             else:
                 model = logistic_masked.passive(channels, features, settings, name, run)
+        stored = {**model.state(), _COLUMNS: np.frombuffer(json.dumps(table.names).encode(), dtype=np.uint8)}
         if place.store is not None:
-            place.store.save_model(model.state())
-        return Part(model.state(), _NO_LEDGER)
+            place.store.save_model(stored)
+        return Part(stored, _NO_LEDGER)
 
     return take_part
 
 
 def predictor(
-    settings: Settings, name: str, model: Mapping[str, NDArray[Any]], source: Path, place: Place
+    settings: Settings, name: str, model: Mapping[str, NDArray[Any]], source: Path | None, place: Place
 ) -> Predictor:
     """One party of a prediction on new rows: at the active each common id with its probability."""
     part = Model.restore(model)
-    table = _read(settings, name, Data(path=str(source)), place.folder, labels=False)
+    names = tuple(json.loads(np.asarray(model[_COLUMNS], dtype=np.uint8).tobytes()))
+    given = settings.data.get(name) or Data(path="")
+    data = given.model_copy(update={"path": str(needed(name, source).absolute()), "columns": names})
+    table = _read(settings, name, data, Path(), labels=False)
 
     def take_part(channels: Mapping[str, Channel]) -> Scores | None:
         own = _aligned(settings, name, table.ids, channels, place.sink)
@@ -121,17 +128,13 @@ def predictor(
     return take_part
 
 
-class _Silent:
-    def emit(self, event: object) -> None: ...
-
-
 def _table(settings: Settings, name: str, place: Place) -> _Table:
     """A party's table: from its local file, from the shared file, or the task's."""
     if place.local.data is not None:
         return _read(settings, name, Data.model_validate(place.local.data), place.folder)
     if settings.task is not None:
         made = tasks.make_columns(settings, name)
-        return _Table(list(made.ids), made.features, made.labels)
+        return _Table(list(made.ids), made.features, made.columns, made.labels)
     if name not in settings.data:
         raise ConfigError(f"there are no data of {name}: add data: {{{name}: {{path: FILE}}}}, or a --local file")
     return _read(settings, name, settings.data[name], Path())
@@ -139,6 +142,8 @@ def _table(settings: Settings, name: str, place: Place) -> _Table:
 
 def _read(settings: Settings, name: str, data: Data, folder: Path, *, labels: bool = True) -> _Table:
     wanted = name == settings.active and labels
+    if not (folder / data.path).is_file():
+        raise ConfigError(f"{folder / data.path}: there is no such file, with the rows of {name}")
     table = read_table(
         folder / data.path,
         id_column=data.id,
@@ -146,7 +151,7 @@ def _read(settings: Settings, name: str, data: Data, folder: Path, *, labels: bo
         features=data.columns,
         missing=data.missing,
     )
-    return _Table(table.ids, table.features, table.labels, table.notes)
+    return _Table(table.ids, table.features, table.names, table.labels, table.notes)
 
 
 def _labels(table: _Table) -> NDArray[np.int64]:

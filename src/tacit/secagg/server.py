@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import pairwise
+from functools import partial
 
 import numpy as np
 
@@ -39,9 +39,9 @@ from tacit.secagg.messages import (
     unpack_ids,
 )
 from tacit.secagg.session import Context, name
-from tacit.secagg.settings import Topology
+from tacit.secagg.settings import Settings, Topology
 from tacit.secagg.shares import RevealedShares
-from tacit.secagg.unmask import Plan, Words, plan_of, unmask
+from tacit.secagg.unmask import Plan, Unmasking, Words, plan_of, unmask_ranges
 
 
 class State(IntEnum):
@@ -159,6 +159,19 @@ class Server:
         self._waiting.discard(sender)
         return self._advance(now)
 
+    def receive_sum(self, senders: Collection[int], session: bytes, words: Words, now: float) -> Outgoing:
+        """Take the sum of several clients' vectors from a worker of this server's own, which looked at each message."""
+        if self.state is not State.UPLOADING or not self._waiting.issuperset(senders):
+            raise ValueError(f"a sum of clients that are not waited for in {self.state.name}")
+        if words.shape != (self._settings.columns,) or words.dtype != f"<u{self._settings.word_bytes}":
+            raise ValueError(f"a sum of {words.shape} {words.dtype}, {self._settings.columns} words are due")
+        self._check_session(session)
+        self._add(words)
+        self._uploaded.update(senders)
+        self._answers |= dict.fromkeys(senders, 0)  # of no message: whatever one of them still sends is a second one
+        self._waiting.difference_update(senders)
+        return self._advance(now)
+
     def tick(self, now: float) -> Outgoing:
         """Close a stage whose time is up."""
         if now < self._deadline or self.state >= State.READY:
@@ -174,16 +187,15 @@ class Server:
         self.reason = reason
         return [(identity, Abort(reason[:300])) for identity in members]
 
-    def finish(self, *, threads: int = 1, shards: int = 1) -> Aggregate:
-        """Unmask the sum, in `shards` column ranges."""
+    def finish(self, *, threads: int = 1, shards: int = 1, unmasking: Unmasking | None = None) -> Aggregate:
+        """Unmask the sum, in `shards` column ranges; by `unmasking` where others do the work."""
         if self.state is not State.READY or self._plan is None or self._sum is None:
             raise ValueError(f"the sum can be opened when the server is READY, it is {self.state.name}")
         if shards < 1:
             raise ValueError(f"shards must be at least 1, got {shards}")
         words, plan, survivors = self._sum, self._plan, tuple(sorted(self._uploaded))
         edges = np.linspace(0, len(words), shards + 1, dtype=int).tolist()
-        for first, last in pairwise(edges):
-            unmask(words[first:last], plan, first_column=first, threads=threads)
+        (unmasking or partial(unmask_ranges, threads=threads))(words, plan, edges)
         self._end(State.DONE)
         return Aggregate(words, survivors)
 
@@ -213,15 +225,14 @@ class Server:
 
     def _upload(self, message: Masked) -> None:
         self._check_session(message.session)
-        size = self._settings.columns * self._settings.word_bytes
-        if len(message.words) != size:
-            raise PeerError(f"a masked vector of {len(message.words)} bytes, {size} are due")
-        words = np.frombuffer(message.words, dtype=f"<u{self._settings.word_bytes}")
+        self._add(masked_words(message, self._settings))
+        self._uploaded.add(message.sender)
+
+    def _add(self, words: Words) -> None:
         if self._sum is None:
             self._sum = words.copy()
         else:
             self._sum += words
-        self._uploaded.add(message.sender)
 
     def _agree(self, message: Agreed) -> None:
         self._check_session(message.session)
@@ -402,6 +413,14 @@ class Server:
         self._waiting, self._plan, self._sum = set(), None, None
         self._boxes.clear()
         self._shares = RevealedShares(lambda owner: (), 1)
+
+
+def masked_words(message: Masked, settings: Settings) -> Words:
+    """The ring words of an upload, or PeerError."""
+    size = settings.columns * settings.word_bytes
+    if len(message.words) != size:
+        raise PeerError(f"a masked vector of {len(message.words)} bytes, {size} are due")
+    return np.frombuffer(message.words, dtype=f"<u{settings.word_bytes}")
 
 
 def _fingerprint(message: ToServer) -> int:

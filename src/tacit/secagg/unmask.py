@@ -6,8 +6,9 @@ columns, and the joined result is the same bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,3 +44,12 @@ def plan_of(signed_keys: list[tuple[bytes, int]]) -> Plan:
 def unmask(words: Words, plan: Plan, *, first_column: int = 0, threads: int = 1) -> None:
     """Take the masks off `words`, in place, which are the columns of the sum from `first_column` on."""
     add_masks(words, plan, first_column=first_column, threads=threads)
+
+
+Unmasking = Callable[[Words, Plan, list[int]], None]  # takes the masks off words, in the ranges between these columns
+
+
+def unmask_ranges(words: Words, plan: Plan, edges: list[int], threads: int = 1) -> None:
+    """Take the masks off `words`, in place, one range of columns after the other."""
+    for first, last in pairwise(edges):
+        unmask(words[first:last], plan, first_column=first, threads=threads)

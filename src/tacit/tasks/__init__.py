@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tacit.horizontal.settings import Settings
@@ -25,14 +26,14 @@ _TRAINING = {"digits": "tacit.tasks.digits_torch"}
 
 def make(name: str, clients: int, seed: int, options: dict[str, Any]) -> Task:
     """The task of a horizontal federation that a file names: a built-in one, or `package.module:function`."""
-    task: Task = _made(name, _FEDERATED, "make_task", {"clients": clients, "seed": seed}, options, ("model", "fit"))
+    task: Task = made(name, _FEDERATED, "make_task", {"clients": clients, "seed": seed}, options, ("model", "fit"))
     return task
 
 
 def make_training(name: str, seed: int, options: dict[str, Any]) -> TrainingTask:
     """The task of a private training that a file names."""
     methods = ("model", "loss", "evaluate")
-    task: TrainingTask = _made(name, _TRAINING, "make_training", {"seed": seed}, options, methods)
+    task: TrainingTask = made(name, _TRAINING, "make_training", {"seed": seed}, options, methods)
     return task
 
 
@@ -40,20 +41,13 @@ def make_columns(settings: VerticalSettings, name: str) -> Columns:
     """One party's columns of the data that the file of a vertical training names."""
     given = {"parties": tuple(settings.parties), "active": settings.active, "seed": settings.seed}
     options = {"align": settings.align, **settings.task_options}
-    parts = _made(settings.task or "", _COLUMNS, "make_parts", given, options, ("__getitem__",))
+    parts = made(settings.task or "", _COLUMNS, "make_parts", given, options, ("__getitem__",))
     part: Columns = parts[name]
     return part
 
 
-def _made(
-    name: str,
-    built_in: dict[str, str],
-    default: str,
-    given: dict[str, Any],
-    options: dict[str, Any],
-    methods: tuple[str, ...],
-) -> Any:
-    """Find the maker, and make the task: what is wrong with either is said in a sentence."""
+def module_of(name: str, built_in: dict[str, str], default: str) -> tuple[ModuleType, str]:
+    """The module of a task, and the name of its maker there."""
     if ":" in name:
         module_name, _, function = name.partition(":")
     elif name in built_in:
@@ -71,6 +65,19 @@ def _made(
         ) from error
     if not callable(getattr(module, function, None)):
         raise ValueError(f"task {name!r}: the module {module_name} has no function {function}")
+    return module, function
+
+
+def made(
+    name: str,
+    built_in: dict[str, str],
+    default: str,
+    given: dict[str, Any],
+    options: dict[str, Any],
+    methods: tuple[str, ...],
+) -> Any:
+    """Find the maker, and make the task: what is wrong with either is said in a sentence."""
+    module, function = module_of(name, built_in, default)
     maker = getattr(module, function)
     try:
         inspect.signature(maker).bind(**given, **options)

@@ -25,6 +25,12 @@ def some_of(batch: Any, records: int, fewer: int) -> Any:
     return pytree.tree_unflatten([leaf[:fewer] for leaf in leaves], spec)
 
 
+def random_state(device: torch.device) -> Tensor:
+    """Where torch's generators stand: it changes where a model or a loss draws random numbers."""
+    state = torch.get_rng_state()
+    return torch.cat([state, torch.cuda.get_rng_state(device)]) if device.type == "cuda" else state
+
+
 def refuse_company(whole: Tensor, part: Tensor, sizes: tuple[int, int], random: bool) -> None:
     """Raise ValueError where the norms of the same records differ between a batch and a part of it.
 

@@ -175,8 +175,7 @@ class Engine:
             raise ValueError(f"clip is {clip}: it must be positive and finite")
         dtype = self.sum.dtype
         factors = (clip * (1 - 8 * unit_roundoff(dtype)) / norms.to(torch.float64)).clamp_(max=1)
-        factors[factors < 2 * torch.finfo(dtype).tiny] = 0
-        return factors.to(dtype)
+        return factors.mul_(factors >= 2 * torch.finfo(dtype).tiny).to(dtype)
 
     def add_clipped(self, factors: Tensor) -> None:
         """Add the sum of factors_i times the gradient of record i to `sum`, and forget the pass."""
@@ -252,6 +251,11 @@ class Engine:
 
         def forward(*args: Any, **kwargs: Any) -> Any:
             if self._model.training and torch.is_grad_enabled() and not self._bypassed:
+                if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled(self.sum.device.type):
+                    raise RuntimeError(
+                        "autocast is on: the bounds of clipped gradients hold for float32 and float64 only, so leave "
+                        "private training out of torch.autocast"
+                    )
                 return recorded(*args, **kwargs)
             return original(*args, **kwargs)
 

@@ -10,12 +10,13 @@ The bounds hold for any order of summation, but not for float32 products in a sh
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
 from torch import Tensor
 
-_BLOCK = 64  # floats squared and summed in their own precision; the blocks' sums are added in float64
+_BLOCK = 64  # floats, at most, squared and summed in their own precision; the blocks' sums are added in float64
 _DOUBLE = torch.float64
 
 
@@ -42,15 +43,23 @@ def squared_norms(rows: Tensor) -> Tensor:
     """
     batch = rows.shape[0]
     rows = rows.reshape(batch, math.prod(rows.shape[1:]))
-    size = rows.shape[1]
-    own = rows.dtype
-    whole = size - size % _BLOCK
-    total = torch.linalg.vector_norm(rows[:, whole:], dim=1).to(_DOUBLE).square_()
-    if whole:
-        blocks = torch.linalg.vector_norm(rows[:, :whole].unflatten(1, (whole // _BLOCK, _BLOCK)), dim=2)
-        total += blocks.to(_DOUBLE).square_().sum(1)
-    relative = (1 + 2 * gamma(size // _BLOCK + 8)) / (1 - gamma(min(size, _BLOCK) + 4, own))
+    size, own = rows.shape[1], rows.dtype
+    block = _block(size)
+    whole = size - size % block
+    blocks = torch.linalg.vector_norm(rows[:, :whole].unflatten(1, (whole // block, block)), dim=2)
+    total = torch.linalg.vector_norm(blocks, dim=1, dtype=_DOUBLE).square_()
+    if whole < size:
+        total += torch.linalg.vector_norm(rows[:, whole:], dim=1).to(_DOUBLE).square_()
+    relative = (1 + 2 * gamma(size // block + 12)) / (1 - gamma(block + 4, own))
     return total.mul_(relative).add_(size * float(torch.finfo(own).tiny))
+
+
+@functools.cache
+def _block(size: int) -> int:
+    """The largest divisor of size from half of _BLOCK to _BLOCK, so that nothing is left over; otherwise _BLOCK."""
+    if size <= _BLOCK:
+        return max(1, size)
+    return next((block for block in range(_BLOCK, _BLOCK // 2 - 1, -1) if size % block == 0), _BLOCK)
 
 
 def absolute_sums(rows: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from tacit.dp.pricing import Method
 from tacit.errors import BudgetError
 from tacit.randomness import secure_rng
 from tacit.training import checkpoint
-from tacit.training.company import refuse_company
+from tacit.training.company import random_state, refuse_company
 from tacit.training.engine import Engine
 from tacit.training.monitor import Monitor, most_steps
 from tacit.training.plan import Plan
@@ -66,7 +66,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._abandoned: dict[int, int] = {}  # steps whose samples were begun in vain, and how often
         self._limits: dict[tuple[Method, float], int] = {}
         self._piece: Piece | None = None
-        self._torch_state: Tensor | None = None
+        self._random_state: Tensor | None = None
         self._shown: tuple[Tensor, bool] | None = None
         self._under_way = False
         self._seen = self._below = 0
@@ -134,7 +134,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             self._finish()
             return
         self._piece = piece
-        self._torch_state = torch.get_rng_state() if self._unproved else None
+        self._random_state = random_state(self.engine.sum.device) if self._unproved else None
 
     def abandon(self) -> None:
         """Forget the sample under way, if any: it stays paid for."""
@@ -145,7 +145,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._forget_sample()
 
     def _forget_sample(self) -> None:
-        self._piece = self._shown = self._torch_state = None
+        self._piece = self._shown = self._random_state = None
         self._under_way = False
         self._seen = self._below = 0
 
@@ -192,7 +192,8 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._seen += len(norms)
         self._below += int((norms <= self.clip_norm).sum())
         if self._unproved:
-            random = self._torch_state is None or not torch.equal(self._torch_state, torch.get_rng_state())
+            before, now = self._random_state, random_state(self.engine.sum.device)
+            random = before is None or not torch.equal(before, now)
             self._shown = norms.clone(), random
         self._sum.add(norms, self.clip_norm)
 

@@ -18,7 +18,8 @@ from torch import Tensor
 from tacit.training.margins import absolute_sums, gamma, gram_norms, product_norms, squared_norms
 
 _FLOPS_A_FLOAT = 16  # products that a core computes while it moves one float to or from memory
-_CACHE = 1 << 20  # floats of patches held at once: near the caches, and enough to keep all threads busy
+_CACHE = 1 << 19  # floats of patches held at once: near the caches, and enough to keep all threads busy
+_NARROW = 16  # output channels below which a product is faster as [channels, positions] × [positions, patch]
 _SMALL = 1 << 10  # floats up to which the calls cost more than the numbers
 
 
@@ -52,10 +53,13 @@ class Part(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Gradients as they are: [B, *shape]."""
+    """Gradients as they are: [B, *shape], or with the dimensions of the shape in another order."""
 
     gradients: Tensor
     squared: Tensor | None = None  # the squared norms, where they are known
+    order: tuple[int, ...] | None = (
+        None  # which dimension of one gradient is the first of the parameter's, the second...
+    )
 
     @property
     def records(self) -> int:
@@ -65,13 +69,21 @@ class Kept:
         return squared_norms(self.gradients) if self.squared is None else self.squared
 
     def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
-        return self.gradients[start:stop].to(dtype).flatten(1)
+        gradients = self.gradients[start:stop].to(dtype)
+        if self.order is not None:
+            gradients = gradients.permute(0, *(1 + place for place in self.order))
+        return gradients.flatten(1)
 
     def reach(self) -> tuple[int, Tensor]:
         return 1, squared_norms(self.gradients).sqrt_()
 
     def add_to(self, total: Tensor, factors: Tensor) -> None:
-        total.view(-1).addmv_(self.gradients.reshape(self.records, total.numel()).t(), factors)
+        rows = self.gradients.reshape(self.records, total.numel()).t()
+        if self.order is None:
+            total.view(-1).addmv_(rows, factors)
+        else:
+            summed = rows.mv(factors).view(self.gradients.shape[1:]).permute(self.order)
+            total.add_(summed.reshape(total.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +117,12 @@ class Outer:
         return int(self.inputs.shape[1]), product_norms(self.inputs, self.outputs).sqrt_()
 
     def add_to(self, total: Tensor, factors: Tensor) -> None:
-        weighted = self.outputs * factors[:, None, None]
-        total.addmm_(weighted.flatten(0, 1).t(), self.inputs.flatten(0, 1))
+        inputs, outputs = self.inputs, self.outputs
+        if inputs.shape[2] < outputs.shape[2]:
+            inputs = inputs * factors[:, None, None]
+        else:
+            outputs = outputs * factors[:, None, None]
+        total.addmm_(outputs.flatten(0, 1).t(), inputs.flatten(0, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,22 +139,38 @@ class Geometry:
         above, left = self.padding
         return F.pad(images, (left, left, above, above)) if above or left else images
 
-    def patches(self, images: Tensor, height: int, width: int) -> Tensor:
+    def patches(self, images: Tensor, height: int, width: int, into: tuple[Tensor, Tensor] | None = None) -> Tensor:
         """The inputs under the kernel at each position: [n × groups, channels of a group × kernel, height × width].
 
-        Two strided copies, first under the columns of the kernel, then under its rows: faster than `F.unfold`.
+        Two strided copies, first under the columns of the kernel, then under its rows: faster than `F.unfold`. They are
+        made in the two buffers of `into`, where given: fresh memory costs as much again.
         """
         (down, right), (rows, columns) = self.stride, self.dilation
         images = self.pad(images).contiguous()
         records, channels = images.shape[:2]
         a, b, c, d = images.stride()
         shape = (records, channels, self.kernel[1], images.shape[2], width)
-        windows = images.as_strided(shape, (a, b, columns * d, c, right * d)).contiguous()
+        windows = images.as_strided(shape, (a, b, columns * d, c, right * d), images.storage_offset())
+        windows = windows.contiguous() if into is None else into[0][: windows.numel()].view(shape).copy_(windows)
         a, b, c, d, _ = windows.stride()
         whole = (records, channels, *self.kernel, height, width)
         windows = windows.as_strided(whole, (a, b, rows * d, c, down * d, 1))
+        windows = windows.contiguous() if into is None else into[1][: windows.numel()].view(whole).copy_(windows)
         size = channels // self.groups * self.kernel[0] * self.kernel[1]
-        return windows.reshape(records * self.groups, size, height * width)
+        return windows.view(records * self.groups, size, height * width)
+
+    def pixels(self, images: Tensor, height: int, width: int, into: Tensor) -> Tensor:
+        """The same for one group with channels last: [n, height × width, kernel × channels], made in `into`.
+
+        One copy of runs as long as a row of the kernel times the channels.
+        """
+        (down, right), (rows, columns) = self.stride, self.dilation
+        last = images.permute(0, 2, 3, 1).contiguous()
+        records, channels = images.shape[:2]
+        a, b, c, _ = last.stride()
+        whole = (records, height, width, *self.kernel, channels)
+        windows = last.as_strided(whole, (a, down * b, right * c, rows * b, columns * c, 1))
+        return into[: windows.numel()].view(whole).copy_(windows).view(records, height * width, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,28 +219,48 @@ class Patches:
 
     def add_to(self, total: Tensor, factors: Tensor) -> None:
         walk = self.geometry
-        weighted = self.outputs * factors[:, None, None, None]
+        images, outputs = self.images, self.outputs
+        if images[:1].numel() < outputs[:1].numel():
+            images = images * factors[:, None, None, None]
+        else:
+            outputs = outputs * factors[:, None, None, None]
         shape = total if total.dim() == 4 else total.unsqueeze(2)
         gradient = torch.ops.aten.convolution_backward(
-            weighted, self.images, shape, None, walk.stride, walk.padding, walk.dilation, False, (0, 0), walk.groups,
+            outputs, images, shape, None, walk.stride, walk.padding, walk.dilation, False, (0, 0), walk.groups,
             (False, True, False),
         )[1]  # fmt: skip
         total.add_(gradient.view(total.shape))
 
     def keep(self) -> Kept:
         """The gradients themselves, computed for some records at a time because patches are large."""
-        walk, channels, dtype = self.geometry, self.images.shape[1], self.outputs.dtype
-        padded = Patches(walk.pad(self.images), self.outputs, replace(walk, padding=(0, 0)), self.memory)
-        positions = self.outputs.shape[2] * self.outputs.shape[3]
-        step = max(1, _CACHE // (channels * walk.kernel[0] * walk.kernel[1] * positions))
-        size = self.outputs.shape[1] * channels // walk.groups * walk.kernel[0] * walk.kernel[1]
-        gradients = self.outputs.new_empty(self.records, size)
-        for start in range(0, self.records, step):
-            stop = min(start + step, self.records)
-            inputs, outputs = padded._factors(start, stop, dtype)
-            rows = gradients[start:stop].view(len(inputs), outputs.shape[1], inputs.shape[1])
-            torch.bmm(outputs, inputs.transpose(1, 2), out=rows)
-        return Kept(gradients)
+        walk, outputs = self.geometry, self.outputs.flatten(2)
+        images = walk.pad(self.images)
+        (rows, columns), channels, features = walk.kernel, images.shape[1], outputs.shape[1]
+        height, width = self.outputs.shape[2:]
+        size, positions = channels * rows * columns, height * width
+        step = max(1, min(self.records, _CACHE // (size * positions)))
+        patches = images.new_empty(step * size * positions)
+        if walk.groups == 1 and columns * channels > width:
+            gradients = images.new_empty(self.records, features, size)
+            for a, b in _steps(self.records, step):
+                torch.bmm(outputs[a:b], walk.pixels(images[a:b], height, width, patches), out=gradients[a:b])
+            return Kept(gradients.view(-1, features, rows, columns, channels), order=(0, 3, 1, 2))
+        ready = replace(walk, padding=(0, 0))
+        into = images.new_empty(step * channels * columns * images.shape[2] * width), patches
+        if walk.groups == 1 and features >= _NARROW:
+            gradients = images.new_empty(self.records, size, features)
+            for a, b in _steps(self.records, step):
+                found = ready.patches(images[a:b], height, width, into)
+                torch.bmm(found, outputs[a:b].transpose(1, 2), out=gradients[a:b])
+            return Kept(gradients, order=(1, 0))
+        gradients = images.new_empty(self.records * walk.groups, features // walk.groups, size // walk.groups)
+        by_group = outputs.reshape(*gradients.shape[:2], positions)
+        for a, b in _steps(self.records, step):
+            found = ready.patches(images[a:b], height, width, into).transpose(1, 2)
+            torch.bmm(
+                by_group[a * walk.groups : b * walk.groups], found, out=gradients[a * walk.groups : b * walk.groups]
+            )
+        return Kept(gradients.view(self.records, features * size // walk.groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +374,11 @@ def _measured(parts: Sequence[Part], size: int, memory: int) -> Tensor:
 
 def _spans(records: int, size: int, memory: int) -> Iterator[tuple[int, int]]:
     """Runs of records of which `size` float64 numbers each fit into `memory`; at least one, also without records."""
-    step = max(1, memory // (8 * max(1, size)))
-    for start in range(0, max(1, records), step):
+    if records == 0:
+        yield 0, 0
+    yield from _steps(records, max(1, memory // (8 * max(1, size))))
+
+
+def _steps(records: int, step: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, records, step):
         yield start, min(start + step, records)

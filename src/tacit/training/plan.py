@@ -33,7 +33,7 @@ from tacit.dp.release import (
     number,
 )
 from tacit.dp.schedules import ClipAdaptation, Decay, NoiseDecay
-from tacit.training.levels import Levels
+from tacit.training.levels import Levels, calibrate, whole_order_epsilon
 
 if TYPE_CHECKING:
     from torch import nn, optim
@@ -156,9 +156,15 @@ class Plan:
         def cost(initial: float) -> float:
             return _priced(self._ledger(initial, self.steps), self.delta, self.method)
 
-        if self.decay is not None:
-            return self._levels.calibrate(cost, epsilon)
-        if self.noise == "laplace" or self.sampling == "shuffled":
+        if self.decay is not None and self.noise == "gaussian" and self.probability < 1:
+            levels = self._levels.counts(self.steps)
+
+            def estimate(initial: float) -> float:
+                lines = [(initial * level, count) for level, count in levels]
+                return whole_order_epsilon(lines, self.probability, self.delta)
+
+            return calibrate(cost, estimate, epsilon)
+        if self.noise == "laplace" or self.probability == 1:
             return least(lambda initial: cost(initial) <= epsilon, 1e-6)
         _quiet()
         found = noise_multiplier(epsilon, self.delta, steps=self.steps, sampling_probability=self.probability)

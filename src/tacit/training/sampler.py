@@ -131,7 +131,8 @@ def _fetcher(plan: Plan, data: Any) -> Callable[[Indices], Any]:
     if isinstance(data, DataLoader):
         if data.drop_last:
             raise ValueError("the loader drops records (drop_last): give the dataset itself, or drop_last=False")
-        if not isinstance(data.sampler, RandomSampler | SequentialSampler):
+        known = isinstance(data.sampler, RandomSampler | SequentialSampler)
+        if not known and not isinstance(data.dataset, IterableDataset):
             raise ValueError(
                 f"the loader samples by {type(data.sampler).__name__}, the plan by itself: give the dataset itself"
             )
@@ -147,7 +148,7 @@ def _fetcher(plan: Plan, data: Any) -> Callable[[Indices], Any]:
             f"the data has {len(data)} records, the plan is for {plan.records}: make it with records=len(data) (and "
             "put tensors into a TensorDataset)"
         )
-    if isinstance(data, TensorDataset):
+    if isinstance(data, TensorDataset) and collate is default_collate:
         tensors = data.tensors
         return lambda indices: [tensor[torch.from_numpy(indices)] for tensor in tensors]
     source: Dataset[Any] = data

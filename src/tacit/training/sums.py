@@ -11,7 +11,6 @@ number: that is the engine's guarantee, for the gradients that were recorded.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
@@ -26,6 +25,7 @@ from tacit.dp import mechanisms, noise
 from tacit.randomness import secure_rng
 from tacit.training.engine import Engine
 from tacit.training.margins import unit_roundoff
+from tacit.training.noise import Gaussian
 from tacit.training.parts import Part
 from tacit.training.plan import Plan
 
@@ -42,20 +42,6 @@ class NoiseSource(Protocol):
 
     def normal(self, flat: Tensor, deviation: float) -> None:
         """Fill `flat` with Gaussian noise of mean 0."""
-
-
-class TorchNoise:
-    """torch's own generator, seeded from the operating system."""
-
-    def __init__(self) -> None:
-        self._generators: dict[torch.device, torch.Generator] = {}
-
-    def normal(self, flat: Tensor, deviation: float) -> None:
-        generator = self._generators.get(flat.device)
-        if generator is None:
-            generator = self._generators[flat.device] = torch.Generator(device=flat.device)
-            generator.manual_seed(int.from_bytes(os.urandom(8), "little", signed=True))
-        flat.normal_(0.0, deviation, generator=generator)
 
 
 class NoisySum(Protocol):
@@ -79,11 +65,12 @@ def noisy_sum(plan: Plan, engine: Engine, source: NoiseSource | None = None, rng
         return Laplace(engine, rng or secure_rng())
     if plan.tier == "secure":
         return Secure(engine, largest_sample(plan), rng or secure_rng())
-    return Fast(engine, source or TorchNoise())
+    return Fast(engine, source or Gaussian(engine.sum.numel(), engine.sum.dtype))
 
 
 class Fast:
     """Guarantee: that of Gaussian noise, were floats real numbers. What rounding reveals is not bounded: see the docs.
+    Nor is the end of the noise's tail in the price: see `noise`, δ += (1 + e^ε) N 2^-65 for N numbers.
 
     The noise is in the buffer before the first gradient, so that no sum without noise exists.
     """

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from tacit.crypto.paillier import PrivateKey, Workers
 from tacit.errors import PeerError
-from tacit.events import EpochFinished, Event, Sink, Stepped, TrainingResumed, TrainingStarted
+from tacit.events import EpochFinished, Nowhere, Sink, Stepped, TrainingResumed, TrainingStarted
 from tacit.vertical import batches
 from tacit.vertical.model import Saved
 from tacit.vertical.settings import Settings
@@ -17,12 +17,6 @@ from tacit.vertical.traffic import Meter
 
 _BETWEEN = 1.0  # seconds between two words on how far it is
 PROTECTION = "Paillier, gradients under uniform masks"
-
-
-class Nowhere:
-    """A sink that keeps nothing."""
-
-    def emit(self, event: Event) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

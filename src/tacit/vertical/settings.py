@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from tacit.sections import Address, Count, Name, Positive, Probability, Section, Seed
+from tacit.sections import Address, Count, Name, Positive, Probability, Section, Seed, meeting_party
 
 Role = Literal["active", "passive"]
 Bits = Literal[512, 1024, 2048, 3072, 4096]
@@ -125,9 +125,14 @@ class Settings(Section):
         return next(name for name, party in self.parties.items() if party.role == "active")
 
     @property
+    def lead(self) -> str:
+        """The party whose training it is."""
+        return self.active
+
+    @property
     def hub(self) -> str:
         """The party that the others connect to."""
-        return self.active
+        return meeting_party(self.active, {name: party.address for name, party in self.parties.items()})
 
     @property
     def passives(self) -> tuple[str, ...]:

@@ -60,8 +60,7 @@ class Ciphertexts:
         width = key.ciphertext_bytes
         if len(data) != count * width:
             raise PeerError(f"{count} ciphertexts have {count * width} bytes, got {len(data)}")
-        parts = [data[start : start + width] for start in range(0, len(data), width)]
-        values = tuple([mpz(int.from_bytes(part, "big")) for part in parts])
+        values = key.split(data)
         product = mpz(1)
         for place, value in enumerate(values):
             if not 0 < value < key.n_squared:

@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import TypeVar
 
 import numpy as np
-from gmpy2 import mpz
 from numpy.typing import NDArray
 
 from tacit.crypto.paillier import multiexp
@@ -21,10 +20,7 @@ from tacit.crypto.paillier.ciphertexts import Ciphertexts
 from tacit.crypto.paillier.private import PrivateKey
 from tacit.crypto.paillier.public import PublicKey
 
-Numbers = tuple[mpz, ...]
 Part = TypeVar("Part")
-
-_PARTS = 4  # for each process, so that one that is slowed down does not keep the others waiting
 
 
 class Workers:
@@ -54,8 +50,9 @@ class Workers:
         if self.workers == 1 or len(values) < 2:
             return key.encrypt(values)
         public = key if isinstance(key, PublicKey) else key.public
-        parts = _parts(public.checked(values), _PARTS * self.workers)
-        return self._joined(public, _encrypt, [(_numbers(key), part) for part in parts])
+        integers = public.checked(values)
+        parts = _parts(len(integers), self.workers)
+        return self._joined(public, _encrypt, [(_numbers(key), integers[part]) for part in parts])
 
     def decrypt(self, key: PrivateKey, vector: Ciphertexts) -> list[int]:
         """`key.decrypt(vector)`."""
@@ -66,8 +63,8 @@ class Workers:
         key.public.check_own(vector)
         if self.workers == 1 or len(vector) < 2:
             return key.decrypt_unsigned(vector)
-        parts = _parts(vector.values, _PARTS * self.workers)
-        found = self._map(_decrypt, [(_numbers(key), part) for part in parts])
+        parts = _parts(len(vector), self.workers)
+        found = self._map(_decrypt, [(_numbers(key), vector[part].to_bytes()) for part in parts])
         return [value for values in found for value in values]
 
     def multiply(
@@ -77,16 +74,17 @@ class Workers:
         if self.workers == 1 or len(matrix) < 2:
             return key.multiply(matrix, vector, bound=bound)
         key.check_product(matrix, vector, bound)
-        rows = np.array_split(matrix, min(self.workers, len(matrix)))
-        return self._joined(key, multiexp.powers, [(part, vector.values, key.modulus) for part in rows])
+        data = vector.to_bytes()
+        parts = np.array_split(matrix, min(self.workers, len(matrix)))
+        return self._joined(key, _multiply, [(_numbers(key), part, data) for part in parts])
 
     def rerandomize(self, key: PublicKey, vector: Ciphertexts) -> Ciphertexts:
         """`key.rerandomize(vector)`."""
         key.check_own(vector)
         if self.workers == 1 or len(vector) < 2:
             return key.rerandomize(vector)
-        parts = _parts(vector.values, _PARTS * self.workers)
-        return self._joined(key, _rerandomize, [(_numbers(key), part) for part in parts])
+        parts = _parts(len(vector), self.workers)
+        return self._joined(key, _rerandomize, [(_numbers(key), vector[part].to_bytes()) for part in parts])
 
     def close(self) -> None:
         """End the processes. Nothing runs on more than one process afterwards."""
@@ -95,10 +93,8 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
 
-    def _joined(
-        self, key: PublicKey, call: Callable[..., Sequence[mpz]], arguments: list[tuple[object, ...]]
-    ) -> Ciphertexts:
-        return Ciphertexts(key, tuple([value for values in self._map(call, arguments) for value in values]))
+    def _joined(self, key: PublicKey, call: Callable[..., bytes], arguments: list[tuple[object, ...]]) -> Ciphertexts:
+        return Ciphertexts(key, key.split(b"".join(self._map(call, arguments))))
 
     def _map(self, call: Callable[..., Part], arguments: list[tuple[object, ...]]) -> list[Part]:
         if self._closed:
@@ -128,26 +124,38 @@ def _numbers(key: PublicKey | PrivateKey) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=4)
-def _private(numbers: tuple[int, int]) -> PrivateKey:
-    return PrivateKey(*numbers)
+def _public(n: int) -> PublicKey:
+    return PublicKey(n)
 
 
-def _encrypt(numbers: tuple[int, ...], values: Sequence[int]) -> Numbers:
-    if len(numbers) == 1:
-        return PublicKey(*numbers).encrypt(values).values
-    return _private((numbers[0], numbers[1])).encrypt(values).values
+@lru_cache(maxsize=4)
+def _private(p: int, q: int) -> PrivateKey:
+    return PrivateKey(p, q)
 
 
-def _decrypt(numbers: tuple[int, int], values: Numbers) -> list[int]:
-    key = _private(numbers)
-    return key.decrypt_unsigned(Ciphertexts(key.public, values))
+# What runs in the processes. Ciphertexts travel as bytes, which is faster than as integers.
 
 
-def _rerandomize(numbers: tuple[int], values: Numbers) -> Numbers:
-    key = PublicKey(*numbers)
-    return key.rerandomize(Ciphertexts(key, values)).values
+def _encrypt(numbers: tuple[int, ...], values: Sequence[int]) -> bytes:
+    key = _public(*numbers) if len(numbers) == 1 else _private(*numbers)
+    return key.encrypt(values).to_bytes()
 
 
-def _parts(values: Sequence[Part], count: int) -> list[Sequence[Part]]:
-    size = -(-len(values) // count)
-    return [values[start : start + size] for start in range(0, len(values), size)]
+def _decrypt(numbers: tuple[int, int], data: bytes) -> list[int]:
+    key = _private(*numbers)
+    return key.decrypt_unsigned(Ciphertexts(key.public, key.public.split(data)))
+
+
+def _multiply(numbers: tuple[int], matrix: NDArray[np.int64], data: bytes) -> bytes:
+    key = _public(*numbers)
+    return Ciphertexts(key, tuple(multiexp.powers(matrix, key.split(data), key.modulus))).to_bytes()
+
+
+def _rerandomize(numbers: tuple[int], data: bytes) -> bytes:
+    key = _public(*numbers)
+    return key.rerandomize(Ciphertexts(key, key.split(data))).to_bytes()
+
+
+def _parts(length: int, count: int) -> list[slice]:
+    size = -(-length // count)
+    return [slice(start, start + size) for start in range(0, length, size)]

@@ -60,9 +60,7 @@ class PublicKey:
         self.check_own(left, right)
         if len(left) != len(right):
             raise ValueError(f"cannot add {len(left)} to {len(right)} ciphertexts")
-        return Ciphertexts(
-            self, tuple([a * b % self.n_squared for a, b in zip(left.values, right.values, strict=True)])
-        )
+        return self._products(left.values, right.values)
 
     def add_plain(self, vector: Ciphertexts, values: Sequence[int]) -> Ciphertexts:
         """Add known integers of (-n, n), such as masks from `uniform`; the sums are modulo n. Adds no randomness."""
@@ -72,12 +70,7 @@ class PublicKey:
         integers = [index(value) for value in values]
         if any(not -self.n < value < self.n for value in integers):
             raise ValueError("an integer to add is not between -n and n: reduce it modulo n")
-        return Ciphertexts(
-            self,
-            tuple(
-                [a * b % self.n_squared for a, b in zip(vector.values, self.embed(integers), strict=True)],
-            ),
-        )
+        return self._products(vector.values, self.embed(integers))
 
     def multiply(self, matrix: NDArray[np.int64], vector: Ciphertexts, *, bound: int = 2**64) -> Ciphertexts:
         """The matrix times the encrypted vector: row j holds sum_i matrix[j, i] v_i.
@@ -117,13 +110,11 @@ class PublicKey:
 
         Guarantee: each is a uniform ciphertext of its plaintext, independent of the one given, also to the owner of
             the private key: it carries the plaintext and nothing else. It is multiplied by rⁿ, r uniform in Z_n*.
+            Adding new `encrypt([0, ...])` of others than the owner does the same; those can be made in advance.
         Assumes: gcd(n, φ(n)) = 1, which the owner of the key can break by a malformed n (see `from_bytes`).
         """
         self.check_own(vector)
-        masks = powmod_base_list(self._units(len(vector)), self.modulus, self.n_squared)
-        return Ciphertexts(
-            self, tuple([a * mask % self.n_squared for a, mask in zip(vector.values, masks, strict=True)])
-        )
+        return self._products(vector.values, powmod_base_list(self._units(len(vector)), self.modulus, self.n_squared))
 
     def uniform(self, count: int) -> list[int]:
         """Masks: integers uniform over [0, n), from the operating system. Modulo n they hide a plaintext perfectly."""
@@ -161,6 +152,12 @@ class PublicKey:
             raise PeerError("the modulus is a power of another number")
         return cls(int(n))
 
+    def split(self, data: bytes) -> tuple[mpz, ...]:
+        """The numbers in the bytes of `Ciphertexts.to_bytes`, unchecked: for those from a peer see its `from_bytes`."""
+        width = self.ciphertext_bytes
+        parts = [data[start : start + width] for start in range(0, len(data), width)]
+        return tuple([mpz(int.from_bytes(part, "big")) for part in parts])
+
     def checked(self, values: Sequence[int]) -> list[int]:
         """The values as Python integers, or ValueError for one outside (-n/2, n/2)."""
         integers = [index(value) for value in values]
@@ -175,6 +172,9 @@ class PublicKey:
     def embed(self, integers: Iterable[int]) -> list[mpz]:
         """(1 + n)^v modulo n² for each v: ciphertexts without randomness, which hide nothing."""
         return [1 + value % self.modulus * self.modulus for value in integers]
+
+    def _products(self, left: Iterable[mpz], right: Iterable[mpz]) -> Ciphertexts:
+        return Ciphertexts(self, tuple([a * b % self.n_squared for a, b in zip(left, right, strict=True)]))
 
     def _units(self, count: int) -> list[mpz]:
         units: list[mpz] = []

@@ -1,0 +1,148 @@
+"""The models of `private_sgd`, and one training step of each contender on them, always on the same batch."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn, optim
+from torch.utils.data import DataLoader, TensorDataset
+
+from tacit.training import Plan
+
+Step = Callable[[], Any]
+SIDES = ("plain", "tacit", "opacus hooks", "opacus ghost")
+NOISE_MULTIPLIER, CLIP, RATE = 1.0, 1.0, 0.01
+
+
+def lenet() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
+    )  # fmt: skip
+
+
+def strided() -> nn.Module:
+    """The convolutional network of Opacus's own MNIST example."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, 2), nn.ReLU(),
+        nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 10),
+    )  # fmt: skip
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+
+
+class Block(nn.Module):  # type: ignore[misc]
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before, self.after = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.mixed, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = self.mixed(self.before(x)).chunk(3, dim=-1)
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        return x + self.down(F.gelu(self.up(self.after(x))))
+
+
+class GPT(nn.Module):  # type: ignore[misc]
+    def __init__(self, vocabulary: int = 5000, width: int = 128, length: int = 128, layers: int = 4) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.blocks = nn.Sequential(*[Block(width, 4) for _ in range(layers)])
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        places = torch.arange(ids.shape[1]).expand(ids.shape)
+        return self.head(self.norm(self.blocks(self.tokens(ids) + self.places(places))))
+
+
+def case(name: str) -> tuple[nn.Module, Tensor, Tensor]:
+    """(model, inputs, labels)"""
+    torch.manual_seed(0)
+    if name == "GPT":
+        return GPT(), torch.randint(0, 5000, (32, 128)), torch.randint(0, 5000, (32, 128))
+    if name == "MLP":
+        return mlp(), torch.randn(512, 784), torch.randint(0, 10, (512,))
+    return {"CNN": lenet, "strided CNN": strided}[name](), torch.randn(256, 1, 28, 28), torch.randint(0, 10, (256,))
+
+
+def loss_of(outputs: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(outputs.flatten(0, -2), labels.flatten())
+
+
+def step_of(side: str, name: str) -> Step:
+    """One step of a contender: take the batch, forward, backward, clip, noise where it is private, and move."""
+    model, x, y = case(name)
+    optimizer = optim.SGD(model.parameters(), lr=RATE)
+    match side:
+        case "plain":
+            return _loop(model, optimizer, _forever([(x, y)]))
+        case "tacit":
+            # With as many records as a batch the sample is all of them: every contender sees the same batch.
+            plan = Plan(records=len(x), batch=len(x), epochs=10**6, noise_multiplier=NOISE_MULTIPLIER, clip=CLIP)
+            return _loop(*plan.attach(model, optimizer, TensorDataset(x, y)))
+        case "opacus hooks":
+            model, private, _ = _opacus(model, optimizer, x, y, "hooks")
+            return _loop(model, private, _forever([(x, y)]))
+        case "opacus ghost":
+            model, private, criterion, _ = _opacus(model, optimizer, x, y, "ghost", criterion=nn.CrossEntropyLoss())
+
+            def step() -> None:
+                private.zero_grad()
+                criterion(model(x).flatten(0, -2), y.flatten(), shape=y.shape if y.dim() == 2 else None).backward()
+                private.step()
+
+            return step
+    raise ValueError(f"{side} is none of {', '.join(SIDES)}")
+
+
+def _opacus(model: nn.Module, optimizer: Any, x: Tensor, y: Tensor, mode: str, **options: Any) -> Any:
+    from opacus import PrivacyEngine
+
+    warnings.filterwarnings("ignore", module="opacus|torch")
+    warnings.filterwarnings("ignore", message="Full backward hook is firing")
+    return PrivacyEngine().make_private(
+        module=model.train(), optimizer=optimizer, data_loader=DataLoader(TensorDataset(x, y), batch_size=len(x)),
+        noise_multiplier=NOISE_MULTIPLIER, max_grad_norm=CLIP, poisson_sampling=False, grad_sample_mode=mode, **options,
+    )  # fmt: skip
+
+
+def _loop(model: nn.Module, optimizer: Any, loader: Any) -> Step:
+    batches = _forever(loader)
+
+    def step() -> None:
+        x, y = next(batches)
+        optimizer.zero_grad()
+        loss_of(model(x), y).backward()
+        optimizer.step()
+
+    return step
+
+
+def _forever(loader: Any) -> Iterator[Any]:
+    while True:
+        yield from loader
+
+
+def peak_bytes(side: str, name: str) -> int:
+    """How far three steps lift the most memory that this process ever held. For a process of its own."""
+    torch.set_num_threads(2)
+    step = step_of(side, name)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(3):
+        step()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * (1 if sys.platform == "darwin" else 1024)
+
+
+if __name__ == "__main__":
+    print(peak_bytes(*sys.argv[1:3]))

@@ -1,0 +1,145 @@
+"""Private SGD against plain SGD and Opacus: time and memory of a step, and MNIST at epsilon 3.
+
+Timed is a step as a user runs it, on two threads: taking the batch, forward, backward, clipping, noise, the optimizer.
+All contenders run in turn in one process on the same batch, so Poisson sampling is not a part of the ratio: Tacit's
+sample is drawn, but holds all records. Memory is the peak that three steps add in a process of their own.
+With `--data DIR`, where DIR holds mnist_by_writer.npz, a small network is also trained on MNIST from end to end.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from bench.measure import WALL, Budget, Options, Row
+
+# Model: (floor, target) of the time of a private step over that of a plain one; None where none was asked for.
+MODELS: dict[str, tuple[float, float] | None] = {
+    "CNN": (1.4, 1.2),
+    "MLP": (1.5, 1.2),
+    "GPT": (1.2, 1.08),
+    "strided CNN": None,
+}
+FASTER_THAN_OPACUS = 1.5
+THREADS = 2
+EPSILON, DELTA, ACCURACY, SECONDS = 3.0, 1e-5, 0.95, 120.0
+
+
+def run(options: Options) -> list[Row]:
+    import opacus  # noqa: F401  # a peer: if it is missing, the user is told the extra
+    import torch
+
+    torch.set_num_threads(THREADS)
+    rows = []
+    names = list(MODELS)[:3] if options.quick else list(MODELS)
+    timing = options.budget.share(1 if options.quick else 2)
+    for left, name in enumerate(names):
+        rows += speed(name, timing.share(len(names) - left))
+    if not options.quick:
+        for name in names[:3]:
+            rows += memory(name)
+    if options.data is not None:
+        rows += mnist(options.data / "mnist_by_writer.npz", quick=options.quick)
+    return rows
+
+
+def speed(name: str, budget: Budget) -> list[Row]:
+    from bench.private_models import SIDES, step_of
+
+    steps = {side: step_of(side, name) for side in SIDES}
+    for step in steps.values():
+        step()
+        step()  # Tacit's first step shows part of a batch twice: it is not one of those measured
+    seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+    longest, rounds = 0.0, 0
+    while rounds < 1 or (rounds < 60 and budget.remaining() > longest):
+        start = WALL()
+        for side in SIDES if rounds % 2 else reversed(SIDES):
+            before = WALL()
+            steps[side]()
+            seconds[side].append(WALL() - before)
+        longest, rounds = max(longest, WALL() - start), rounds + 1
+    plain, ours = seconds["plain"], seconds["tacit"]
+    over = statistics.median(b / a for a, b in zip(plain, ours, strict=True))
+    floor, target = MODELS[name] or (None, None)
+    rows = [Row(f"{name}: private over plain", over, None, "times", "lower", floor, target, "ours")]
+    for side in SIDES[2:]:
+        over = statistics.median(b / a for a, b in zip(plain, seconds[side], strict=True))
+        rows.append(
+            Row(
+                f"{name}: a step, {side} ({over:.2f} times plain)",
+                statistics.median(ours),
+                statistics.median(seconds[side]),
+                "s",
+                "lower",
+                floor=FASTER_THAN_OPACUS if floor is not None else None,
+            )
+        )
+    return rows
+
+
+def memory(name: str) -> list[Row]:
+    from bench.private_models import SIDES
+
+    def peak(side: str) -> float:
+        command = [sys.executable, "-m", "bench.private_models", side, name]
+        return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])  # noqa: S603
+
+    peaks = {side: peak(side) for side in SIDES}
+    return [
+        Row(f"{name}: peak memory, {side}", peaks["tacit"], peaks[side], "B", "lower")
+        for side in SIDES
+        if side != "tacit"
+    ]
+
+
+def mnist(path: Path, *, quick: bool) -> list[Row]:
+    """Test accuracy after a training at epsilon 3, and how long it took with the calibration of its noise.
+
+    A network with tanh, whose activations stay bounded, and a small clipping norm. Source: Papernot et al. 2021.
+    """
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+    from torch.utils.data import TensorDataset
+
+    from tacit.training import Plan
+
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in ("x", "y", "x_test", "y_test")}
+
+    def images(name: str) -> torch.Tensor:
+        return torch.from_numpy(arrays[name].reshape(-1, 1, 28, 28).astype(np.float32) / np.float32(255)).sub_(0.13)
+
+    x, test_x = images("x") / 0.31, images("x_test") / 0.31
+    y, test_y = (torch.from_numpy(arrays[name].astype(np.int64)) for name in ("y", "y_test"))
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(1, 16, 8, 2, padding=3), nn.Tanh(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, 2), nn.Tanh(),
+        nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(512, 32), nn.Tanh(), nn.Linear(32, 10),
+    )  # fmt: skip
+    start = time.perf_counter()
+    epochs = 2 if quick else 5
+    plan = Plan(
+        records=len(x), batch=1024, epochs=epochs, epsilon=EPSILON, delta=DELTA, clip=0.1, physical=512
+    )  # fmt: skip
+    optimizer = torch.optim.SGD(model.parameters(), lr=4.0, momentum=0.9)
+    model, private, loader = plan.attach(model, optimizer, TensorDataset(x, y))
+    for _ in range(epochs):
+        for inputs, labels in loader:
+            F.cross_entropy(model(inputs), labels).backward()
+            private.step()
+    seconds = time.perf_counter() - start
+    model.eval()
+    with torch.no_grad():
+        right = sum(int((model(a).argmax(1) == b).sum()) for a, b in zip(test_x.split(1000), test_y.split(1000)))  # noqa: B905
+    spent = f"epsilon {private.epsilon():.2f}, delta {DELTA:g}"
+    return [
+        Row(f"MNIST, {spent}", right / len(test_y), None, "accuracy", "higher", ACCURACY, judged="ours"),
+        Row(f"MNIST, {epochs} epochs", seconds, None, "s", "lower", SECONDS, judged="ours"),
+    ]

@@ -1,0 +1,124 @@
+"""The shape of every result of the audit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tacit.dp.release import Relation, Unit
+
+Images = NDArray[Any]  # [number, height, width], from 0 to 1
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is proved: (epsilon, delta) for one unit under a neighbouring relation."""
+
+    epsilon: float
+    delta: float
+    unit: Unit
+    relation: Relation
+
+    def __str__(self) -> str:
+        at = f" at delta {self.delta:.3g}" if self.delta else ""
+        return f"epsilon {self.epsilon:.4g}{at} for each {self.unit} ({self.relation})"
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBound:
+    """With probability `confidence` over the samples, no smaller epsilon holds at `delta`."""
+
+    epsilon: float
+    delta: float
+    confidence: float
+    method: str
+    samples: int  # releases, or guesses, that it was computed from
+    assumes: str = ""  # beyond (epsilon, delta): what the kind of claim says of the whole trade-off curve
+
+    def __str__(self) -> str:
+        return (
+            f"epsilon is at least {self.epsilon:.4g} at delta {self.delta:.3g}, with {self.confidence:.4g} confidence "
+            f"({self.method}, {self.samples} samples)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How well an attack did, beside what somebody scores who sees nothing."""
+
+    metric: str
+    value: float
+    low: float
+    high: float
+    confidence: float  # of the interval from low to high
+    baseline: float  # the same metric without any information
+    trials: int
+    smaller_is_worse: bool = False  # for the attacker a large value is a success, unless it is an error
+
+    @property
+    def informative(self) -> bool:
+        """Whether the interval lies on the attacker's side of the baseline."""
+        return self.high < self.baseline if self.smaller_is_worse else self.low > self.baseline
+
+    def __str__(self) -> str:
+        return (
+            f"{self.metric} {self.value:.3g} ({self.low:.3g} to {self.high:.3g} at {self.confidence:.0%}; "
+            f"{self.baseline:.3g} without information)"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pictures:
+    """Originals beside what was made of them, in the same order."""
+
+    originals: Images
+    off: Images | None = None
+    on: Images | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a protection costs in utility."""
+
+    metric: str
+    off: float
+    on: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finding:
+    """What one attack found."""
+
+    attack: str
+    adversary: str  # a role: server, active, passive, leader, follower, network
+    sees: str
+    protection: str
+    proved: Claim | None = None
+    audited: LowerBound | None = None
+    off: Score | None = None
+    on: Score | None = None
+    also: tuple[tuple[Score | None, Score], ...] = ()  # off and on by other metrics
+    pictures: Pictures | None = None
+    cost: Cost | None = None
+    not_tested: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.proved and self.audited and self.audited.delta < self.proved.delta:
+            raise ValueError(
+                f"the bound is for delta {self.audited.delta:.3g}, the claim for {self.proved.delta:.3g}: only a bound "
+                "at the claim's delta or a larger one can refute it"
+            )
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the audited bound is above what is proved: then the claim, or the code, is wrong."""
+        return self.proved is not None and self.audited is not None and self.audited.epsilon > self.proved.epsilon
+
+    def __str__(self) -> str:
+        verdict = [f"{self.attack}, {self.adversary}, against {self.protection}: proved {self.proved or 'nothing'}"]
+        if self.audited is not None:
+            verdict.append(str(self.audited) + (": THE CLAIM IS FALSE" if self.refuted else ""))
+        verdict += [f"{word}: {score}" for word, score in (("off", self.off), ("on", self.on)) if score is not None]
+        return "; ".join(verdict)

@@ -1,0 +1,230 @@
+"""The coordinator over Flower's grid: who is there, what goes out, what came back.
+
+A node says which client it is, and proves it where there are keys, before it is sent a model. Nobody is waited for
+beyond the windows of the file. A node that is gone, or whose app failed, has left the round.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from tacit import tasks
+from tacit.crypto.signing import verify
+from tacit.engines.grpc.coordinator import client_name
+from tacit.engines.identity import Credentials, identity_of
+from tacit.errors import PeerError
+from tacit.events import Noted, Sink
+from tacit.flower.node import INTRODUCE, STAGES, Acquaintances, Introduction, introduced
+from tacit.horizontal.coordinator import Coordinator, Outgoing, Phase
+from tacit.horizontal.frames import to_coordinator, to_frame
+from tacit.horizontal.messages import ToClient, Work
+from tacit.horizontal.plan import largest_frames
+from tacit.horizontal.settings import Settings
+from tacit.horizontal.task import Arrays, Evaluates, Task
+from tacit.secagg.messages import Abort, pack_ids
+from tacit.wire import decode, encode
+
+_STAGE_OF = {kind: stage for stage, kind in STAGES.items()}
+_PAUSE = 0.5  # seconds between two looks for replies
+_NONCE = 32
+
+
+class Post(Protocol):
+    """What is needed of Flower: see `apps.GridPost`."""
+
+    def nodes(self) -> Iterable[int]: ...
+
+    def send(self, node: int, stage: str, group: str, parts: dict[str, bytes]) -> str | None:
+        """Send; the message's name, or None where the node cannot be reached."""
+        ...
+
+    def collect(self, waiting: Iterable[str]) -> Iterable[tuple[str, list[bytes] | None]]:
+        """Replies that came in, by the name of what they answer; None where the app failed or the node is gone."""
+        ...
+
+
+class FleetEngine:
+    """A coordinator whose clients are nodes of a Flower fleet; see `MemoryEngine`.
+
+    Args:
+        credentials: of the coordinator, to judge clients' certificates by; None where clients have none.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        task: Task,
+        sink: Sink,
+        post: Post,
+        credentials: Credentials | None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._active = settings.masked and settings.mode == "active"
+        if self._active and credentials is None:
+            raise ValueError(
+                "mode is active, so that clients sign the keys of each round, and the coordinator has no authority to "
+                "judge them by: name its --local file in the run's configuration (local), or take mode: semi_honest"
+            )
+        self._settings, self._sink, self._post = settings, sink, post
+        self._credentials, self._clock, self._sleep = credentials, clock, sleep
+        judged = tasks.infers(task, settings)
+        self._classes = judged.classes if judged else None
+        self._signing: dict[int, bytes] = {}
+        self.coordinator = Coordinator(
+            settings,
+            task.model(),
+            sink,
+            time.perf_counter,
+            evaluate=task.evaluate if isinstance(task, Evaluates) else None,
+            identities=self._signing if self._active else None,
+            classes=self._classes,
+        )
+        self._limit = largest_frames(settings, self.coordinator.layout, self._classes)[0]
+        self._node_of: dict[int, int] = {}  # by client
+        self._client_of: dict[int, int] = {}  # by node
+        self._certificates: dict[int, bytes] = {}
+        self._asked: dict[str, tuple[int, bytes]] = {}  # introductions that are awaited: node, nonce
+        self._known: set[int] = set()  # nodes that were asked who they are
+        self._waiting: dict[str, int] = {}  # answers that are awaited: client
+
+    def restore(self, state: dict[str, Any], model: Arrays) -> None:
+        self.coordinator.restore(state, model)
+
+    def run(
+        self,
+        store: Callable[[Coordinator], None] = lambda coordinator: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """All rounds, as the engine in memory does them."""
+        while True:
+            self._gather(should_stop)
+            outgoing = self.coordinator.begin(self._clock(), sorted(self._node_of))
+            store(self.coordinator)
+            if self.coordinator.phase is Phase.FINISHED:
+                return
+            self._waiting = {}
+            self._send(outgoing)
+            while self.coordinator.phase is Phase.COLLECTING:
+                if should_stop():
+                    raise KeyboardInterrupt
+                self._collect()
+                self._send(self.coordinator.tick(self._clock()))
+                if self.coordinator.phase is Phase.COLLECTING:
+                    self._sleep(_PAUSE)
+            store(self.coordinator)
+
+    # --- who is there
+
+    def _gather(self, should_stop: Callable[[], bool]) -> None:
+        """Wait for as many clients as a round has, or until the window is over: then enough must be there."""
+        if self.coordinator.round >= self._settings.rounds:
+            return
+        deadline = self._clock() + self._settings.round.start_fl_job_time_window / 1000
+        said = -1
+        while True:
+            self._meet()
+            there, late = len(self._node_of), self._clock() >= deadline
+            if there >= self._settings.sampled or (late and there >= self._settings.least):
+                return
+            if late:
+                raise PeerError(
+                    f"{there} clients are there, a round needs {self._settings.least}, and start_fl_job_time_window is "
+                    "over: start their SuperNodes, then run again"
+                )
+            if should_stop():
+                raise KeyboardInterrupt
+            if there != said:
+                self._sink.emit(Noted(f"waiting for clients: {there} of {self._settings.sampled} are there"))
+                said = there
+            self._sleep(_PAUSE)
+
+    def _meet(self) -> None:
+        """Ask new nodes who they are, forget those that are gone, and hear who answered."""
+        there = set(self._post.nodes())
+        for node in set(self._client_of) - there:
+            client = self._client_of.pop(node)
+            del self._node_of[client]
+            self._known.discard(node)
+        for node in there - self._known:
+            nonce = secrets.token_bytes(_NONCE)
+            name = self._post.send(node, "query.introduce", "introduction", {"nonce": nonce})
+            if name is not None:
+                self._known.add(node)
+                self._asked[name] = (node, nonce)
+        for name, frames in list(self._post.collect(self._asked)):
+            node, nonce = self._asked.pop(name)
+            try:
+                if frames is None or len(frames) != 1:
+                    raise PeerError("its app failed: see the SuperNode's log")
+                self._introduced(node, nonce, decode(frames[0], Introduction, 10_000))
+            except PeerError as error:
+                self._sink.emit(Noted(f"node {node} takes no part: {error}"))
+
+    def _introduced(self, node: int, nonce: bytes, who: Introduction) -> None:
+        """Guarantee: where there are keys, the node holds the signing key of the client that it says it is."""
+        if who.client >= self._settings.clients:
+            raise PeerError(f"it says that it is client {who.client} of {self._settings.clients}")
+        if who.client in self._node_of:
+            raise PeerError(f"client {who.client} is there already, on node {self._node_of[who.client]}")
+        if self._credentials is not None:
+            identity = identity_of(who.certificate, self._credentials.authority)
+            if identity.name != client_name(who.client):
+                raise PeerError(f"it says that it is client {who.client}, and has the certificate of {identity.name}")
+            verify(identity.signing_public, who.signature, INTRODUCE, introduced(nonce, node, who.client))
+            self._signing[who.client] = identity.signing_public
+            self._certificates[who.client] = who.certificate
+        self._node_of[who.client], self._client_of[node] = node, who.client
+
+    # --- what goes out and comes back
+
+    def _send(self, outgoing: Outgoing) -> None:
+        met = self._acquaintances([client for client, _ in outgoing])
+        frames: dict[int, bytes] = {}  # of messages that go to many
+        left: list[int] = []
+        for client, message in outgoing:
+            frame = frames.get(id(message)) or to_frame(message)
+            frames[id(message)] = frame
+            if not self._sent(client, message, frame, met):
+                left.append(client)
+        for client in left:
+            self._send(self.coordinator.gone(client, self._clock()))
+
+    def _sent(self, client: int, message: ToClient, frame: bytes, met: bytes) -> bool:
+        node = self._node_of.get(client)
+        if node is None:
+            return False
+        parts = {"frame": frame, "known": met if isinstance(message, Work) else b""}
+        name = self._post.send(node, _STAGE_OF[type(message)], str(self.coordinator.round + 1), parts)
+        if name is not None and not isinstance(message, Abort):
+            self._waiting[name] = client
+        return name is not None
+
+    def _acquaintances(self, clients: list[int]) -> bytes:
+        if not self._active:
+            return b""
+        there = sorted(client for client in set(clients) if client in self._certificates)
+        return encode(Acquaintances(pack_ids(there), [self._certificates[client] for client in there]))
+
+    def _collect(self) -> None:
+        for name, frames in list(self._post.collect(self._waiting)):
+            client = self._waiting.pop(name)
+            if frames is None:
+                self.coordinator.refuse(client, "its app failed, or its node is gone")
+                self._send(self.coordinator.gone(client, self._clock()))
+                continue
+            for frame in frames:
+                self._send(self._taken(client, frame))
+
+    def _taken(self, client: int, frame: bytes) -> Outgoing:
+        try:
+            message = to_coordinator(frame, self.coordinator.layout, self._classes, self._limit)
+        except PeerError as error:
+            message = Abort(str(error)[:300])
+        if isinstance(message, Abort):
+            self.coordinator.refuse(client, message.reason)
+            return self.coordinator.gone(client, self._clock())
+        return self.coordinator.receive(client, message, self._clock())

@@ -1,0 +1,227 @@
+"""One client on a SuperNode: a message comes in, answers and new state go out, and nothing stays in memory.
+
+Flower starts a process for each message, so a client's state is bytes between two of them: what it has answered and,
+within a masked round, a random seed and the messages so far. From these the client is made again, with the same keys,
+and takes the next message. A round that is over, or failed, leaves neither seed nor messages behind.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import msgspec
+from numpy.random import Generator
+
+from tacit import tasks
+from tacit.crypto.byte_strings import frame
+from tacit.crypto.signing import SigningKey
+from tacit.engines.grpc.coordinator import client_identity
+from tacit.engines.identity import Credentials, identity_of
+from tacit.errors import BudgetError, PeerError
+from tacit.flower.once import Once
+from tacit.horizontal.client import Client
+from tacit.horizontal.frames import to_client, to_frame
+from tacit.horizontal.messages import ToClient, ToCoordinator, Work
+from tacit.horizontal.plan import largest_frames
+from tacit.horizontal.protection import UnusableUpdate
+from tacit.horizontal.settings import Settings
+from tacit.horizontal.task import Arrays, Fitted, FitWork, Task
+from tacit.horizontal.vector import Layout
+from tacit.randomness import seeded_rng
+from tacit.secagg.messages import Abort, Agreements, Inbox, Reveal, Roster, Survivors, unpack_ids
+from tacit.wire import Message, decode, encode
+
+INTRODUCE = b"tacit flower introduction 1"  # what a client signs for
+_LARGEST_CERTIFICATE = 8192
+
+# The stages, as Flower names kinds of messages. Each has a handler of its own.
+STAGES: dict[str, type[ToClient]] = {
+    "train.work": Work,
+    "query.roster": Roster,
+    "train.inbox": Inbox,
+    "query.survivors": Survivors,
+    "query.agreements": Agreements,
+    "query.abort": Abort,
+}
+
+Counter = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+
+class Introduction(Message, frozen=True, tag=60):
+    """Who a node is. The signature is on the coordinator's nonce, the node and the client."""
+
+    client: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+    certificate: Annotated[bytes, msgspec.Meta(max_length=_LARGEST_CERTIFICATE)]
+    signature: Annotated[bytes, msgspec.Meta(max_length=64)]
+
+
+class Acquaintances(Message, frozen=True, tag=61):
+    """The certificates of a round's clients."""
+
+    ids: bytes
+    certificates: list[Annotated[bytes, msgspec.Meta(max_length=_LARGEST_CERTIFICATE)]]
+
+
+class State(Message, frozen=True, tag=62):
+    """A client between two messages."""
+
+    before: tuple[Counter, Counter, Counter]  # attempts, uploads and sums when the round began: see `Client.state`
+    now: tuple[Counter, Counter, Counter]
+    seed: Annotated[bytes, msgspec.Meta(max_length=32)]  # of the round's keys and noise; empty between rounds
+    known: bytes  # Acquaintances
+    frames: list[bytes]  # of the round so far
+
+
+NEW = State((0, 0, 0), (0, 0, 0), b"", b"", [])
+
+
+def introduced(nonce: bytes, node: int, client: int) -> bytes:
+    """What a client signs when it is asked who it is."""
+    return frame(nonce, str(node).encode(), str(client).encode())
+
+
+class Node:
+    """A client that is asked one thing at a time.
+
+    Args:
+        credentials: the client's keys; None where it needs none.
+        once: what it has answered, on its own disk.
+    """
+
+    def __init__(
+        self, settings: Settings, client: int, task: Task, credentials: Credentials | None, once: Once | None = None
+    ) -> None:
+        if settings.masked and settings.mode == "active" and credentials is None:
+            raise ValueError(
+                "mode is active, so that clients sign the keys of each round, and this node has no keys: name the "
+                "--local file in its configuration (tacit-local), or take mode: semi_honest"
+            )
+        self._settings = settings
+        self._client = client
+        self._task = task
+        self._credentials = credentials
+        self._once = once or Once(None)
+        self._layout = Layout.of(task.model())
+        self._infers = tasks.infers(task, settings)
+        self._limit = largest_frames(settings, self._layout, self._infers.classes if self._infers else None)[1]
+        self.failure: Exception | None = None  # of the task; it stays here
+
+    def introduce(self, nonce: bytes, node: int) -> bytes:
+        """Say who this is."""
+        if self._credentials is None:
+            return encode(Introduction(self._client, b"", b""))
+        signature = self._credentials.signing_key.sign(INTRODUCE, introduced(nonce, node, self._client))
+        return encode(Introduction(self._client, self._credentials.certificate, signature))
+
+    def answer(self, stage: str, message: bytes, known: bytes, stored: bytes) -> tuple[list[bytes], bytes]:
+        """What to send, and the state to keep, after a message of `stage`."""
+        state = decode(stored, State, len(stored)) if stored else NEW
+        idle = State(state.now, state.now, b"", b"", [])
+        if stage == "query.abort":
+            return [], encode(idle)
+        try:
+            taken = to_client(message, self._layout, self._limit)
+            if not isinstance(taken, STAGES[stage]):
+                raise PeerError(f"{type(taken).__name__} where {stage} is due")
+            if isinstance(taken, Work):
+                self._once.work(taken.attempt)
+                state = State(state.now, state.now, secrets.token_bytes(32), known, [])
+            elif not state.seed:
+                raise PeerError(f"{type(taken).__name__} without a round of secure aggregation")
+            else:
+                self._once.stage(stored)
+            client = self._again(state)
+            answers = client.receive(taken, 0.0)
+        except (PeerError, UnusableUpdate, BudgetError) as error:
+            reason = "its privacy budget is spent" if isinstance(error, BudgetError) else str(error)
+            return [to_frame(Abort(reason[:300]))], encode(self._spent(idle, message, stage))
+        except Exception as error:  # the task's. Its words may quote a record, so they stay here
+            self.failure = error
+            return [to_frame(Abort("its training failed"))], encode(self._spent(idle, message, stage))
+        return [to_frame(answer) for answer in answers], encode(self._after(state, client, message, answers))
+
+    def _after(self, state: State, client: Client, message: bytes, answers: list[ToCoordinator]) -> State:
+        now = _counts(client.state())
+        if not self._settings.masked or any(isinstance(answer, Reveal) for answer in answers):
+            return State(now, now, b"", b"", [])
+        return State(state.before, now, state.seed, state.known, [*state.frames, message])
+
+    def _spent(self, idle: State, message: bytes, stage: str) -> State:
+        """After a failure: a round that was begun counts as answered, whatever came of it."""
+        if stage != "train.work":
+            return idle
+        try:
+            work = to_client(message, self._layout, self._limit)
+        except PeerError:
+            return idle
+        attempts, uploads, sums = idle.now
+        begun = isinstance(work, Work) and attempts <= work.attempt < self._settings.answers
+        if not begun or not isinstance(work, Work):
+            return idle
+        now = (work.attempt + 1, uploads + 1, sums)
+        return State(now, now, b"", b"", [])
+
+    # --- the client, made again
+
+    def _again(self, state: State) -> Client:
+        """The client as it was after the messages so far. It does not train again: what it uploaded is gone."""
+        replaying = bool(state.frames)
+        key, identities = self._identities(state.known)
+
+        def fit(client: int, model: Arrays, work: FitWork) -> Fitted:
+            if replaying:
+                return Fitted(model, 1)
+            return self._task.fit(client, model, work)
+
+        client = Client(
+            self._settings,
+            self._client,
+            fit,
+            self._layout,
+            infers=self._infers,
+            key=key,
+            identities=identities,
+            random=self._source(state.seed),
+            failed=self._failed,
+        )
+        attempts, uploads, sums = state.before
+        client.restore({"attempts": attempts, "uploads": uploads, "sums": sums})
+        for each in state.frames:
+            client.receive(to_client(each, self._layout, self._limit), 0.0)
+        replaying = False
+        return client
+
+    def _source(self, seed: bytes) -> Callable[[int], Generator | None]:
+        """The operating system's randomness, or in a masked round a stream under a key that it made for this round."""
+
+        def source(attempt: int) -> Generator | None:
+            return seeded_rng(int.from_bytes(seed, "big")) if self._settings.masked else None
+
+        return source
+
+    def _failed(self, where: str, error: Exception) -> None:
+        self.failure = error
+
+    def _identities(self, known: bytes) -> tuple[SigningKey | None, Mapping[int, bytes] | None]:
+        """This client's signing key, and everybody's public one as far as certificates go."""
+        if self._credentials is None or not self._settings.masked or self._settings.mode != "active":
+            return None, None
+        met = decode(known, Acquaintances, len(known))
+        ids = unpack_ids(met.ids)
+        if len(ids) != len(met.certificates):
+            raise PeerError(f"{len(met.certificates)} certificates of {len(ids)} clients")
+        found = {self._client: self._credentials.signing_key.public}
+        for client, certificate in zip(ids, met.certificates, strict=True):
+            identity = identity_of(certificate, self._credentials.authority)
+            if client_identity(identity.name) != client:
+                raise PeerError(f"the certificate of {identity.name} for client {client}")
+            if client == self._client and identity.signing_public != found[client]:
+                raise PeerError("the coordinator has another signing key of this client")
+            found[client] = identity.signing_public
+        return self._credentials.signing_key, found
+
+
+def _counts(state: Mapping[str, int]) -> tuple[int, int, int]:
+    return state["attempts"], state["uploads"], state["sums"]

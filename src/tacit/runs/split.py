@@ -1,0 +1,225 @@
+"""Carrying out a split training: every party here, or one of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.boundary import Forecast
+from tacit.channel import Channel
+from tacit.dp.accounting import Ledger
+from tacit.events import Aligned, Nowhere, Sink
+from tacit.runs import lockstep
+from tacit.runs.config import ConfigError, fingerprint
+from tacit.runs.directory import RunDirectory, Store
+from tacit.runs.lockstep import Part, Place
+from tacit.runs.outcome import Outcome
+from tacit.runs.predict import Predictor, Scores, needed
+from tacit.split import boundary
+from tacit.split.settings import Settings
+from tacit.vertical.align import align
+
+if TYPE_CHECKING:
+    from tacit.split.learner import State
+    from tacit.split.parts import Part as Parts
+    from tacit.split.parts import Rows
+
+__all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change", "party", "predictor"]
+
+_MOST_COLUMNS = 64  # of scores that are written one by one
+_AGAINST = {
+    "records": "for each record of this party, against the party that its activations or gradients go to",
+    "evaluation records": "for each evaluation record of this party, against the party that its activations go to",
+    "labels": "for each label, against whoever sees what is computed from it",
+}
+
+
+def may_change(stored: Settings) -> frozenset[str]:
+    """What a resumed run may change. The noise of gradients is sized for the number of steps."""
+    sized = stored.gradients.protection == "noised"
+    return frozenset({"lines", "train.save"}) | (frozenset() if sized else {"train.epochs", "train.steps"})
+
+
+def check_unfinished(settings: Settings, state: dict[str, Any], place: str) -> None:
+    """Refuse to resume what is done."""
+    if state["round"] >= state["total"] and settings.train.epochs == state["epochs"]:
+        raise ConfigError(f"{place}: all {state['round']} steps are done: start a new run to train on")
+
+
+def forecast(settings: Settings) -> Forecast:
+    """What the file will cost. The parts are made, for their sizes; nothing is trained."""
+    from tacit.split.plan import Sizes
+    from tacit.split.plan import forecast as forecast_of
+
+    place = Place(None, Nowhere())
+    return forecast_of(settings, Sizes.of(settings, {name: _part(settings, name, place) for name in settings.parties}))
+
+
+def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
+    """Run every party in this process."""
+    return lockstep.execute(settings, sink=sink, directory=directory)
+
+
+def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
+    """One party: aligns if that is asked for, trains, and keeps its own part."""
+    from tacit.split.follower import follower
+    from tacit.split.leader import leader
+    from tacit.split.lockstep import Aids, Schedule
+
+    part = _part(settings, name, place)
+    states, orders = _stored(place.store)
+
+    def take_part(channels: Mapping[str, Channel]) -> Part:
+        own, kept = _aligned(settings, name, part, orders, channels, place.sink)
+        total = Schedule.of(settings, len(own.train)).total if hasattr(own, "train") else 0
+        save = _saver(settings, place.store, kept, total)
+        aids = Aids(clock=time.perf_counter, states=states, checkpoint=save)
+        if name == settings.leader:
+            outcome = leader(channels, settings, own, place.sink, aids)  # type: ignore[arg-type]
+        else:
+            outcome = follower(channels, settings, name, own, place.sink, aids)  # type: ignore[arg-type]
+        model = _networks(outcome.state.arrays)
+        if place.store is not None:
+            place.store.save_model(model)
+        return Part(model, _ledgers(outcome.state))
+
+    return take_part
+
+
+def predictor(
+    settings: Settings, name: str, model: Mapping[str, NDArray[Any]], source: Path | None, place: Place
+) -> Predictor:
+    """One party of a prediction on new records: at the leader each record with its scores."""
+    from tacit.split import follower, leader
+    from tacit.split.parts import Rows, Trunk
+    from tacit.tasks.parts import load_part, read_rows
+
+    part = load_part(_part(settings, name, place), model)
+    rows = Rows()
+    if not isinstance(part, Trunk):  # which has none of its own
+        rows = read_rows(_with_options(settings, place), name, needed(name, source))
+
+    def take_part(channels: Mapping[str, Channel]) -> Scores | None:
+        own = rows
+        if settings.align and own.ids is not None:
+            own = own.take(align(channels, name, settings.leader, own.ids).rows)
+        if name != settings.leader:
+            follower.predict(channels, settings, name, part, own)  # type: ignore[arg-type]
+            return None
+        return _scores(own, leader.predict(channels, settings, part, own))  # type: ignore[arg-type]
+
+    return take_part
+
+
+def _with_options(settings: Settings, place: Place) -> Settings:
+    """With the options that are this party's own."""
+    options = {**settings.task_options, **place.local.task_options}
+    return settings.model_copy(update={"task_options": options})
+
+
+def _part(settings: Settings, name: str, place: Place) -> Parts:
+    try:
+        from tacit.tasks.parts import make_part
+    except ModuleNotFoundError as error:
+        raise ConfigError("a split network needs torch: pip install 'tacit[torch]'") from error
+    return make_part(_with_options(settings, place), name)
+
+
+def _aligned(
+    settings: Settings,
+    name: str,
+    part: Parts,
+    orders: Mapping[str, NDArray[np.int64]],
+    channels: Mapping[str, Channel],
+    sink: Sink,
+) -> tuple[Parts, dict[str, NDArray[np.int64]]]:
+    """The part with its records in the common order, as it was stored or as it is found now."""
+    if not settings.align:
+        return part, {}
+    found: dict[str, NDArray[np.int64]] = {}
+    for which in ("train", "test"):
+        rows: Rows = getattr(part, which)
+        if rows.ids is None:
+            raise ConfigError(f"align: the task {settings.task} gives its records no ids: leave out align, or add them")
+        start = time.perf_counter()
+        if which in orders:
+            found[which] = orders[which]
+        elif which == "train" or len(rows):
+            matched = align(channels, name, settings.leader, rows.ids)
+            found[which] = matched.rows
+            sink.emit(Aligned(matched.own, matched.common, time.perf_counter() - start))
+        if which in found:
+            part = replace(part, **{which: rows.take(found[which])})  # type: ignore[arg-type]
+    return part, found
+
+
+def _saver(
+    settings: Settings, store: Store | None, orders: Mapping[str, NDArray[np.int64]], total: int
+) -> Callable[[State], None]:
+    def save(state: State) -> None:
+        if store is None:
+            return
+        plain = {
+            "round": state.step,
+            "total": total,
+            "epochs": settings.train.epochs,
+            "settings": fingerprint(settings),
+            "ledgers": dict(state.ledgers),
+        }
+        rows = {f"rows.{which}": order for which, order in orders.items()}
+        store.save(_networks(state.arrays), {**state.arrays, **rows, **plain}, _ledgers(state))
+
+    return save
+
+
+def _stored(store: Store | None) -> tuple[tuple[State, ...], dict[str, NDArray[np.int64]]]:
+    """The states to go on from, and the order of records that they belong to."""
+    from tacit.split.learner import State
+
+    states, orders = [], {}
+    for number in store.numbers() if store is not None else []:
+        found = store.state(number)  # type: ignore[union-attr]
+        arrays = {key: value for key, value in found.items() if isinstance(value, np.ndarray)}
+        orders = {key.removeprefix("rows."): arrays.pop(key) for key in list(arrays) if key.startswith("rows.")}
+        states.append(State(int(found["round"]), arrays, found["ledgers"]))
+    return tuple(states), orders
+
+
+def _networks(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The weights alone, without the optimizer."""
+    return {key: value for key, value in arrays.items() if not key.startswith(("optimizer.", "extra."))}
+
+
+def _ledgers(state: State) -> dict[str, Any]:
+    """What a party's records and labels cost, as in ledger.json."""
+    found = []
+    for what, data in state.ledgers.items():
+        ledger = Ledger.from_json(data)
+        if not ledger.lines:
+            continue
+        pure = ledger.pure_epsilon()
+        epsilon, delta = (pure, 0.0) if math.isfinite(pure) else (ledger.epsilon(1e-5), 1e-5)
+        shown = "infinite" if math.isinf(epsilon) else epsilon
+        about = {"view": "local", "covers": [what], "against": _AGAINST.get(what, "")}
+        found.append({**about, **data, "epsilon": shown, "delta": delta})
+    return {"version": 1, "ledgers": found}
+
+
+def _scores(rows: Rows, scores: NDArray[np.float32]) -> Scores:
+    """A line for each record: all its scores, or the best one where there are many."""
+    flat = scores[:, -1] if scores.ndim == 3 else scores  # of a sequence: what comes after it
+    flat = flat.reshape(len(flat), -1)
+    ids = rows.ids or tuple(str(number) for number in range(len(flat)))
+    if flat.shape[1] <= _MOST_COLUMNS:
+        header = ("id", *(("score",) if flat.shape[1] == 1 else (f"score_{k}" for k in range(flat.shape[1]))))
+        return Scores(header, [(identity, *map(float, line)) for identity, line in zip(ids, flat, strict=True)])
+    best = flat.argmax(axis=1)
+    lines = [(identity, int(k), float(line[k])) for identity, k, line in zip(ids, best, flat, strict=True)]
+    return Scores(("id", "best", "score"), lines)

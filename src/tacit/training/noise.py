@@ -1,0 +1,129 @@
+"""Gaussian noise for the fast tier: AES-128 bits, turned into normal numbers by Box and Muller, vectorised in torch.
+
+    noise = Gaussian(size, torch.float32)
+    noise.normal(flat, deviation)              # fills `flat`, a vector of that size, with N(0, deviation²)
+
+The bits are those of a cryptographic generator because they cost little: 670,000 floats take 2.2 ms on one core, of
+which the bits are 0.3 ms, and torch's own `normal_`, from a Mersenne twister, takes 2.4 ms. That one stays on one core;
+here all but the bits is shared by torch's threads.
+
+What is exact and what is not. A radius takes 64 random bits and its logarithm is computed in float64, so that neither
+its tail nor its values near zero show a grid of float32. An angle takes 32 bits (64 for float64).
+- The tail ends: no number is above √(128 ln 2) = 9.42 deviations. The radius of a pair would be above that with
+  probability 2^-64, so that N numbers cost at most δ += (1 + e^ε) N 2^-65: 4e-10 for ε = 3 and a thousand steps of
+  670,000 parameters.
+- Each number is rounded: in float32 by at most 5e-7 of its pair's radius. What an attacker who sees all bits of a
+  result can learn from rounding is not counted (Mironov 2012); the secure tier is for those who count it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import NoReturn
+
+import numpy as np
+import torch
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from torch import Tensor
+
+KEY_BYTES = 16
+LARGEST = math.sqrt(128 * math.log(2))  # deviations
+_PAGE_BYTES = 1 << 18  # made in one call: fits the second-level cache
+_TAG_BYTES = 16
+_ZEROS = bytes(_PAGE_BYTES)
+_WHOLE = torch.tensor(63 * math.log(2) + 1e-14, dtype=torch.float64)  # −ln 2^-63, and a little more
+_PAIRS = 1 << 16  # computed at once: near the caches, and enough for several threads
+
+
+class Gaussian:
+    """A source of Gaussian noise for vectors of `size` numbers.
+
+    Guarantee: whoever does not hold the key cannot tell the noise from the same rounding of true Gaussian noise. A
+        source without a key of its own takes one from the operating system, and a new one in a forked child.
+    Assumes: AES-128 is a pseudo-random permutation. One thread at a time. A given `key` is for tests and simulations,
+        or comes from a CSPRNG and makes one source only.
+    Source: Box, Muller 1958; counter mode, NIST SP 800-38D section 7.1.
+    """
+
+    def __init__(self, size: int, dtype: torch.dtype, *, key: bytes | None = None) -> None:
+        if size < 1:
+            raise ValueError(f"size is {size}: it must be 1 or more")
+        if dtype not in (torch.float32, torch.float64):
+            raise ValueError(f"noise is float32 or float64, got {dtype}")
+        if key is not None and len(key) != KEY_BYTES:
+            raise ValueError(f"a key of noise has {KEY_BYTES} bytes, got {len(key)}")
+        self._size, self._dtype = size, dtype
+        self._from_os = key is None
+        self._set_key(os.urandom(KEY_BYTES) if key is None else key)
+        pairs = min(_PAIRS, (size + 1) // 2)
+        words = torch.int32 if dtype == torch.float32 else torch.int64
+        self._radius_bits, self._radius_words = _buffer(pairs, torch.int64)
+        self._angle_bits, self._angle_words = _buffer(pairs, words)
+        self._wide = torch.empty(pairs, dtype=torch.float64)
+        self._radii = torch.empty(pairs, dtype=dtype)
+        self._angles = torch.empty(pairs, dtype=dtype)
+
+    def normal(self, flat: Tensor, deviation: float) -> None:
+        """Fill `flat` with independent numbers of N(0, deviation²). Other devices are filled from this one."""
+        if flat.shape != (self._size,) or flat.dtype != self._dtype:
+            raise ValueError(
+                f"this source is for {self._size} numbers of {self._dtype}, got {tuple(flat.shape)} of {flat.dtype}"
+            )
+        if not (math.isfinite(deviation) and deviation > 0):
+            raise ValueError(f"deviation is {deviation}: it must be positive and finite")
+        if self._from_os and self._process != os.getpid():
+            self._set_key(os.urandom(KEY_BYTES))
+        with torch.no_grad():
+            for start in range(0, self._size, 2 * _PAIRS):
+                self._fill(flat[start : start + 2 * _PAIRS], deviation)
+
+    def _fill(self, part: Tensor, deviation: float) -> None:
+        pairs = (len(part) + 1) // 2
+        self._random(self._radius_bits, pairs * 8)
+        self._random(self._angle_bits, pairs * self._angle_words.element_size())
+        radii = radii_of(self._radius_words[:pairs], self._wide[:pairs], self._radii[:pairs]).mul_(deviation)
+        angles = angles_of(self._angle_words[:pairs], self._angles[:pairs])
+        here = part if part.device.type == "cpu" else torch.empty(part.shape, dtype=part.dtype)
+        first, second = here[:pairs], here[pairs:]
+        torch.cos(angles, out=first).mul_(radii)
+        torch.sin(angles[: len(second)], out=second).mul_(radii[: len(second)])
+        if here is not part:
+            part.copy_(here)
+
+    def _random(self, output: memoryview, size: int) -> None:
+        """Write `size` random bytes. The tag of each page lies behind it and is overwritten by the next."""
+        for start in range(0, size, _PAGE_BYTES):
+            made = min(_PAGE_BYTES, size - start)
+            nonce = self._page.to_bytes(12, "big")
+            self._page += 1
+            self._cipher.encrypt_into(
+                nonce, memoryview(_ZEROS)[:made], None, output[start : start + made + _TAG_BYTES].data
+            )
+
+    def _set_key(self, key: bytes) -> None:
+        self._cipher = AESGCM(key)
+        self._page = 0
+        self._process = os.getpid()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a source of noise is not copied: two copies would draw the same noise; make a new one")
+
+
+def radii_of(words: Tensor, wide: Tensor, radii: Tensor) -> Tensor:
+    """√(−2 ln u), where u = |w + 1/2| 2^-63 of 64-bit words w: from 2e-7 to LARGEST. `wide` is for float64 between."""
+    logarithms = wide.copy_(words).add_(0.5).abs_().log_()
+    # ln u in one pass: 1e-14 keeps rounding from a negative root, and is below what float32 shows of a radius.
+    torch.sub(_WHOLE, logarithms, out=wide)
+    return radii.copy_(wide).mul_(2.0).sqrt_()
+
+
+def angles_of(words: Tensor, angles: Tensor) -> Tensor:
+    """Angles in [−π, π] from signed words."""
+    return angles.copy_(words).mul_(math.pi * 2.0 ** (1 - 8 * words.element_size()))
+
+
+def _buffer(count: int, dtype: torch.dtype) -> tuple[memoryview, Tensor]:
+    """Bytes with room for a tag behind them, and the words in them."""
+    memory = np.empty(count * dtype.itemsize + _TAG_BYTES, dtype=np.uint8)
+    return memory.data, torch.from_numpy(memory)[: count * dtype.itemsize].view(dtype)

@@ -1,0 +1,77 @@
+"""Masks: float masks give the weights away, ring masks do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.audit.masks import audit_federation_masks, audit_masks, correlation
+from tacit.horizontal.task import Fitted
+from tests.horizontal.federations import settings_for
+
+
+class Weights:
+    """A task whose clients learn 4000 numbers each."""
+
+    def model(self):
+        return {"weights": np.zeros(4000)}
+
+    def fit(self, client, model, work):
+        return Fitted({"weights": np.random.default_rng(client).normal(0, 0.5, 4000)}, 3, 0.1)
+
+
+def float_masked(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Pairwise masks as floats in [-1, 1], which cancel in the sum."""
+    uploads = weights.copy()
+    for one in range(len(weights)):
+        for other in range(one):
+            mask = rng.uniform(-1, 1, weights.shape[1])
+            uploads[one] += mask
+            uploads[other] -= mask
+    return uploads
+
+
+@pytest.mark.parametrize("clients", [4, 10])
+def test_float_masks_are_caught(clients):
+    rng = np.random.default_rng(0)
+    weights = rng.normal(0, 0.5, (clients, 4000))
+    uploads = float_masked(weights, rng)
+    assert uploads.sum(axis=0) == pytest.approx(weights.sum(axis=0))
+    found = audit_masks(weights, uploads, "float masks")
+    assert found.on.informative
+    assert found.on.value == pytest.approx(0.5 / np.sqrt(0.25 + (clients - 1) / 3), abs=0.02)
+    assert found.off.value == pytest.approx(1)
+
+
+@pytest.mark.parametrize("encrypt_type", ["PW_ENCRYPT", "DDP_ENCRYPT"])
+def test_ring_masks_pass(encrypt_type):
+    settings = settings_for(rounds=1, clients=8, encrypt={"encrypt_type": encrypt_type})
+    found = audit_federation_masks(settings, Weights())
+    assert not found.on.informative
+    assert found.on.trials == 32_000
+    assert abs(found.on.value) < 0.02
+
+
+def test_ring_masks_that_are_too_short_are_caught(monkeypatch):
+    """Sabotage: masks that leave the upper bits of the ring alone."""
+    from tacit.secagg import client
+
+    real = client.add_masks
+
+    def short(words, keys, **options):
+        mask = np.zeros_like(words)
+        real(mask, keys, **options)
+        words += mask >> np.asarray(36, mask.dtype)
+
+    monkeypatch.setattr(client, "add_masks", short)
+    settings = settings_for(rounds=1, clients=8, encrypt={"encrypt_type": "PW_ENCRYPT"})
+    assert audit_federation_masks(settings, Weights()).on.informative
+
+
+def test_what_has_no_masks_is_refused():
+    with pytest.raises(ValueError, match="no masks"):
+        audit_federation_masks(settings_for(rounds=1), Weights())
+    with pytest.raises(ValueError, match="at least 10"):
+        correlation(np.zeros(4), np.zeros(4))
+    with pytest.raises(ValueError, match="all the same"):
+        correlation(np.zeros(40), np.arange(40))

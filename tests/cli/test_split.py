@@ -1,0 +1,197 @@
+"""A split training as its users meet it: one file, here and over a network with certificates."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from click.testing import CliRunner
+from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import roc_auc_score
+
+import tacit
+from tacit.cli import main
+from tacit.events import TrainingResumed
+from tacit.runs import keys
+from tacit.runs.directory import read_events
+
+pytest.importorskip("torch")
+
+FILE = """\
+kind: split
+name: clinic
+topology: V
+task: split_cancer
+parties:
+  clinic: {role: leader, address: "127.0.0.1:PORT"}
+  laboratory: {role: follower}
+  scanner: {role: follower}
+train: {epochs: 4, batch: 64, learning_rate: 0.01}
+seed: 3
+"""
+PROTECTED = ["--set", "embedding_dp.eps=5", "--set", "label_dp.eps=3"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    Path("clinic.yaml").write_text(FILE.replace("PORT", str(port)))
+    return tmp_path
+
+
+def invoke(*arguments: str):
+    return CliRunner().invoke(main, list(arguments))
+
+
+def start(*arguments: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tacit", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+    )
+
+
+def weights(run: Path, party: str) -> dict[str, np.ndarray]:
+    return safetensors.numpy.load_file(run / party / "model.safetensors")
+
+
+def test_one_command_trains_and_leaves_each_party_its_own_part_and_ledger():
+    done = invoke("run", "clinic.yaml", *PROTECTED)
+    assert done.exit_code == 0, done.output
+    assert "The embedding is protected by EmbeddingDP with eps 5.000000." in done.output
+    (run,) = Path("runs").iterdir()
+    assert {key.split(".")[0] for key in weights(run, "clinic")} == {"network"}
+    covers = [ledger["covers"][0] for ledger in json.loads((run / "ledger.json").read_text())["ledgers"]]
+    assert "records of laboratory" in covers
+    assert "labels of clinic" in covers
+    ledgers = json.loads((run / "ledger.json").read_text())["ledgers"]
+    spent = {ledger["covers"][0]: ledger["epsilon"] for ledger in ledgers}
+    assert spent["records of laboratory"] == pytest.approx(16 * 4 * 2.5)  # bits, visits, eps/2
+    assert spent["labels of clinic"] == pytest.approx(3)
+    page = (run / "report.html").read_text()
+    for words in ("Loss of steps", "Who saw what", "Activations", "records of laboratory", "Traffic"):
+        assert words in page
+    log = (run / "run.log").read_text()
+    assert "epoch 1 step 2/8" in log
+    assert "loss:" in log
+
+
+def test_the_plan_gives_the_epsilon_that_the_run_has():
+    planned = json.loads(invoke("plan", "clinic.yaml", *PROTECTED, "--json").stdout)
+    assert "160" in json.dumps(planned)
+    words = invoke("plan", "clinic.yaml", *PROTECTED).stdout
+    assert "hides nothing" in words
+
+
+def test_killed_and_resumed_it_ends_as_if_it_had_not_been():
+    whole = tacit.run("clinic.yaml", overrides=["train.epochs=60"], runs="whole")
+    process = start("run", "clinic.yaml", "--quiet", "--set", "train.epochs=60")
+    deadline = time.monotonic() + 120
+    while not list(Path("runs").glob("*/clinic/state-*.safetensors")) or not _saved(next(Path("runs").iterdir())):
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    (run,) = Path("runs").iterdir()
+    resumed = invoke("run", "--resume", str(run))
+    assert resumed.exit_code == 0, resumed.output
+    assert any(isinstance(event, TrainingResumed) for event in read_events(run / "events.jsonl"))
+    for party in ("clinic", "laboratory", "scanner"):
+        expected = weights(whole.directory, party)
+        assert all(np.allclose(array, expected[key], atol=1e-5) for key, array in weights(run, party).items())
+
+
+def _saved(run: Path) -> bool:
+    return any(int(path.stem.split("-")[1]) > 20 for path in (run / "clinic").glob("state-*.safetensors"))
+
+
+def test_parties_over_tls_train_as_they_do_here_and_predict(here):
+    local = tacit.run("clinic.yaml", runs="local")
+    keys.init_authority(here / "ca")
+    names = ("clinic", "laboratory", "scanner")
+    for name in names:
+        keys.make_request(name, here / name)
+        keys.sign_request(here / "ca", here / name / f"{name}.request.pem", here / name / "c.pem")
+        own = {"private": f"{name}/{name}.private.pem", "certificate": f"{name}/c.pem", "authority": "ca/authority.pem"}
+        Path(f"{name}-local.yaml").write_text(json.dumps({"keys": own}))
+    processes = [start("join", "clinic.yaml", "--party", name, "--local", f"{name}-local.yaml") for name in names]
+    for process in processes:
+        out, err = process.communicate(timeout=180)
+        assert process.returncode == 0, out + err
+    for name in names:
+        (run,) = Path("runs").glob(f"*-{name}")
+        expected = weights(local.directory, name)
+        found = safetensors.numpy.load_file(run / "model.safetensors")
+        assert all(np.allclose(array, expected[key], atol=1e-5) for key, array in found.items())
+    data = load_breast_cancer()
+    for name, columns in (("clinic", range(0)), ("laboratory", range(15)), ("scanner", range(15, 30))):
+        with Path(f"{name}.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["id", *(f"x{column}" for column in columns)])
+            writer.writerows([f"p{row}", *(data.data[row, column] for column in columns)] for row in range(100))
+    done = invoke(
+        "predict", "clinic.yaml", "--run", str(local.directory), "--output", "scores.csv",
+        *(word for name in names for word in ("--input", f"{name}={name}.csv")),
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    with Path("scores.csv").open() as file:
+        scores = [float(row["score"]) for row in csv.DictReader(file)]
+    assert roc_auc_score(data.target[:100], scores) > 0.97
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "clinic.yaml", "--set", "topology=U"], "topology U has one follower"),
+        (["run", "clinic.yaml", "--set", "task=nothing"], "not known"),
+        (["run", "clinic.yaml", "--set", "embedding_dp.eps=-1"], "embedding_dp.eps"),
+        (["run", "clinic.yaml", "--set", "train.optimizer=magic"], "magic"),
+        (["run", "clinic.yaml", "--set", "align=true"], "ids"),
+        (["join", "clinic.yaml", "--party", "nobody", "--insecure"], "clinic or laboratory or scanner"),
+        (["predict", "clinic.yaml", "--run", "none", "--output", "x.csv"], "there is no model of clinic"),
+    ],
+)
+def test_mistakes_end_with_2_and_a_sentence(arguments, words):
+    done = invoke(*arguments)
+    assert done.exit_code == 2, done.output
+    assert words in done.output
+    assert "Traceback" not in done.output
+
+
+def test_a_text_is_trained_in_topology_u_and_continued(here):
+    Path("a.txt").write_text("the quick brown fox jumps over the lazy dog. " * 60)
+    Path("text.yaml").write_text(
+        json.dumps(
+            {
+                "kind": "split",
+                "topology": "U",
+                "task": "text",
+                "task_options": {"path": "a.txt", "layers": 1, "width": 16, "heads": 2, "sequence": 8},
+                "parties": {"office": {"role": "leader"}, "cloud": {"role": "follower"}},
+                "train": {"epochs": 3, "batch": 8, "learning_rate": 0.01},
+            }
+        )
+    )
+    done = invoke("run", "text.yaml")
+    assert done.exit_code == 0, done.output
+    assert "tokens/s" in done.output
+    (run,) = Path("runs").iterdir()
+    done = invoke("predict", "text.yaml", "--run", str(run), "--input", "office=a.txt", "--output", "next.csv")
+    assert done.exit_code == 0, done.output
+    assert len(Path("next.csv").read_text().splitlines()) > 10

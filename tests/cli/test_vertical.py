@@ -1,0 +1,233 @@
+"""A vertical logistic regression as its users meet it: one file, here and over a network with certificates."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from click.testing import CliRunner
+from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import roc_auc_score
+
+from tacit.cli import main
+from tacit.events import Aligned, Curve, TrainingResumed
+from tacit.runs import keys
+from tacit.runs.directory import read_events
+
+DATA = load_breast_cancer()
+FILE = """\
+kind: vertical_logistic
+name: deal
+parties:
+  bank: {role: active, address: "127.0.0.1:PORT"}
+  shop: {role: passive}
+data:
+  bank: {path: bank.csv, id: id, label: y}
+  shop: {path: shop.csv}
+train: {epochs: 4, batch: 400, learning_rate: 1.0}
+paillier: {bits: 1024}
+"""
+
+
+def write_table(path: str, columns: range, rows: np.ndarray, label: bool) -> None:
+    with Path(path).open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", *(["y"] if label else []), *(f"x{column}" for column in columns)])
+        for row in rows:
+            values = [DATA.data[row, column] for column in columns]
+            writer.writerow([f"p{row:04}", *([DATA.target[row]] if label else []), *values])
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    Path("deal.yaml").write_text(FILE.replace("PORT", str(port)))
+    old, new = np.arange(400), np.arange(400, 569)
+    write_table("bank.csv", range(15), rng.permutation(old), True)
+    write_table("shop.csv", range(15, 30), rng.permutation(old)[:380], False)
+    write_table("bank_new.csv", range(14, -1, -1), new, True)
+    write_table("shop_new.csv", range(15, 30), rng.permutation(new), False)
+    return tmp_path
+
+
+def invoke(*arguments: str):
+    return CliRunner().invoke(main, list(arguments))
+
+
+def start(*arguments: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tacit", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+def auc(path: str) -> float:
+    with Path(path).open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 169
+    return roc_auc_score([DATA.target[int(row["id"][1:])] for row in rows], [float(row["probability"]) for row in rows])
+
+
+def test_one_command_aligns_trains_and_leaves_each_party_its_own_part(here):
+    done = invoke("run", "deal.yaml")
+    assert done.exit_code == 0, done.output
+    assert "aligned: 380 of 400 records are common to all" in done.output
+    (run,) = Path("runs").iterdir()
+    models = {name: safetensors.numpy.load_file(run / name / "model.safetensors") for name in ("bank", "shop")}
+    assert models["bank"]["weights"].shape == models["shop"]["weights"].shape == (15,)
+    assert models["shop"]["intercept"] == 0
+    assert not (run / "model.safetensors").exists()
+    events = list(read_events(run / "events.jsonl"))
+    assert any(isinstance(event, Aligned) for event in events)
+    assert any(isinstance(event, Curve) and event.name.lower().startswith("roc") for event in events)
+    page = (run / "report.html").read_text()
+    for words in ("ROC", "Who saw what", "MaskedGradient", "Common records", "Traffic"):
+        assert words in page
+    predicted = invoke(
+        "predict", "deal.yaml", "--run", str(run), "--output", "scores.csv",
+        "--input", "bank=bank_new.csv", "--input", "shop=shop_new.csv",
+    )  # fmt: skip
+    assert predicted.exit_code == 0, predicted.output
+    assert auc("scores.csv") > 0.98
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_same_rows(here):
+    process = start("run", "deal.yaml", "--quiet", "--set", "train.epochs=12")
+    deadline = time.monotonic() + 120
+    while not list(Path("runs").glob("*/bank/state-2.safetensors")):
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    (run,) = Path("runs").iterdir()
+    rows = _rows(run)
+    resumed = invoke("run", "--resume", str(run))
+    assert resumed.exit_code == 0, resumed.output
+    assert np.array_equal(_rows(run), rows)  # the rows that were held out stay held out
+    assert any(isinstance(event, TrainingResumed) for event in read_events(run / "events.jsonl"))
+    again = invoke("run", "--resume", str(run))
+    assert again.exit_code == 2
+    assert "12 epochs are done" in again.output
+
+
+def _rows(run: Path) -> np.ndarray:
+    last = max((run / "bank").glob("state-*.safetensors"), key=lambda path: int(path.stem.split("-")[1]))
+    return safetensors.numpy.load_file(last)["rows"]
+
+
+@pytest.fixture
+def certified(here):
+    keys.init_authority(here / "ca")
+    for name in ("bank", "shop"):
+        keys.make_request(name, here / name)
+        keys.sign_request(here / "ca", here / name / f"{name}.request.pem", here / name / "c.pem")
+        data = {"path": f"{name}.csv", **({"label": "y"} if name == "bank" else {})}
+        local = {
+            "keys": {
+                "private": f"{name}/{name}.private.pem",
+                "certificate": f"{name}/c.pem",
+                "authority": "ca/authority.pem",
+            },
+            "data": data,
+        }
+        Path(f"{name}.yaml").write_text(json.dumps(local))
+
+
+def test_two_companies_train_and_predict_over_tls(certified):
+    parties = [start("join", "deal.yaml", "--party", name, "--local", f"{name}.yaml") for name in ("bank", "shop")]
+    for process in parties:
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, out + err
+    (bank,) = Path("runs").glob("*-bank")
+    (shop,) = Path("runs").glob("*-shop")
+    assert (bank / "party").read_text().strip() == "bank"
+    assert "bank.csv" not in (shop / "events.jsonl").read_text()
+    common = ("predict", "deal.yaml", "--output", "scores.csv")
+    parties = [
+        start(*common, "--party", "bank", "--run", str(bank), "--local", "bank.yaml", "--input", "bank_new.csv"),
+        start(*common, "--party", "shop", "--run", str(shop), "--local", "shop.yaml", "--input", "shop_new.csv"),
+    ]
+    for process in parties:
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, out + err
+    assert auc("scores.csv") > 0.98
+
+
+def test_a_party_that_is_killed_ends_the_others_with_3(here):
+    arguments = ("--insecure", "--set", "train.epochs=20", "--set", "train.batch=400")
+    bank = start("join", "deal.yaml", "--party", "bank", *arguments)
+    shop = start("join", "deal.yaml", "--party", "shop", *arguments)
+    deadline = time.monotonic() + 120
+    while not list(Path("runs").glob("*-bank/state-2.safetensors")):
+        assert time.monotonic() < deadline
+        assert bank.poll() is None, bank.communicate()
+        time.sleep(0.02)
+    shop.send_signal(signal.SIGINT)
+    _, err = shop.communicate(timeout=60)
+    assert shop.returncode == 1, err
+    _, err = bank.communicate(timeout=60)
+    assert bank.returncode == 3, err
+    assert "shop" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "deal.yaml", "--set", "parties.shop.role=active"], "exactly one must be"),
+        (["run", "deal.yaml", "--set", "data.shop.path=none.csv"], "none.csv"),
+        (["run", "deal.yaml", "--set", "data.bank.label=z"], "no column 'z'"),
+        (["run", "deal.yaml", "--set", "data.bank.label=x3"], "exactly two"),
+        (["run", "deal.yaml", "--set", "protocol=shared"], "protocol: masked"),
+        (["join", "deal.yaml", "--party", "lab", "--insecure"], "bank or shop"),
+        (["join", "deal.yaml", "--party", "bank", "--id", "3", "--insecure"], "--id"),
+        (["predict", "deal.yaml", "--run", "runs/none", "--input", "bank_new.csv"], "NAME=FILE"),
+        (
+            ["predict", "deal.yaml", "--run", "none", "--input", "bank=bank_new.csv", "--input", "shop=shop_new.csv"],
+            "there is no model of bank",
+        ),
+    ],
+)
+def test_mistakes_end_with_2_and_a_sentence(arguments, words):
+    done = invoke(*arguments)
+    assert done.exit_code == 2, done.output
+    assert words in done.output
+    assert "Traceback" not in done.output
+
+
+def test_ids_that_do_not_match_are_an_error_for_all(here):
+    text = Path("shop.csv").read_text().replace("\np", "\nq")
+    Path("shop.csv").write_text(text)
+    done = invoke("run", "deal.yaml")
+    assert done.exit_code == 2, done.output
+    assert "common" in done.output
+
+
+def test_new_rows_are_read_by_the_columns_names(here):
+    done = invoke("run", "deal.yaml", "--set", "train.epochs=1")
+    assert done.exit_code == 0, done.output
+    (run,) = Path("runs").iterdir()
+    write_table("shop_new.csv", range(16, 30), np.arange(400, 410), False)
+    done = invoke(
+        "predict", "deal.yaml", "--run", str(run), "--output", "s.csv",
+        "--input", "bank=bank_new.csv", "--input", "shop=shop_new.csv",
+    )  # fmt: skip
+    assert done.exit_code == 2, done.output
+    assert "x15" in done.output

@@ -1,0 +1,180 @@
+"""What attach refuses, and losses and models that mix records."""
+
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tacit.training.company import some_of
+from tests.training.trainings import Silent, data, flat, model, plan, train
+
+
+def given(**changed):
+    return plan(noise_multiplier=1.0, batch=20, **changed)
+
+
+def sgd(module):
+    return torch.optim.SGD(module.parameters(), lr=0.1)
+
+
+def test_the_three_changed_lines():
+    private = given()
+    module, optimizer, loader = private.attach(module := model(), sgd(module), data())
+    train(module, optimizer, loader, private.epochs)
+    assert optimizer.steps == private.steps
+    assert type(module) is nn.Sequential
+    assert list(module.state_dict()) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    assert all(parameter.grad is None for parameter in module.parameters())
+
+
+def test_the_first_batch_is_shown_again_in_part_and_adds_nothing():
+    ends = []
+    for check in (True, False):
+        from tacit.randomness import seeded_rng
+        from tacit.training.attach import attach
+
+        module, sizes = model(), []
+        _, optimizer, loader = attach(
+            given(), module, sgd(module), data(), check=check, source=Silent(), rng=seeded_rng(1)
+        )
+        assert len(loader) == 2 + check
+        for x, y in loader:
+            sizes.append(len(x))
+            F.cross_entropy(module(x), y).backward()
+            optimizer.step()
+        assert len(loader) == 2
+        assert len(sizes) == 2 + check
+        if check:
+            assert sizes[1] == sizes[0] // 4
+        ends.append(flat(module))
+    assert torch.equal(*ends)
+
+
+def weighted(outputs, labels):
+    return F.cross_entropy(outputs, labels, weight=torch.tensor([0.1, 1.0, 10.0]).double())
+
+
+def contrastive(outputs, labels):
+    return F.cross_entropy(outputs, labels) + (outputs @ outputs.T).square().mean()
+
+
+def standardized(outputs, labels):
+    return F.cross_entropy((outputs - outputs.mean(0)) / (outputs.std(0) + 1e-3), labels)
+
+
+@pytest.mark.parametrize(
+    ("loss", "reduction", "message"),
+    [
+        (lambda o, y: F.cross_entropy(o, y, reduction="sum"), "mean", r"Take the mean, or attach\(.*reduction='sum'"),
+        (F.cross_entropy, "sum", "the other way round"),
+        (weighted, "mean", "mixes records"),
+        (contrastive, "mean", "mixes records"),
+        (standardized, "mean", "mixes records"),
+        (lambda o, y: F.cross_entropy(o, y, ignore_index=0), "mean", "ignored labels"),
+    ],
+)
+def test_a_loss_that_mixes_records_is_refused(loss, reduction, message):
+    module = model()
+    before = flat(module)
+    _, optimizer, loader = given().attach(module, sgd(module), data(), reduction=reduction)
+    with pytest.raises(ValueError, match=message):
+        train(module, optimizer, loader, 1, loss)
+    assert torch.equal(before, flat(module))  # nothing was released
+
+
+@pytest.mark.parametrize("loss", [F.cross_entropy, lambda o, y: F.cross_entropy(o, y, reduction="none").sum() / len(y)])
+def test_a_mean_is_accepted(loss):
+    module = model()
+    _, optimizer, loader = given().attach(module, sgd(module), data())
+    train(module, optimizer, loader, 2, loss)
+    assert not optimizer.unproved
+
+
+def test_a_sum_is_accepted_where_it_is_said():
+    module = model()
+    _, optimizer, loader = given().attach(module, sgd(module), data(), reduction="sum")
+    train(module, optimizer, loader, 2, lambda o, y: F.cross_entropy(o, y, reduction="sum"))
+
+
+@pytest.mark.parametrize(("loss", "fits"), [("mean", True), ("sum", False)])
+def test_dropout_is_no_company_but_a_wrong_reduction_shows_through(loss, fits):
+    module = nn.Sequential(nn.Linear(5, 30), nn.Dropout(0.5), nn.Linear(30, 3)).double()
+    _, optimizer, loader = plan(batch=40).attach(module, sgd(module), data())
+
+    def run():
+        train(module, optimizer, loader, 1, lambda o, y: F.cross_entropy(o, y, reduction=loss))
+
+    if fits:
+        run()
+    else:
+        with pytest.raises(ValueError, match="Take the mean"):
+            run()
+
+
+def test_a_model_that_mixes_records_is_refused():
+    class Centred(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(5, 3)
+
+        def forward(self, x):
+            return self.layer(x - x.mean(0))
+
+    module = Centred().double()
+    _, optimizer, loader = given().attach(module, sgd(module), data())
+    with pytest.raises(ValueError, match="mixes records"):
+        train(module, optimizer, loader, 1)
+
+
+def test_what_belongs_to_a_record():
+    batch = {"x": torch.arange(6).view(3, 2), "y": [torch.arange(3)]}
+    part = some_of(batch, 3, 1)
+    assert part["x"].tolist() == [[0, 1]]
+    assert part["y"][0].tolist() == [0]
+    assert some_of([torch.arange(3), "name"], 3, 1) is None
+    assert some_of([torch.arange(4)], 3, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda m: torch.optim.SGD(m[0].parameters(), lr=0.1), r"does not move 2\.weight, 2\.bias.*requires_grad_"),
+        (lambda m: torch.optim.SGD([*m.parameters(), nn.Parameter(torch.zeros(1))], lr=0.1), "not the model's"),
+        (lambda m: torch.optim.SGD(model().parameters(), lr=0.1), "does not move"),
+        (lambda m: torch.optim.LBFGS(m.parameters()), "LBFGS"),
+        (lambda m: 3, "a torch optimizer is expected, got int"),
+        (lambda m: given().attach(other := model(), sgd(other), data())[1], "private already"),
+    ],
+)
+def test_an_optimizer_over_other_parameters_is_refused(make, message):
+    module = model()
+    with pytest.raises(ValueError, match=message):
+        given().attach(module, make(module), data())
+    assert "forward" not in vars(module[0])  # the model is as it was
+
+
+def test_frozen_parameters_need_no_optimizer():
+    module = model()
+    module[0].requires_grad_(False)
+    _, optimizer, loader = given().attach(module, torch.optim.SGD(module[2].parameters(), lr=0.1), data())
+    before = module[0].weight.clone()
+    train(module, optimizer, loader, 1)
+    assert torch.equal(before, module[0].weight)
+
+
+def test_data_that_does_not_fit_leaves_the_model_as_it_was():
+    module = model()
+    with pytest.raises(ValueError, match="39 records"):
+        given().attach(module, sgd(module), data(39))
+    assert "forward" not in vars(module[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        given().attach(module, sgd(module), data())
+
+
+def test_unfit_models_are_refused_by_layer():
+    module = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)).double()
+    with pytest.raises(ValueError, match="GroupNorm"):
+        given().attach(module, sgd(module), data())

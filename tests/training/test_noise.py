@@ -1,0 +1,134 @@
+"""Noise of the fast tier: its distribution against scipy's, its tails word by word, and that it never repeats."""
+
+import copy
+import math
+import os
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from tacit.training import noise
+from tacit.training.noise import LARGEST, Gaussian, angles_of, radii_of
+
+KEY = bytes(range(16))
+DTYPES = [torch.float32, torch.float64]
+
+
+def draw(size: int, dtype: torch.dtype = torch.float32, deviation: float = 1.0, key: bytes | None = KEY) -> np.ndarray:
+    flat = torch.empty(size, dtype=dtype)
+    Gaussian(size, dtype, key=key).normal(flat, deviation)
+    return flat.double().numpy()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_distribution_is_normal(dtype):
+    values = draw(1 << 20, dtype, deviation=3.0) / 3.0
+    assert stats.kstest(values, "norm").pvalue > 0.01
+    assert stats.kstest(values[values > 2.5], stats.truncnorm(2.5, np.inf).cdf).pvalue > 0.01
+    small = values[np.abs(values) < 0.01]
+    assert stats.kstest(small, stats.truncnorm(-0.01, 0.01).cdf).pvalue > 0.01
+    for power, moment in ((1, 0), (2, 1), (3, 0), (4, 3), (6, 15)):
+        variance = stats.norm.moment(2 * power) - moment**2
+        assert abs(np.mean(values**power) - moment) < 4 * math.sqrt(variance / len(values))
+
+
+def test_numbers_are_independent_of_each_other_and_between_calls():
+    source, size = Gaussian(300_001, torch.float32, key=KEY), 300_001
+    calls = [torch.empty(size) for _ in range(3)]
+    for flat in calls:
+        source.normal(flat, 1.0)
+    one, two, three = (flat.double().numpy() for flat in calls)
+    half, chunk = noise._PAIRS, 2 * noise._PAIRS
+    shifted = [(one, two), (one, three), (one[:-1], one[1:]), (one[:-half], one[half:]), (one[:-chunk], one[chunk:])]
+    for a, b in shifted:
+        for f in (lambda x: x, np.square, np.abs):  # pairs share a radius: squares would show it
+            assert abs(np.corrcoef(f(a), f(b))[0, 1]) < 4.5 / math.sqrt(len(a))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [1, 2, 3, 1000, 2 * noise._PAIRS + 1, 4 * noise._PAIRS - 1])
+def test_every_size_is_filled(size, dtype):
+    values = draw(size, dtype, deviation=2.0)
+    assert np.all(values != 0)
+    assert np.all(np.abs(values) < 2 * LARGEST)
+    if size >= 1000:
+        assert len(np.unique(values)) > 0.99 * size
+        assert abs(values.std() - 2) < 10 / math.sqrt(size)
+        assert abs(values[-500:].std() - 2) < 0.3
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_radii_of_extreme_words(dtype):
+    words = torch.tensor([0, -1, 1, 2**31, 2**62, -(2**63), 2**63 - 1, 2**63 - 2**30])
+    radii = radii_of(words, torch.empty(8, dtype=torch.float64), torch.empty(8, dtype=dtype)).tolist()
+    relative = 4 * torch.finfo(dtype).eps
+    for word, radius in zip(words.tolist()[:5], radii[:5], strict=True):
+        assert radius == pytest.approx(math.sqrt(2 * (63 * math.log(2) - math.log(abs(word + 0.5)))), rel=relative)
+    assert radii[0] == radii[1] == pytest.approx(LARGEST, rel=relative)
+    assert 0 < radii[5] == radii[6] < 3e-7
+    assert radii[7] == pytest.approx(math.sqrt(2 * 2.0**-33), rel=1e-4)  # float32 would have nothing below 3e-4
+
+
+@pytest.mark.parametrize("words", [torch.int32, torch.int64])
+def test_angles_go_once_around(words):
+    least, most = torch.iinfo(words).min, torch.iinfo(words).max
+    angles = angles_of(torch.tensor([least, 0, 1, most], dtype=words), torch.empty(4, dtype=torch.float64))
+    assert angles[0] == -math.pi
+    assert angles[1] == 0
+    assert angles[2] == pytest.approx(2 * math.pi / (most - least + 1))
+    assert angles[3] == pytest.approx(math.pi, rel=1e-8)
+
+
+def test_deviations_far_from_one():
+    for deviation in (1e-30, 1e30):
+        values = draw(10_000, deviation=deviation) / deviation
+        assert abs(values.std() - 1) < 0.05
+
+
+def test_a_key_repeats_and_the_system_does_not():
+    assert np.array_equal(draw(1000), draw(1000))
+    assert not np.array_equal(draw(1000), draw(1000, key=bytes(16)))
+    assert not np.array_equal(draw(1000, key=None), draw(1000, key=None))
+
+
+def test_a_forked_child_draws_other_noise():
+    source, flat = Gaussian(8, torch.float64), torch.empty(8, dtype=torch.float64)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        source.normal(flat, 1.0)
+        os.write(writing, flat.numpy().tobytes())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = np.frombuffer(os.read(reading, 64))
+    os.close(reading)
+    os.close(writing)
+    source.normal(flat, 1.0)
+    assert not np.array_equal(theirs, flat.numpy())
+
+
+def test_a_source_is_not_copied():
+    source = Gaussian(4, torch.float32)
+    with pytest.raises(TypeError, match="same noise"):
+        pickle.dumps(source)
+    with pytest.raises(TypeError, match="same noise"):
+        copy.deepcopy(source)
+
+
+def test_arguments_are_checked():
+    with pytest.raises(ValueError, match="size is 0"):
+        Gaussian(0, torch.float32)
+    with pytest.raises(ValueError, match="float16"):
+        Gaussian(4, torch.float16)
+    with pytest.raises(ValueError, match="16 bytes"):
+        Gaussian(4, torch.float32, key=b"short")
+    source = Gaussian(4, torch.float32)
+    for flat in (torch.empty(5), torch.empty(4, dtype=torch.float64)):
+        with pytest.raises(ValueError, match="this source is for 4 numbers"):
+            source.normal(flat, 1.0)
+    for deviation in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="positive and finite"):
+            source.normal(torch.empty(4), deviation)
