@@ -24,11 +24,8 @@ STEPS = 4  # in a call: a training begins and ends with a few messages more
 
 
 def run(options: Options) -> list[Row]:
-    import torch
+    from bench.split_networks import cnn, gpt  # needs torch
 
-    from bench.split_networks import cnn, gpt
-
-    torch.set_num_threads(1)  # both sides on one core: on more, threads that wait for each other are measured
     rows = []
     left = len(EPS) + 2
     count = 1 << 20 if options.quick else 1 << 23
