@@ -31,6 +31,7 @@ def _accuracy(encrypt: dict[str, Any], clients: int, rounds: int, seed: int) -> 
         clients=clients,
         train={"batch": 16, "learning_rate": 0.5},  # type: ignore[arg-type]
         encrypt=encrypt,  # type: ignore[arg-type]
+        simulation={"insecure_noise_seed": seed},  # type: ignore[arg-type]  # so that an audit repeats
         seed=seed,
     )
     task = tasks.make(settings.task, clients, seed, {})
