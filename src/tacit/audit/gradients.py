@@ -135,6 +135,7 @@ def _settings(encrypt: Encrypt, scene: Scene, number: int) -> Settings:
         clients=scene.clients,
         encrypt=encrypt,  # type: ignore[arg-type]
         train={"epochs": 1, "batch": scene.batch, "learning_rate": _LEARNING_RATE},  # type: ignore[arg-type]
+        simulation={"insecure_noise_seed": scene.seed + number},  # type: ignore[arg-type]  # so that an audit repeats
         seed=scene.seed + number,
     )
 
