@@ -115,7 +115,7 @@ class Row:
         if self.peer is None:
             return None
         better, worse = (self.peer, self.ours) if self.better == "lower" else (self.ours, self.peer)
-        return better / worse
+        return better / worse if worse else None
 
     @property
     def verdict(self) -> Verdict:

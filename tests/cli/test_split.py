@@ -107,7 +107,7 @@ def test_killed_and_resumed_it_ends_as_if_it_had_not_been():
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.communicate()
     (run,) = Path("runs").iterdir()
     resumed = invoke("run", "--resume", str(run))
     assert resumed.exit_code == 0, resumed.output

@@ -116,7 +116,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_rows(here):
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.communicate()
     (run,) = Path("runs").iterdir()
     rows = _rows(run)
     resumed = invoke("run", "--resume", str(run))
