@@ -178,3 +178,63 @@ def test_unfit_models_are_refused_by_layer():
     module = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)).double()
     with pytest.raises(ValueError, match="GroupNorm"):
         given().attach(module, sgd(module), data())
+
+
+class Running(nn.Module):
+    """Keeps statistics of the records under a name of its own."""
+
+    def __init__(self, replace):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(5, dtype=torch.float64))
+        self.replace = replace
+
+    def forward(self, x):
+        with torch.no_grad():
+            if self.replace:
+                self.seen = 0.9 * self.seen + 0.1 * x.mean(0)
+            else:
+                self.seen.lerp_(x.mean(0), 0.1)
+        return x
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_buffer_that_a_forward_writes_is_refused(replace):
+    module = nn.Sequential(Running(replace), *model())
+    _, optimizer, loader = given().attach(module, sgd(module), data())
+    with pytest.raises(ValueError, match=r"the buffer 0\.seen was written while the model saw private records"):
+        train(module, optimizer, loader, 1)
+    assert optimizer.steps == 0
+
+
+def test_buffers_that_are_only_read_or_loaded_are_left_alone():
+    module = model()
+    module.register_buffer("scale", torch.ones(()))
+    _, optimizer, loader = given().attach(module, sgd(module), data())
+    module.load_state_dict(module.state_dict())
+    train(module, optimizer, loader, 2)
+    assert optimizer.steps == given().steps
+
+
+def test_check_false_lets_a_buffer_be_written():
+    module = nn.Sequential(Running(False), *model())
+    _, optimizer, loader = given().attach(module, sgd(module), data(), check=False)
+    train(module, optimizer, loader, 1)
+    assert optimizer.steps == 2
+
+
+def test_parameters_that_are_unfrozen_later_are_not_moved_by_gradients_without_noise():
+    module = model()
+    module[0].requires_grad_(False)
+    _, optimizer, loader = given().attach(module, sgd(module), data())
+    train(module, optimizer, loader, 1)
+    before = module[0].weight.clone()
+    module[0].requires_grad_(True)
+    with pytest.raises(ValueError, match=r"\(6, 5\).* not trained when the optimizer was attached"):
+        train(module, optimizer, loader, 1)
+    with pytest.raises(ValueError, match="attach again"):  # before a sample that may be empty
+        next(iter(loader))
+    assert torch.equal(module[0].weight, before)
+    for parameter in module[0].requires_grad_(False).parameters():
+        parameter.grad = None
+    train(module, optimizer, loader, 1)
+    assert optimizer.steps == given().steps
