@@ -350,7 +350,12 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
 
 def _same(plan: Plan) -> dict[str, Any]:
-    """What must not change between two parts of one training: all but the memory that it takes."""
+    """What must not change between two parts of one training: all that the noise of a step depends on.
+
+    A noise that is calibrated, or falls in levels, depends on the number of epochs.
+    """
     kept = asdict(plan)
     del kept["physical"]
+    if plan.noise_multiplier is not None and plan.decay is None:
+        del kept["epochs"]
     return kept
