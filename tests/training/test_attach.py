@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tacit.dp.schedules import ClipAdaptation
 from tacit.training.company import some_of
 from tests.training.trainings import Silent, data, flat, model, plan, train
 
@@ -238,3 +239,11 @@ def test_parameters_that_are_unfrozen_later_are_not_moved_by_gradients_without_n
         parameter.grad = None
     train(module, optimizer, loader, 1)
     assert optimizer.steps == given().steps
+
+
+def test_a_count_that_leaves_nothing_for_the_gradients_is_refused_before_the_loop():
+    module = model()
+    starved = plan(batch=4, noise_multiplier=3.0, adapt=ClipAdaptation("Linear", 0.5, 0.2))
+    with pytest.raises(ValueError, match=r"raise count_noise above 0\.375"):
+        starved.attach(module, sgd(module), data())
+    given().attach(module, sgd(module), data())  # the model is free

@@ -186,3 +186,8 @@ def test_a_plan_needs_no_torch_and_says_nothing():
     assert tacit.Plan is Plan
     with pytest.raises(AttributeError):
         tacit.Nothing  # noqa: B018
+
+
+def test_adapt_must_be_an_adaptation():
+    with pytest.raises(ValueError, match="ClipAdaptation"):
+        Plan(records=100, batch=10, epochs=1, noise_multiplier=1.0, adapt="Linear")

@@ -115,6 +115,11 @@ class Plan:
             raise ValueError(f"rate is {self.rate!r} without a decay: choose one of Time, Step and Exp")
         if self.decay is not None:
             _ = self._levels.ratio  # refuses a rate that cannot be accounted for
+        if self.adapt is not None and not isinstance(self.adapt, ClipAdaptation):
+            raise ValueError(
+                f"adapt is {self.adapt!r}: give a tacit.dp.schedules.ClipAdaptation('Linear' or 'Geometric', quantile, "
+                "rate)"
+            )
         if self.noise == "laplace" and self.adapt is not None:
             raise ValueError("adapt is for gaussian noise, which the noisy count shares its price with: leave it out")
 
