@@ -134,6 +134,9 @@ def test_what_belongs_to_a_record():
     part = some_of(batch, 3, 1)
     assert part["x"].tolist() == [[0, 1]]
     assert part["y"][0].tolist() == [0]
+    assert some_of([torch.arange(3), ["a", "b", "c"]], 3, 2)[1] == ["a", "b"]
+    assert some_of([torch.arange(3), ["a", "b"]], 3, 1) is None
+    assert some_of([torch.arange(2), torch.arange(2)], 2, 1)[1].tolist() == [0]  # two tensors, not two records
     assert some_of([torch.arange(3), "name"], 3, 1) is None
     assert some_of([torch.arange(4)], 3, 1) is None
 
@@ -247,3 +250,31 @@ def test_a_count_that_leaves_nothing_for_the_gradients_is_refused_before_the_loo
     with pytest.raises(ValueError, match=r"raise count_noise above 0\.375"):
         starved.attach(module, sgd(module), data())
     given().attach(module, sgd(module), data())  # the model is free
+
+
+class Named(torch.utils.data.Dataset):
+    def __init__(self, name):
+        self.name = name
+
+    def __len__(self):
+        return len(data())
+
+    def __getitem__(self, index):
+        return *data()[index], self.name
+
+
+def test_names_beside_the_tensors_do_not_hide_a_wrong_reduction():
+    module = model()
+    _, optimizer, loader = given().attach(module, sgd(module), Named("ada"))
+    batches = ((x, y) for x, y, names in loader if len(names) == len(x))
+    with pytest.raises(ValueError, match="summed over records"):
+        train(module, optimizer, batches, 1, lambda outputs, y: F.cross_entropy(outputs, y, reduction="sum"))
+
+
+def test_a_check_that_cannot_be_made_is_said():
+    module, whole = model(), torch.utils.data.DataLoader(data(), collate_fn=lambda rows: dict(enumerate(rows)))
+    _, _, loader = given().attach(module, sgd(module), whole)
+    with pytest.warns(UserWarning, match="not checked"):
+        next(iter(loader))
+    _, _, loader = given().attach(other := model(), sgd(other), whole, check=False)
+    next(iter(loader))

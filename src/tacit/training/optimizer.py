@@ -22,7 +22,7 @@ from tacit.training.checks import buffer_versions, refuse_unclipped, refuse_writ
 from tacit.training.company import random_state, refuse_company
 from tacit.training.engine import Engine
 from tacit.training.monitor import Monitor, most_steps
-from tacit.training.plan import Plan
+from tacit.training.plan import Plan, priced
 from tacit.training.sampler import Piece, Sampler
 from tacit.training.sums import NoisySum
 
@@ -272,7 +272,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def _cost(self, steps: int, method: Method) -> float:
         if not self._abandoned:
             return self.plan.epsilon_after(steps, method)
-        return self._ledger(steps).epsilon(self.plan.delta, method)
+        return priced(self._ledger(steps), self.plan.delta, method)
 
     def epsilon(self, method: Method | None = None) -> float:
         """What was spent so far, at the plan's delta."""
