@@ -220,3 +220,37 @@ def test_every_option_of_the_file_trains(tmp_path, change):
     (ledger,) = outcome.ledger["ledgers"]
     assert ledger["epsilon"] > 0
     assert any(isinstance(event, Stepped) for event in kept.events)
+
+
+def test_a_finished_run_with_a_given_noise_goes_on_for_more_epochs(tmp_path):
+    small = SMALL | {"train": {"epochs": 1, "batch": 500}}
+    run = tacit.run(small, runs=tmp_path).directory
+    result = CliRunner().invoke(main, ["run", "--resume", str(run), "--set", "train.epochs=2", "--quiet"])
+    assert result.exit_code == 0, result.output
+    assert json.loads((run / "ledger.json").read_text())["ledgers"][0]["lines"][0]["count"] == 6
+
+
+def test_a_run_whose_noise_falls_keeps_its_epochs():
+    falling = load(SMALL | {"noise": {"kind": "adaptive", "decay": "Exp", "rate": 0.02}})
+    assert "train.epochs" not in private_training.may_change(falling)
+
+
+def planned(**changes):
+    return private_training.forecast(load(SMALL | changes))
+
+
+def test_a_plan_names_the_relation_and_the_noise_that_hold():
+    shuffled = planned(privacy={"noise_multiplier": 2.0, "sampling": "shuffled"})
+    assert "(unit record, zero-out)" in shuffled.sections["What it costs in privacy"][0]
+    assert "(unit record, add-remove)" in planned().sections["What it costs in privacy"][0]
+    adaptive = planned(clip={"adapt": "Linear", "count_noise": 0.005})  # the count takes more than half of z = 2
+    assert "noise of 3.333 to" in adaptive.sections["What the noise does"][0]
+    assert planned(noise={"kind": "laplace"}).figures["tier"] == "secure"
+
+
+@pytest.mark.parametrize(
+    "change", [{"monitor": {"method": "zcdp"}}, {"clip": {"adapt": "Linear"}, "train": {"batch": 4}}]
+)
+def test_a_plan_refuses_what_a_run_refuses(change):
+    with pytest.raises(ValueError, match=r"subsampling|count_noise"):
+        planned(**change)

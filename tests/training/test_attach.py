@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tacit.dp.schedules import ClipAdaptation
 from tacit.training.company import some_of
 from tests.training.trainings import Silent, data, flat, model, plan, train
 
@@ -133,6 +134,9 @@ def test_what_belongs_to_a_record():
     part = some_of(batch, 3, 1)
     assert part["x"].tolist() == [[0, 1]]
     assert part["y"][0].tolist() == [0]
+    assert some_of([torch.arange(3), ["a", "b", "c"]], 3, 2)[1] == ["a", "b"]
+    assert some_of([torch.arange(3), ["a", "b"]], 3, 1) is None
+    assert some_of([torch.arange(2), torch.arange(2)], 2, 1)[1].tolist() == [0]  # two tensors, not two records
     assert some_of([torch.arange(3), "name"], 3, 1) is None
     assert some_of([torch.arange(4)], 3, 1) is None
 
@@ -178,3 +182,99 @@ def test_unfit_models_are_refused_by_layer():
     module = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)).double()
     with pytest.raises(ValueError, match="GroupNorm"):
         given().attach(module, sgd(module), data())
+
+
+class Running(nn.Module):
+    """Keeps statistics of the records under a name of its own."""
+
+    def __init__(self, replace):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(5, dtype=torch.float64))
+        self.replace = replace
+
+    def forward(self, x):
+        with torch.no_grad():
+            if self.replace:
+                self.seen = 0.9 * self.seen + 0.1 * x.mean(0)
+            else:
+                self.seen.lerp_(x.mean(0), 0.1)
+        return x
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_buffer_that_a_forward_writes_is_refused(replace):
+    module = nn.Sequential(Running(replace), *model())
+    _, optimizer, loader = given().attach(module, sgd(module), data())
+    with pytest.raises(ValueError, match=r"the buffer 0\.seen was written while the model saw private records"):
+        train(module, optimizer, loader, 1)
+    assert optimizer.steps == 0
+
+
+def test_buffers_that_are_only_read_or_loaded_are_left_alone():
+    module = model()
+    module.register_buffer("scale", torch.ones(()))
+    _, optimizer, loader = given().attach(module, sgd(module), data())
+    module.load_state_dict(module.state_dict())
+    train(module, optimizer, loader, 2)
+    assert optimizer.steps == given().steps
+
+
+def test_check_false_lets_a_buffer_be_written():
+    module = nn.Sequential(Running(False), *model())
+    _, optimizer, loader = given().attach(module, sgd(module), data(), check=False)
+    train(module, optimizer, loader, 1)
+    assert optimizer.steps == 2
+
+
+def test_parameters_that_are_unfrozen_later_are_not_moved_by_gradients_without_noise():
+    module = model()
+    module[0].requires_grad_(False)
+    _, optimizer, loader = given().attach(module, sgd(module), data())
+    train(module, optimizer, loader, 1)
+    before = module[0].weight.clone()
+    module[0].requires_grad_(True)
+    with pytest.raises(ValueError, match=r"\(6, 5\).* not trained when the optimizer was attached"):
+        train(module, optimizer, loader, 1)
+    with pytest.raises(ValueError, match="attach again"):  # before a sample that may be empty
+        next(iter(loader))
+    assert torch.equal(module[0].weight, before)
+    for parameter in module[0].requires_grad_(False).parameters():
+        parameter.grad = None
+    train(module, optimizer, loader, 1)
+    assert optimizer.steps == given().steps
+
+
+def test_a_count_that_leaves_nothing_for_the_gradients_is_refused_before_the_loop():
+    module = model()
+    starved = plan(batch=4, noise_multiplier=3.0, adapt=ClipAdaptation("Linear", 0.5, 0.2))
+    with pytest.raises(ValueError, match=r"raise count_noise above 0\.375"):
+        starved.attach(module, sgd(module), data())
+    given().attach(module, sgd(module), data())  # the model is free
+
+
+class Named(torch.utils.data.Dataset):
+    def __init__(self, name):
+        self.name = name
+
+    def __len__(self):
+        return len(data())
+
+    def __getitem__(self, index):
+        return *data()[index], self.name
+
+
+def test_names_beside_the_tensors_do_not_hide_a_wrong_reduction():
+    module = model()
+    _, optimizer, loader = given().attach(module, sgd(module), Named("ada"))
+    batches = ((x, y) for x, y, names in loader if len(names) == len(x))
+    with pytest.raises(ValueError, match="summed over records"):
+        train(module, optimizer, batches, 1, lambda outputs, y: F.cross_entropy(outputs, y, reduction="sum"))
+
+
+def test_a_check_that_cannot_be_made_is_said():
+    module, whole = model(), torch.utils.data.DataLoader(data(), collate_fn=lambda rows: dict(enumerate(rows)))
+    _, _, loader = given().attach(module, sgd(module), whole)
+    with pytest.warns(UserWarning, match="not checked"):
+        next(iter(loader))
+    _, _, loader = given().attach(other := model(), sgd(other), whole, check=False)
+    next(iter(loader))

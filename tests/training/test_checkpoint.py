@@ -198,3 +198,31 @@ def test_another_plan_is_refused_but_for_its_memory():
     going.steps = 1
     with pytest.raises(ValueError, match="before its first step"):
         going.restore(state)
+
+
+def test_a_given_noise_goes_on_for_more_epochs():
+    module = model()
+    _, optimizer, loader = attach(plan(epochs=1), module)
+    train(module, optimizer, loader, 1)
+    state = stored(optimizer.state())
+    _, longer, loader = attach(plan(epochs=3), other := model())
+    longer.restore(state)
+    train(other, longer, loader, 2)
+    assert longer.steps == 12
+    assert longer.epsilon() == plan(epochs=3).epsilon_after(12)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        {"noise_multiplier": None, "epsilon": 3.0},  # calibrated to all epochs
+        {"decay": "Exp", "rate": 0.5},  # its levels lie further apart in a longer training
+    ],
+)
+def test_noise_that_depends_on_the_epochs_does_not_go_on_for_more(noise):
+    module = model()
+    _, optimizer, loader = attach(plan(epochs=1, **noise), module)
+    train(module, optimizer, loader, 1)
+    _, other, _ = attach(plan(epochs=2, **noise), model())
+    with pytest.raises(ValueError, match="another epochs"):
+        other.restore(stored(optimizer.state()))

@@ -1,6 +1,7 @@
 """The engine on whole models: reuse, ties, several passes, what it refuses and what it leaves as it was."""
 
 import copy
+import io
 
 import pytest
 import torch
@@ -213,7 +214,7 @@ def test_a_second_backward_needs_the_first_to_be_used_or_discarded():
     model = mlp()
     engine = Engine(model)
     model(torch.randn(2, 5)).sum().backward()
-    with pytest.raises(RuntimeError, match="call add_clipped or discard"):
+    with pytest.raises(RuntimeError, match=r"call optimizer\.step\(\) after each one"):
         model(torch.randn(2, 5)).sum().backward()
     engine.discard()
     model(torch.randn(2, 5)).sum().backward()
@@ -372,3 +373,40 @@ def test_autocast_is_refused_while_training_and_left_alone_otherwise():
         with torch.no_grad():
             assert model(x).dtype == torch.bfloat16
     assert model(x).dtype == torch.float32
+
+
+def copied(module, how):
+    if how == "deepcopy":
+        return copy.deepcopy(module)
+    file = io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("how", ["deepcopy", "torch.save"])
+def test_a_copy_of_the_model_computes_with_its_own_parameters(how):
+    module = nn.ModuleDict({"l": nn.Linear(4, 4), "a": nn.MultiheadAttention(4, 2, batch_first=True)})
+    Engine(module)
+    other = copied(module, how)
+    x = torch.randn(3, 5, 4)
+    with torch.no_grad():
+        expected = module["l"](x), module["a"](x, x, x)[0]
+        for parameter in module.parameters():
+            parameter.zero_()
+    assert torch.equal(other["l"](x), expected[0])
+    assert torch.equal(other["a"](x, x, x)[0], expected[1])
+
+
+def test_a_copy_trains_ordinarily_and_can_be_recorded_itself():
+    module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    first = Engine(module)
+    other = copy.deepcopy(module)
+    other(torch.randn(5, 4)).sum().backward()
+    assert all(parameter.grad is not None for parameter in other.parameters())
+    assert all(parameter.grad is None for parameter in module.parameters())
+    with pytest.raises(RuntimeError, match="no backward pass"):
+        first.norms()
+    second = Engine(other, announce=pytest.fail)  # by its rules, not by vmap
+    other(torch.randn(5, 4)).sum().backward()
+    assert len(second.norms()) == 5

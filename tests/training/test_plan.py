@@ -186,3 +186,20 @@ def test_a_plan_needs_no_torch_and_says_nothing():
     assert tacit.Plan is Plan
     with pytest.raises(AttributeError):
         tacit.Nothing  # noqa: B018
+
+
+def test_adapt_must_be_an_adaptation():
+    with pytest.raises(ValueError, match="ClipAdaptation"):
+        Plan(records=100, batch=10, epochs=1, noise_multiplier=1.0, adapt="Linear")
+
+
+@pytest.mark.parametrize("steps", [1, 7, 10, 25, 30])
+def test_falling_noise_over_shuffled_batches_costs_the_least_noise_of_each_epoch(steps):
+    falling = Plan(
+        records=100, batch=10, epochs=3, noise_multiplier=4.0, decay="Exp", rate=0.05, sampling="shuffled"
+    )  # fmt: skip
+    epochs = [range(start, min(start + 10, steps)) for start in range(0, steps, 10)]
+    least = [min(falling.noise_of(step) for step in epoch) for epoch in epochs]
+    assert falling.noise_of(0) > falling.noise_of(9)
+    paid = [event.noise_multiplier for event, count in falling.ledger(steps).lines for _ in range(count)]
+    assert sorted(paid) == sorted(least)

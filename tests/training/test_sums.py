@@ -1,6 +1,7 @@
 """The tiers of noise: what is added, on which grid, for which sensitivity, and what it is made of."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -242,3 +243,19 @@ def test_the_tier_of_a_plan():
     kinds = {"fast": sums.Fast, "secure": sums.Secure}
     assert all(type(sums.noisy_sum(plan(tier=tier), engine)) is kind for tier, kind in kinds.items())
     assert type(sums.noisy_sum(plan(noise="laplace"), engine)) is sums.Laplace
+
+
+@pytest.mark.parametrize("multiplier", [0.01, 1.0, 30.0])
+def test_the_laplace_noise_is_sized_for_what_rounding_adds_to_a_record(monkeypatch, multiplier):
+    engine, rates = Engine(model()), []
+    laplace = sums.Laplace(engine, seeded_rng(0))
+
+    def remember(rate, size, rng):
+        rates.append(rate)
+        return np.zeros(size, dtype=np.int64)
+
+    monkeypatch.setattr(sums.noise, "discrete_laplace", remember)
+    laplace.begin(0.3, multiplier)
+    laplace.finish(0.3, multiplier)
+    most = 2**laplace._bits + Fraction(engine.sum.numel(), 2)  # each entry is rounded by at most 1/2
+    assert rates[0] * most <= Fraction(1 / multiplier)

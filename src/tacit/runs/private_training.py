@@ -46,9 +46,10 @@ _CHANGES = {"add-remove": "adding it or leaving it out", "zero-out": "leaving it
 
 
 def may_change(stored: Settings) -> frozenset[str]:
-    """What a resumed run may change. Noise is sized for the number of epochs, unless it is given."""
+    """What a resumed run may change. Noise is sized for the number of epochs, unless it is given and stays."""
     free = frozenset({"train.physical", "monitor.every"})
-    return free | {"train.epochs"} if stored.privacy.noise_multiplier is not None else free
+    given = stored.privacy.noise_multiplier is not None and stored.noise.decay is None
+    return free | {"train.epochs"} if given else free
 
 
 def check_unfinished(settings: Settings, state: dict[str, Any], place: str) -> None:

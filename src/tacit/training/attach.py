@@ -46,6 +46,7 @@ def attach(
         if monitor.plan != plan:
             raise ValueError("a monitor is of another plan: make it with Monitor(plan, ...) of this one")
     _check_optimizer(model, optimizer)
+    plan.noise_of(0)  # calibrated now, and refused where the count leaves nothing for the gradients
     engine = Engine(model, reduction=reduction, memory=memory)
     try:
         sampler = Sampler(plan, rng)

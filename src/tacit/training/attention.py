@@ -10,12 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tacit.training.layers import Forward, Site, linear
+from tacit.training.rules import replaces_forward
 
 _REPLACEMENT = "build it of nn.Linear layers and F.scaled_dot_product_attention"
 
 
 def supported(module: nn.Module) -> bool:
-    return type(module).forward is nn.MultiheadAttention.forward and "forward" not in vars(module)
+    return type(module).forward is nn.MultiheadAttention.forward and not replaces_forward(module)
 
 
 def attention(site: Site, output: Site) -> Forward:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from torch import Tensor, float32, float64, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.nn.parameter import UninitializedParameter, is_lazy
+from torch.optim import Optimizer
 
 
 def refuse_unfit(model: nn.Module) -> None:
@@ -61,6 +64,37 @@ def _check_parameters(model: nn.Module) -> None:
     if len(kinds) > 1:
         found = ", ".join(f"{name} is {dtype} on {device}" for (dtype, device), name in kinds.items())
         raise ValueError(f"trainable parameters differ in dtype or device ({found}): move the model with model.to()")
+
+
+def refuse_unclipped(trained: Collection[Tensor], optimizer: Optimizer) -> None:
+    """Raise ValueError if the optimizer would move a parameter by a gradient that was neither clipped nor noised.
+
+    That is one that was unfrozen, or given to the optimizer, after it was attached.
+    """
+    known = {id(parameter) for parameter in trained}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if id(parameter) not in known and parameter.grad is not None:
+                raise ValueError(
+                    f"a parameter of shape {tuple(parameter.shape)} that was not trained when the optimizer was "
+                    "attached has a gradient: clear it (parameter.grad = None) and freeze the parameter with "
+                    "requires_grad_(False), or unfreeze it and attach again"
+                )
+
+
+def buffer_versions(model: nn.Module) -> dict[str, tuple[int, int]]:
+    """Which tensors the buffers are, and how often each was written."""
+    return {name: (id(buffer), buffer._version) for name, buffer in model.named_buffers()}
+
+
+def refuse_written(model: nn.Module, before: dict[str, tuple[int, int]]) -> None:
+    """Raise ValueError if a forward wrote to a buffer: what it holds then derives from the records, without noise."""
+    written = sorted(dict(buffer_versions(model).items() - before.items()))
+    if written:
+        raise ValueError(
+            f"the buffer {written[0]} was written while the model saw private records, and no noise covers what it "
+            "holds: leave running statistics out. If it does not derive from the records: attach(..., check=False)"
+        )
 
 
 def _trained(module: nn.Module) -> bool:

@@ -19,10 +19,21 @@ _SCALED = 2.0  # a factor that randomness in the model does not reach; the wrong
 
 def some_of(batch: Any, records: int, fewer: int) -> Any:
     """The first records of a collated batch; None where it cannot be seen what belongs to a record."""
-    leaves, spec = pytree.tree_flatten(batch)
-    if not leaves or not all(isinstance(leaf, Tensor) and leaf.dim() and leaf.shape[0] == records for leaf in leaves):
+    leaves, spec = pytree.tree_flatten(batch, is_leaf=_texts)
+    if not leaves or not all(_one_each(leaf, records) for leaf in leaves):
         return None
     return pytree.tree_unflatten([leaf[:fewer] for leaf in leaves], spec)
+
+
+def _one_each(leaf: Any, records: int) -> bool:
+    if isinstance(leaf, Tensor):
+        return bool(leaf.dim() > 0 and leaf.shape[0] == records)
+    return _texts(leaf) and len(leaf) == records
+
+
+def _texts(value: Any) -> bool:
+    """What `default_collate` makes of names: a list of them."""
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(each, str | bytes) for each in value)
 
 
 def random_state(device: torch.device) -> Tensor:

@@ -14,6 +14,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import MethodType
 from typing import Any, Literal
 
 import torch
@@ -67,7 +68,8 @@ class Pass:
             self.records, self._first, self._task = part.records, name, task
         if task != self._task:
             raise RuntimeError(
-                "a second backward pass before the first was used: call add_clipped or discard after each backward"
+                "a second backward pass before the first was used: call optimizer.step() after each one. To add up "
+                "batches, plan for a larger batch, with physical= for what memory holds at once"
             )
         if part.records != self.records:
             raise ValueError(
@@ -98,6 +100,29 @@ class Pass:
         return total if order == 1 else total.sqrt_()
 
 
+class Recorded:
+    """The forward of an instrumented layer: `recorded` while the engine listens, otherwise the layer's own.
+
+    A copy of the model is of the ordinary kind: its layers get their own forward back, because a copy that called this
+    one would compute with the parameters of the first.
+    """
+
+    def __init__(self, engine: Engine, module: nn.Module, recorded: Forward) -> None:
+        self.replaced: Forward | None = vars(module).get("forward")
+        self._engine, self._module, self._recorded = engine, module, recorded
+        self._original: Forward = module.forward
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._recorded(*args, **kwargs) if self._engine.listens() else self._original(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Callable[..., Forward], tuple[Any, ...]]:
+        return _ordinary, (self._module, self.replaced)
+
+
+def _ordinary(module: nn.Module, replaced: Forward | None) -> Forward:
+    return MethodType(type(module).forward, module) if replaced is None else replaced
+
+
 class Engine:
     """Instruments a model so that a backward pass leaves the gradient of each record, to be clipped and summed.
 
@@ -124,7 +149,7 @@ class Engine:
     ) -> None:
         if reduction not in ("mean", "sum"):
             raise ValueError(f"reduction is {reduction!r}: it must be 'mean' or 'sum' over records")
-        if any(getattr(vars(module).get("forward"), "of_engine", False) for module in model.modules()):
+        if any(isinstance(vars(module).get("forward"), Recorded) for module in model.modules()):
             raise ValueError("the model has an engine already: detach it first")
         refuse_unfit(model)
         named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
@@ -134,7 +159,7 @@ class Engine:
         self.sum = torch.zeros(sum(p.numel() for p in self.parameters), dtype=first.dtype, device=first.device)
         pieces = self.sum.split([parameter.numel() for parameter in self.parameters])
         self.views = tuple(piece.view(p.shape) for piece, p in zip(pieces, self.parameters, strict=True))
-        self._model = model
+        self.model = model
         self._mean = reduction == "mean"
         self._announce = announce
         self._pass = Pass(self.parameters, self.names, memory)
@@ -213,10 +238,11 @@ class Engine:
 
     def _guard(self, name: str) -> Callable[[Tensor | None], None]:
         def refuse(gradient: Tensor | None) -> None:
-            if gradient is not None and self._model.training:
+            if gradient is not None and self.model.training:
                 raise RuntimeError(
                     f"{name} was used outside of the forward of its own layer, so its gradient has no records: call "
-                    "the layer, or put the parameter into a module of its own"
+                    "the layer, or put the parameter into a module of its own. For a penalty on weights take the "
+                    "optimizer's weight_decay"
                 )
 
         return refuse
@@ -246,22 +272,20 @@ class Engine:
                 self._instrument(child, f"{name}.{child_name}" if name else child_name)
 
     def _patch(self, module: nn.Module, recorded: Forward) -> None:
-        replaced = vars(module).get("forward")
-        original = module.forward
-
-        def forward(*args: Any, **kwargs: Any) -> Any:
-            if self._model.training and torch.is_grad_enabled() and not self._bypassed:
-                if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled(self.sum.device.type):
-                    raise RuntimeError(
-                        "autocast is on: the bounds of clipped gradients hold for float32 and float64 only, so leave "
-                        "private training out of torch.autocast"
-                    )
-                return recorded(*args, **kwargs)
-            return original(*args, **kwargs)
-
-        forward.of_engine = True  # type: ignore[attr-defined]
-        self._patched.append((module, replaced))
+        forward = Recorded(self, module, recorded)
+        self._patched.append((module, forward.replaced))
         module.forward = forward
+
+    def listens(self) -> bool:
+        """Whether a layer that is called now is to be recorded."""
+        if not self.model.training or not torch.is_grad_enabled() or self._bypassed:
+            return False
+        if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled(self.sum.device.type):
+            raise RuntimeError(
+                "autocast is on: the bounds of clipped gradients hold for float32 and float64 only, so leave private "
+                "training out of torch.autocast"
+            )
+        return True
 
     @contextmanager
     def _bypass(self) -> Iterator[None]:

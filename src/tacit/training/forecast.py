@@ -5,15 +5,17 @@ from __future__ import annotations
 from tacit.boundary import Forecast
 from tacit.dp.accounting import strength
 from tacit.training import boundary
+from tacit.training.monitor import Monitor
 from tacit.training.settings import Settings
 
 
 def forecast(settings: Settings, records: int, parameters: int) -> Forecast:
     """What the settings come to for so many records and a model of so many parameters."""
     plan = settings.plan(records)
+    Monitor(plan, method=settings.monitor.method, budget=settings.monitor.budget)  # refuses what a run would refuse
     epsilon, first = plan.epsilon_after(plan.steps), plan.epsilon_after(plan.steps_an_epoch)
     ledger = plan.ledger(plan.steps)
-    multiplier = plan.initial_noise
+    multiplier = plan.noise_of(0)  # of the gradients: with an adaptive norm the count takes its part
     deviation = multiplier * plan.clip / plan.batch
     delta = plan.delta
     figures = {
@@ -21,14 +23,14 @@ def forecast(settings: Settings, records: int, parameters: int) -> Forecast:
         "parameters": parameters,
         "steps": plan.steps,
         "sampling_probability": plan.probability,
-        "noise_multiplier": multiplier,
+        "noise_multiplier": plan.initial_noise,
         "epsilon": epsilon,
         "epsilon_of_first_epoch": first,
         "delta": delta,
-        "tier": plan.tier,
+        "tier": plan.drawn,
     }
     costs = [
-        f"the training: epsilon {epsilon:.4g} at delta {delta:.3g} (unit record, add-remove), {strength(epsilon)}",
+        f"the training: epsilon {epsilon:.4g} at delta {delta:.3g} (unit record, {plan.relation}), {strength(epsilon)}",
         f"that is: {ledger.reading(plan.method)}",
         f"after the first epoch: epsilon {first:.4g}",
     ]
@@ -41,15 +43,16 @@ def forecast(settings: Settings, records: int, parameters: int) -> Forecast:
         f"one of at most {plan.clip:g}",
     ]
     if plan.decay is not None:
-        last = plan.noise_of(plan.steps - 1) or 0.0
+        last = plan.noise_of(plan.steps - 1)
         noise.append(f"it falls ({plan.decay}) to {last:.4g} at the last step, and each level is in the ledger")
     steps = [
         f"{plan.steps:,} steps, {plan.steps_an_epoch:,} an epoch; each record is in a sample with probability "
         f"{plan.probability:.3g}"
         if plan.sampling == "poisson"
         else f"{plan.steps:,} steps over shuffled batches: no amplification by sampling is claimed",
-        f"samples are {plan.batch} records on average; empty ones still take a step of noise",
     ]
+    if plan.sampling == "poisson":
+        steps.append(f"samples are {plan.batch} records on average; empty ones still take a step of noise")
     return Forecast(
         f"{settings.name}: private training on {records:,} records, {plan.epochs} epochs, {parameters:,} parameters",
         {

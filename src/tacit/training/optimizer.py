@@ -18,10 +18,11 @@ from tacit.dp.pricing import Method
 from tacit.errors import BudgetError
 from tacit.randomness import secure_rng
 from tacit.training import checkpoint
+from tacit.training.checks import buffer_versions, refuse_unclipped, refuse_written
 from tacit.training.company import random_state, refuse_company
 from tacit.training.engine import Engine
 from tacit.training.monitor import Monitor, most_steps
-from tacit.training.plan import Plan
+from tacit.training.plan import Plan, priced
 from tacit.training.sampler import Piece, Sampler
 from tacit.training.sums import NoisySum
 
@@ -62,7 +63,8 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._sampler = sampler
         self._monitors = tuple(monitors)
         self._rng = rng or secure_rng()
-        self._unproved = check
+        self._check = self._unproved = check
+        self._buffers: dict[str, tuple[int, int]] = {}
         self._abandoned: dict[int, int] = {}  # steps whose samples were begun in vain, and how often
         self._limits: dict[tuple[Method, float], int] = {}
         self._piece: Piece | None = None
@@ -104,6 +106,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if piece is None:
             raise ValueError("step without a batch of the private loader: take batches from the loader of attach()")
         try:
+            self._refuse_unprotected()
             norms = self._norms(piece)
             if piece.again:
                 self._prove(norms)
@@ -128,12 +131,14 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if self._piece is not None:
             self.abandon()
             raise ValueError("the last batch was not stepped: call loss.backward() and optimizer.step() for each one")
+        refuse_unclipped(self.engine.parameters, self.inner)  # here too: an empty sample moves the model at once
         if not self._under_way:
             self._pay()
         if len(piece.indices) == 0:
             self._finish()
             return
         self._piece = piece
+        self._buffers = buffer_versions(self.engine.model) if self._check else {}
         self._random_state = random_state(self.engine.sum.device) if self._unproved else None
 
     def abandon(self) -> None:
@@ -175,6 +180,12 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if (method, epsilon) not in self._limits:
             self._limits[method, epsilon] = most_steps(lambda n: self._cost(n, method), epsilon, self.plan.steps)
         return self._limits[method, epsilon]
+
+    def _refuse_unprotected(self) -> None:
+        """Whatever would leave with the model beside the noisy sum."""
+        refuse_unclipped(self.engine.parameters, self.inner)
+        if self._check:
+            refuse_written(self.engine.model, self._buffers)
 
     def _norms(self, piece: Piece) -> Tensor:
         try:
@@ -261,7 +272,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def _cost(self, steps: int, method: Method) -> float:
         if not self._abandoned:
             return self.plan.epsilon_after(steps, method)
-        return self._ledger(steps).epsilon(self.plan.delta, method)
+        return priced(self._ledger(steps), self.plan.delta, method)
 
     def epsilon(self, method: Method | None = None) -> float:
         """What was spent so far, at the plan's delta."""
@@ -339,7 +350,12 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
 
 def _same(plan: Plan) -> dict[str, Any]:
-    """What must not change between two parts of one training: all but the memory that it takes."""
+    """What must not change between two parts of one training: all that the noise of a step depends on.
+
+    A noise that is calibrated, or falls in levels, depends on the number of epochs.
+    """
     kept = asdict(plan)
     del kept["physical"]
+    if plan.noise_multiplier is not None and plan.decay is None:
+        del kept["epochs"]
     return kept

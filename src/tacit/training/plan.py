@@ -115,6 +115,11 @@ class Plan:
             raise ValueError(f"rate is {self.rate!r} without a decay: choose one of Time, Step and Exp")
         if self.decay is not None:
             _ = self._levels.ratio  # refuses a rate that cannot be accounted for
+        if self.adapt is not None and not isinstance(self.adapt, ClipAdaptation):
+            raise ValueError(
+                f"adapt is {self.adapt!r}: give a tacit.dp.schedules.ClipAdaptation('Linear' or 'Geometric', quantile, "
+                "rate)"
+            )
         if self.noise == "laplace" and self.adapt is not None:
             raise ValueError("adapt is for gaussian noise, which the noisy count shares its price with: leave it out")
 
@@ -154,7 +159,7 @@ class Plan:
         epsilon = float(self.epsilon)
 
         def cost(initial: float) -> float:
-            return _priced(self._ledger(initial, self.steps), self.delta, self.method)
+            return priced(self._ledger(initial, self.steps), self.delta, self.method)
 
         if self.decay is not None and self.noise == "gaussian" and self.probability < 1:
             levels = self._levels.counts(self.steps)
@@ -210,7 +215,7 @@ class Plan:
         """What the first `steps` steps cost at `delta`."""
         if steps == 0:
             return 0.0
-        return _priced(self._ledger(self.initial_noise, steps), self.delta, method or self.method)
+        return priced(self._ledger(self.initial_noise, steps), self.delta, method or self.method)
 
     def summary(self) -> dict[str, Any]:
         """The plan in plain numbers and words, for a report."""
@@ -288,7 +293,8 @@ def _amplified(epsilon: float, probability: float) -> float:
     return math.log1p(probability * math.expm1(epsilon)) * (1 + 1e-15)
 
 
-def _priced(ledger: Ledger, delta: float, method: Method) -> float:
+def priced(ledger: Ledger, delta: float, method: Method) -> float:
+    """What a ledger comes to, without a word on the way."""
     _quiet()
     return ledger.epsilon(delta, method)
 

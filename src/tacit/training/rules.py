@@ -31,9 +31,14 @@ _RULES: tuple[tuple[type[nn.Module], frozenset[str], Rule], ...] = (
 
 def rule(module: nn.Module) -> Rule | None:
     """The rule for a layer that computes what its class in torch computes, from parameters that it holds itself."""
-    if "forward" in vars(module) or parametrize.is_parametrized(module) or list(module.children()):
+    if replaces_forward(module) or parametrize.is_parametrized(module) or list(module.children()):
         return None
     for kind, names, made in _RULES:
         if type(module).forward is kind.forward and names >= module._parameters.keys() and module._parameters:
             return made
     return None
+
+
+def replaces_forward(module: nn.Module) -> bool:
+    """Whether a module holds a forward that is not its class's. A copy of a recorded layer holds its class's."""
+    return "forward" in vars(module) and getattr(module.forward, "__func__", None) is not type(module).forward

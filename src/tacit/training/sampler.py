@@ -6,6 +6,7 @@ that is empty still makes a step, of noise alone. Who is sampled is secret, so t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -29,6 +30,11 @@ from tacit.training.company import some_of
 from tacit.training.plan import Plan
 
 Indices = NDArray[np.int64]
+
+_UNSEEN = (
+    "whether the loss keeps records apart is not checked, because it cannot be seen what of the batch belongs to a "
+    "record: collate into tensors whose first dimension is that of records, or say attach(..., check=False) if it does"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,11 @@ class Loader:
             return
         batch = self._fetch(piece.indices)
         fewer = max(1, len(piece.indices) // 4)
-        again = some_of(batch, len(piece.indices), fewer) if self._taker.unproved and len(piece.indices) > 1 else None
+        again = None
+        if self._taker.unproved and len(piece.indices) > 1:
+            again = some_of(batch, len(piece.indices), fewer)
+            if again is None:
+                warnings.warn(_UNSEEN, stacklevel=3)
         self._taker.begin(piece if again is None else replace(piece, last=False))
         yield batch
         if again is not None:
