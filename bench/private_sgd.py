@@ -1,8 +1,9 @@
 """Private SGD against plain SGD and Opacus: time and memory of a step, and MNIST at epsilon 3.
 
 Timed is a step as a user runs it, on two threads: taking the batch, forward, backward, clipping, noise, the optimizer.
-All contenders run in turn in one process on the same batch, so Poisson sampling is not a part of the ratio: Tacit's
-sample is drawn, but holds all records. Memory is the peak that three steps add in a process of their own.
+All contenders run in turn in one process on the same records, each taking them by index, so that the size of a sample
+is not a part of the ratio: Tacit's is drawn, but holds all records. Memory is the peak that three steps add in their own
+process.
 With `--data DIR`, where DIR holds mnist_by_writer.npz, a small network is also trained on MNIST from end to end.
 """
 

@@ -45,6 +45,7 @@ class Pass:
         self._index = {parameter: i for i, parameter in enumerate(parameters)}
         self._names = names
         self._keep = memory
+        self._shelf: list[Tensor] = []  # memory of earlier passes, in the order in which it was taken
         self.clear()
 
     def clear(self) -> None:
@@ -53,7 +54,19 @@ class Pass:
         self.records = None
         self._first = ""
         self._kept = 0
+        self._taken = 0
         self._task = -1
+
+    def take(self, like: Tensor, *shape: int) -> Tensor:
+        """Memory for gradients that are kept until the pass is cleared. Fresh memory would cost as much as its use."""
+        size, place = math.prod(shape), self._taken
+        self._taken += 1
+        if place == len(self._shelf):
+            self._shelf.append(like.new_empty(0))
+        found = self._shelf[place]
+        if found.numel() < size or found.dtype != like.dtype or found.device != like.device:
+            found = self._shelf[place] = like.new_empty(size + size // 8)  # samples differ in size
+        return found[:size].view(shape)
 
     def reserve(self, size: int) -> bool:
         """Whether `size` more bytes of gradients may be kept in this pass; if so they count as kept."""

@@ -102,7 +102,9 @@ def linear_part(x: Tensor, gradient: Tensor, room: Room, squared: Tensor | None 
         return part
     if not room.reserve(records * fan_in * fan_out * x.element_size()):
         return part
-    return Kept(part.instantiate(0, records, gradient.dtype))
+    kept = room.take(gradient, records, fan_out, fan_in)
+    torch.bmm(part.outputs.transpose(1, 2), part.inputs, out=kept)
+    return Kept(kept.flatten(1))
 
 
 def linear(site: Site, weight: str = "weight", bias: str = "bias") -> Forward:

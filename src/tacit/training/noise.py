@@ -32,7 +32,7 @@ LARGEST = math.sqrt(128 * math.log(2))  # deviations
 _PAGE_BYTES = 1 << 18  # made in one call: fits the second-level cache
 _TAG_BYTES = 16
 _ZEROS = bytes(_PAGE_BYTES)
-_WHOLE = torch.tensor(63 * math.log(2) + 1e-14, dtype=torch.float64)  # −ln 2^-63, and a little more
+_WHOLE = torch.tensor(126 * math.log(2) + 2e-14, dtype=torch.float64)  # −2 ln 2^-63, and a little more
 _PAIRS = 1 << 16  # computed at once: near the caches, and enough for several threads
 
 
@@ -111,9 +111,9 @@ class Gaussian:
 def radii_of(words: Tensor, wide: Tensor, radii: Tensor) -> Tensor:
     """√(−2 ln u), where u = |w + 1/2| 2^-63 of 64-bit words w: from 2e-7 to LARGEST. `wide` is for float64 between."""
     logarithms = wide.copy_(words).add_(0.5).abs_().log_()
-    # ln u in one pass: 1e-14 keeps rounding from a negative root, and is below what float32 shows of a radius.
-    torch.sub(_WHOLE, logarithms, out=wide)
-    return radii.copy_(wide).mul_(2.0).sqrt_()
+    # −2 ln u in one pass: what is added keeps rounding from a negative root, and float32 does not show it of a radius.
+    torch.sub(_WHOLE, logarithms, alpha=2, out=wide)
+    return radii.copy_(wide).sqrt_()
 
 
 def angles_of(words: Tensor, angles: Tensor) -> Tensor:

@@ -28,6 +28,9 @@ class Room(Protocol):
 
     memory: int  # bytes that may be used for a moment
 
+    def take(self, like: Tensor, *shape: int) -> Tensor:
+        """Memory for gradients that are kept until the pass is over."""
+
     def reserve(self, size: int) -> bool:
         """Whether `size` more bytes may be kept until the pass is done."""
 
