@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from tacit.randomness import seeded_rng
 from tacit.training import Engine, sums
+from tacit.training.parts import Outer, absolute_norms
 from tests.training.definition import record_gradients
 from tests.training.test_engine import Cnn, Gpt
 from tests.training.trainings import data, flat, model, plan
@@ -259,3 +260,13 @@ def test_the_laplace_noise_is_sized_for_what_rounding_adds_to_a_record(monkeypat
     laplace.finish(0.3, multiplier)
     most = 2**laplace._bits + Fraction(engine.sum.numel(), 2)  # each entry is rounded by at most 1/2
     assert rates[0] * most <= Fraction(1 / multiplier)
+
+
+def test_l1_norms_of_gradients_that_cancel_are_not_measured_too_small():
+    """a·b − fl(a·b) is what a product rounds: the computed sum may well be 0."""
+    a, b = torch.rand(2, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    inputs, outputs = torch.stack([a, a * b], 1)[:, :, None], torch.stack([b, -torch.ones(50).double()], 1)[:, :, None]
+    bounds = absolute_norms(Outer(inputs, outputs, 1 << 20), 1, 1 << 20).tolist()
+    for x, g, bound in zip(inputs[:, :, 0].tolist(), outputs[:, :, 0].tolist(), bounds, strict=True):
+        real = abs(sum(Fraction(one) * Fraction(other) for one, other in zip(x, g, strict=True)))
+        assert real <= Fraction(bound) <= Fraction(1, 10**15)
