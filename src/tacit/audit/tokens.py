@@ -33,6 +33,7 @@ QUICK, FULL = 300, None  # records of the training
 _KNOWN = 0.5  # of the records: text that the attacker knows
 _DRIFT = 0.02  # bits that differ from the code because the embedding learns on
 _SPREAD = 0.1  # of floats around their code, for the same reason, in deviations of the table
+_WORTH = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # of a cosine, beside the logarithm of a frequency
 _CHUNK = 4096  # tokens compared together
 
 
@@ -107,18 +108,26 @@ def by_gradients(heard: Listened) -> NDArray[np.bool_]:
 
     Source: after Li, Sun, Yang et al. 2022, section 3.2 (cosine attack), with a direction for each token.
     """
-    total: NDArray[np.float64] | float = 0.0
-    for visit in heard.gradients:
-        rows = visit / np.maximum(np.linalg.norm(visit, axis=-1, keepdims=True), 1e-30)
-        means = _means(rows[: heard.known], heard, heard.following)
-        means /= np.maximum(np.linalg.norm(means, axis=-1, keepdims=True), 1e-30)
-        total = total + rows[heard.known :] @ means.T
-    return np.asarray(np.argmax(total, axis=-1) == heard.following[heard.known :])
+    unit = heard.gradients / np.maximum(np.linalg.norm(heard.gradients, axis=-1, keepdims=True), 1e-30)
+    fitted = heard.known * 4 // 5  # the rest of the known text says how much the directions are worth
+    angles = np.sum([_cosines(visit, heard, fitted) for visit in unit], axis=0)
+    prior, wanted = heard.prior(heard.following), heard.following[fitted : heard.known]
+    checked = angles[: len(wanted)]
+    worth = max(_WORTH, key=lambda weight: float((np.argmax(weight * checked + prior, axis=-1) == wanted).mean()))
+    found = np.argmax(worth * angles[len(wanted) :] + prior, axis=-1)
+    return np.asarray(found == heard.following[heard.known :])
+
+
+def _cosines(visit: Floats, heard: Listened, fitted: int) -> NDArray[np.float32]:
+    """Of each gradient beyond the first `fitted` records with the mean of each token in these."""
+    means = _means(visit[:fitted], heard, heard.following)
+    means /= np.maximum(np.linalg.norm(means, axis=-1, keepdims=True), 1e-30)
+    return np.asarray(visit[fitted:] @ means.T)
 
 
 def _means(values: Floats, heard: Listened, text: Indices, unsure: float = 0.0) -> Floats:
     """The mean of each token's values in the known text, with so many zeros added; 0 for a token that is not in it."""
-    ids = text[: heard.known].reshape(-1)
+    ids = text[: len(values)].reshape(-1)
     sums = np.zeros((heard.tokens, values.shape[-1]), dtype=np.float64)
     np.add.at(sums, ids, values.reshape(len(ids), -1))
     counts = np.bincount(ids, minlength=heard.tokens) + unsure
