@@ -1,6 +1,7 @@
 """Gradient inversion against a horizontal federation: every protection, attacked through the messages that it sends.
 
     audit_gradients(encrypt, scene)     findings for one protection, the strongest attack first
+    audit_unprotected(scene)            the same where nothing protects
     audit_label_inference(...)          the labels of clients with one record each, from their uploads
     audit_clipping_alone(scene)         what clipping without noise hides: nothing, though plain DLG makes it look so
 
@@ -12,8 +13,8 @@ many guesses: images of the coordinator's own. So both numbers are upper bounds,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ from tacit.audit import inversion
 from tacit.audit.bounds import clopper_pearson
 from tacit.audit.finding import Claim, Finding, Pictures, Score
 from tacit.audit.inversion import Records, Search
-from tacit.audit.similarity import mean_squared_error, ssim
+from tacit.audit.similarity import ssim
 from tacit.audit.view import ServerView, record
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays, Fitted, FitWork, Task
@@ -50,6 +51,7 @@ class Scene:
     federations: int = 2
     seed: int = 0
     search: Search = field(default_factory=Search)
+    noise_seed: int | None = None  # fixes noise and masks, so that an audit can be repeated
 
     def __str__(self) -> str:
         return f"{self.clients} clients with {self.batch} records each, {self.hidden} hidden neurons, one step of SGD"
@@ -123,7 +125,7 @@ def _invert_one(
         guesses = public[rng.choice(len(public), min(len(candidates), len(public)), replace=False)]
         if len(guesses) == 1:
             guesses = public.mean(axis=0, keepdims=True)  # the best single guess
-        found.append((originals, _nearest(originals, candidates), _nearest(originals, guesses)))
+        found.append((originals, nearest(originals, candidates), nearest(originals, guesses)))
     originals, recovered, guessed = (np.concatenate(column) for column in zip(*found, strict=True))
     return originals, recovered, guessed
 
@@ -135,6 +137,7 @@ def _settings(encrypt: Encrypt, scene: Scene, number: int) -> Settings:
         clients=scene.clients,
         encrypt=encrypt,  # type: ignore[arg-type]
         train={"epochs": 1, "batch": scene.batch, "learning_rate": _LEARNING_RATE},  # type: ignore[arg-type]
+        simulation={"insecure_noise_seed": scene.noise_seed},  # type: ignore[arg-type]
         seed=scene.seed + number,
     )
 
@@ -206,6 +209,17 @@ def audit_gradients(
         for attack, target in chosen
     ]
     return sorted(found, key=lambda finding: -(finding.on.value if finding.on else 0))
+
+
+def audit_unprotected(
+    scene: Scene, attacks: Sequence[tuple[Attack, Target]] = (("closed form", "upload"), ("closed form", "sum"))
+) -> list[Finding]:
+    """Attack a federation that has no protection: each update, and their sum."""
+    found = []
+    for attack, target in attacks:
+        bare = invert(_UPDATES, scene, attack, target)
+        found.append(replace(_finding(_UPDATES, scene, attack, target, bare, bare), on=None, also=()))
+    return [replace(each, pictures=replace(each.pictures, on=None) if each.pictures else None) for each in found]
 
 
 def audit_clipping_alone(scene: Scene, clip: float = 0.01) -> list[Finding]:
@@ -289,18 +303,20 @@ def _words(settings: Settings) -> str:
             return other
 
 
-def _nearest(originals: Records, candidates: Records) -> Records:
+def nearest(originals: Records, candidates: Records) -> Records:
     """For each original the candidate with the least squared error."""
     squares = (originals**2).sum(1)[:, None] - 2 * originals @ candidates.T + (candidates**2).sum(1)
     nearest: Records = candidates[squares.argmin(axis=1)]
     return nearest
 
 
-def _images(function: Callable[[Any, Any], Any]) -> Callable[[Records, Records], Any]:
-    return lambda one, other: function(one.reshape(-1, *_SHAPE), other.reshape(-1, *_SHAPE))
+def _errors(one: Records, other: Records) -> NDArray[np.float64]:
+    """The mean squared error of each record."""
+    return np.asarray(np.square(one - other).mean(axis=1))
 
 
-_errors, _alike = _images(mean_squared_error), _images(ssim)
+def _alike(one: Records, other: Records) -> NDArray[np.float64]:
+    return ssim(one.reshape(-1, *_SHAPE), other.reshape(-1, *_SHAPE))
 
 
 def _mean_score(metric: str, values: Records, baseline: Records, smaller_is_worse: bool) -> Score:
