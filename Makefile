@@ -54,7 +54,7 @@ $(CORE): $(MADE) $(INPUTS)
 	@touch $@
 
 $(DEV): $(MADE) $(INPUTS)
-	$(call install,[dev$(comma)torch$(comma)export])
+	$(call install,[dev$(comma)torch$(comma)export$(comma)parquet])
 	@touch $(CORE) $@
 
 $(BENCH): $(MADE) $(INPUTS)

@@ -18,6 +18,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -130,34 +131,52 @@ def in_memory(clients: int, rounds: int) -> tuple[list[float], list[float]]:
     return seconds, [after - before for before, after in zip(marks[::2], marks[1::2], strict=False)]
 
 
-def unmasking(masks: int, pairs: int) -> tuple[list[float], list[float]]:
-    """Seconds by two workers and by one, alternating."""
-    from tacit.engines.ray.cluster import SpreadUnmasking, cluster
-    from tacit.secagg.unmask import plan_of, unmask
+def unmasking(masks: int, pairs: int) -> dict[int, list[tuple[float, float]]]:
+    """By two workers and by one, alternating: wall seconds, and processor seconds on the longest path.
+
+    The longest path is what the busiest worker and the driver computed: the wall time, had each a core of its own.
+    """
+    from tacit.engines.ray.cluster import SpreadUnmasking, _masks, cluster
+    from tacit.secagg.unmask import Plan, Words, plan_of, unmask
 
     rng = np.random.default_rng(3)
     plan = plan_of([(rng.bytes(16), 1 if i % 2 else -1) for i in range(masks)])
     some = rng.integers(0, 2**32, COLUMNS, dtype=np.uint32)
-    two: list[float] = []
-    one: list[float] = []
-    with cluster(federation(10, 10, "NOT_ENCRYPT").engine) as ray:
+    found: dict[int, list[tuple[float, float]]] = {2: [], 1: []}
+    with tempfile.TemporaryDirectory() as folder, cluster(federation(10, 10, "NOT_ENCRYPT").engine) as ray:
+
+        def timed(plan: Plan, first: int, columns: int, dtype: str) -> Words:
+            start = time.process_time()
+            words = _masks(plan, first, columns, dtype)
+            with Path(folder, str(os.getpid())).open("a") as file:
+                file.write(f"{time.process_time() - start}\n")
+            return words
+
+        def once(workers: int) -> Words:
+            words, spread = some.copy(), SpreadUnmasking(ray, workers)
+            spread._task = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(timed)
+            wall, processor = time.perf_counter(), time.process_time()
+            spread(words, plan, [0, COLUMNS])
+            wall, processor = time.perf_counter() - wall, time.process_time() - processor
+            notes = list(Path(folder).iterdir())
+            busiest = max(sum(map(float, note.read_text().split())) for note in notes)
+            for note in notes:
+                note.unlink()
+            found[workers].append((wall, busiest + processor))
+            return words
+
         for turn in range(pairs + 1):
-            for workers, times in ((2, two), (1, one)):
-                words = some.copy()
-                start = time.perf_counter()
-                SpreadUnmasking(ray, workers)(words, plan, [0, COLUMNS])
-                if turn:  # the first starts the workers' processes
-                    times.append(time.perf_counter() - start)
-                elif workers == 2:
-                    first = words
-                elif (first != words).any():
-                    raise RuntimeError("two workers and one do not agree")
+            if (once(2) != once(1)).any():
+                raise RuntimeError("two workers and one do not agree")
+            if turn == 0:  # which starts the workers' processes
+                found = {2: [], 1: []}
+        words = once(2)
     start_column = COLUMNS // 3
     check = some[start_column : start_column + 1000].copy()
     unmask(check, plan, first_column=start_column)
-    if (check != first[start_column : start_column + 1000]).any():
+    if (check != words[start_column : start_column + 1000]).any():
         raise RuntimeError("the masks are wrong")
-    return two, one
+    return found
 
 
 def run(options: Options) -> list[Row]:
@@ -177,8 +196,10 @@ def run(options: Options) -> list[Row]:
         rows.append(Row(f"driver's memory under masks, {title}", masked["own"], None, "models", "lower"))  # type: ignore[arg-type]
         rows.append(Row(f"a masked round on Ray, {title}", masked["seconds"][0], None, "s", "lower"))  # type: ignore[index]
     masks = 100 if options.quick else 400
-    two, one = unmasking(masks, 2 if options.quick else 5)
+    found = unmasking(masks, 2 if options.quick else 5)
     name = f"unmasking by 2 workers against 1, {COLUMNS:,} columns, {masks} masks"
-    floor = None if options.quick else 1.6
-    rows.append(Row(name, min(two), min(one), "s", "lower", floor=floor, target=None if options.quick else 1.8))
+    for place, what in enumerate(("wall time", "processor time on the longest path")):
+        two, one = (min(times[place] for times in found[workers]) for workers in (2, 1))
+        floor = None if options.quick else 1.6
+        rows.append(Row(f"{what} of {name}", two, one, "s", "lower", floor, None if floor is None else 1.8))
     return rows

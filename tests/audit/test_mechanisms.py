@@ -16,6 +16,7 @@ from tacit.audit.mechanisms import (
     audit_labels,
     audit_laplace,
     audit_skellam,
+    opened_sums,
 )
 from tacit.dp import mechanisms
 from tacit.dp.clipping import clip_l2
@@ -156,6 +157,16 @@ def test_shares_of_skellam_noise():
     honest = audit_skellam(encoding, claim, effort=effort, rng=seeded_rng(0))
     assert 0.8 < honest.audited.epsilon <= 2.0
     assert audit_skellam(encoding, claim, survivors=3, effort=effort, rng=seeded_rng(1)).refuted
+
+
+def test_the_audited_sums_are_those_that_the_noise_is_sized_for():
+    encoding = SkellamEncoding(3, 1.0, clients=6, fewest=4, noise_multiplier=2.0, colluders=1)
+    sums = opened_sums(encoding, np.zeros(3), 4, 2000, seeded_rng(5))
+    assert sums.var() == pytest.approx(encoding.central_variance, rel=0.08)
+    long = opened_sums(encoding, np.array([1.0, 0.0, 0.0]), 4, 2000, seeded_rng(6))
+    assert np.linalg.norm(long.mean(axis=0)) == pytest.approx(encoding.scale, rel=0.1)
+    with pytest.raises(ValueError, match="leave nobody"):
+        opened_sums(encoding, np.zeros(3), 1, 10)
 
 
 def noisy_sums(micro_batch, noise_multiplier):

@@ -136,22 +136,33 @@ def audit_skellam(
     `encode`; the others send nothing but their noise.
     """
     survivors = encoding.fewest if survivors is None else survivors
+    longest = np.zeros(encoding.values)
+    longest[0] = encoding.clip
+    direction = np.sign(_turned(encoding, longest))
+    scores = [
+        np.asarray(opened_sums(encoding, vector, survivors, effort.each, rng) @ direction)
+        for vector in (np.zeros(encoding.values), longest)
+    ]
+    found = _of_gaussian(scores[0], scores[1], claim.delta, effort.confidence)
+    if found.assumes:
+        found = replace(
+            found, assumes="the trade-off curve is Gaussian, as that of Skellam noise nearly is if it is large"
+        )
+    not_tested = ("vectors other than one long coordinate", "a sum whose masks fail: see masks and gradients")
+    return _finding("distinguish a client's vector from nothing in the opened sum", claim, found, not_tested)
+
+
+def opened_sums(
+    encoding: SkellamEncoding, vector: Rows, survivors: int, count: int, rng: Generator | None = None
+) -> NDArray[np.float64]:
+    """So many sums of `survivors` vectors, one of them `vector` and the others nothing, less the colluders' noise."""
     honest = survivors - encoding.colluders
     if honest < 1:
         raise ValueError(f"{survivors} survivors with {encoding.colluders} colluders leave nobody: take more survivors")
-    longest = np.zeros(encoding.values)
-    longest[0] = encoding.clip
     signed = np.int32 if encoding.modulus_bits == 32 else np.int64
-    direction = np.sign(_turned(encoding, longest))
-
-    def scores(vector: Rows) -> Scores:
-        own = np.stack([encoding.encode(vector, _ROTATION, rng) for _ in range(effort.each)]).view(signed)
-        others = noise.skellam(encoding.share_variance, (honest - 1, *own.shape), rng).sum(axis=0)
-        return np.asarray((own.astype(np.float64) + others) @ direction)
-
-    found = _of_gaussian(scores(np.zeros(encoding.values)), scores(longest), claim.delta, effort.confidence)
-    not_tested = ("vectors other than one long coordinate", "a sum whose masks fail: see masks and gradients")
-    return _finding("distinguish a client's vector from nothing in the opened sum", claim, found, not_tested)
+    own = np.stack([encoding.encode(vector, _ROTATION, rng) for _ in range(count)]).view(signed)
+    others = noise.skellam(encoding.share_variance, (honest - 1, *own.shape), rng).sum(axis=0)
+    return np.asarray(own.astype(np.float64) + others)
 
 
 def _turned(encoding: SkellamEncoding, vector: Rows) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from tacit.cli.exits import USER, end
 def command(kind: str, file: Path | None, force: bool) -> None:
     """Write a commented file to start from.
 
-    KIND is the kind of federation (horizontal), FILE its name (KIND.yaml).
+    KIND is horizontal, private_training, vertical_logistic or split; FILE its name (KIND.yaml).
     """
     from tacit.runs.config import ConfigError, write_starter
 

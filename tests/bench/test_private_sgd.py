@@ -1,0 +1,49 @@
+"""The models and steps of the benchmark of private SGD, without its peers."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from bench.__main__ import benchmark_names
+from bench.private_models import case, loss_of, step_of
+from bench.private_sgd import MODELS, mnist
+
+
+def test_it_is_one_benchmark():
+    assert "private_sgd" in benchmark_names()
+    assert "private_models" not in benchmark_names()
+
+
+def test_the_models_are_those_that_were_asked_for():
+    assert list(MODELS)[:3] == ["CNN", "MLP", "GPT"]
+    model, x, y = case("MLP")
+    assert sum(parameter.numel() for parameter in model.parameters()) == 669_706
+    assert (len(x), len(y)) == (512, 512)
+    model, ids, labels = case("GPT")
+    assert ids.shape == labels.shape == (32, 128)
+    assert loss_of(model(ids[:1]), labels[:1]).isfinite()
+
+
+@pytest.mark.parametrize("side", ["plain", "tacit"])
+def test_a_step_moves_the_model_again_and_again(side, monkeypatch):
+    model, x, y = case("MLP")
+    monkeypatch.setattr("bench.private_models.case", lambda name: (model, x[:8], y[:8]))
+    step = step_of(side, "MLP")
+    before = model[0].weight.detach().clone()
+    for _ in range(4):  # the second of Tacit shows part of the batch again and moves nothing
+        step()
+    assert (model[0].weight != before).any()
+    with pytest.raises(ValueError, match="none of plain, tacit"):
+        step_of("other", "MLP")
+
+
+def test_mnist_spends_at_most_its_epsilon(tmp_path):
+    rng = np.random.default_rng(0)
+    images, labels = rng.integers(0, 256, (1200, 28, 28), dtype=np.uint8), rng.integers(0, 10, 1200)
+    np.savez(tmp_path / "m.npz", x=images, y=labels, x_test=images[:100], y_test=labels[:100])
+    accuracy, seconds = mnist(tmp_path / "m.npz", quick=True)
+    assert 0 <= accuracy.ours <= 1
+    assert float(accuracy.name.split("epsilon ")[1].split(",")[0]) <= 3.0
+    assert accuracy.verdict == "below floor"  # the labels are random: nothing can be learnt
+    assert seconds.ours > 0
