@@ -6,6 +6,7 @@ import base64
 import struct
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -105,10 +106,7 @@ def _whisker(score: Score, colour: str, y: float) -> Markup:
 
 
 def _share(score: Score, value: float) -> float:
-    moved = Score(
-        score.metric, value, value, value, score.confidence, score.baseline, score.trials, score.smaller_is_worse
-    )
-    return min(1.0, advantage(moved))
+    return min(1.0, advantage(replace(score, value=value)))
 
 
 def _across(share: float) -> float:
@@ -126,8 +124,8 @@ def promise_curve(proved: Proved, number: int) -> Chart:
     return Chart(
         f"trade-off-{number}",
         f"{promise.what}: errors of an attacker",
-        f"Whoever must tell two neighbouring inputs apart ({proved.relation}) by what the whole run shows is on the line "
-        "or above it.",
+        f"Whoever must tell two neighbouring inputs apart ({proved.relation}) by what the whole run shows is on the "
+        "line or above it.",
         "false alarms",
         (Panel("true cases missed", (Series("proved", points, "blue"), _chance()), from_zero=True),),
         whole_x=False,

@@ -92,13 +92,14 @@ def print_table(made: Audit, width: int) -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 
 
-def _table(title: str, *columns: str) -> Any:
+def _table(title: str, first: str, *columns: str) -> Any:
     from rich import box
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first, ratio=1, min_width=38)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, max_width=21)
     return table
 
 
@@ -112,15 +113,14 @@ def _claims(made: Audit) -> Any:
 
 
 def _attacks(made: Audit) -> Any:
-    table = _table(
-        "Attacks, the strongest first", "attack, by whom", "sees", "proved", "measured", "off", "on", "no information"
-    )
+    """By whom and from what stands below each attack."""
+    titles = ("unit, relation, proved", "measured", "off", "on", "no information")
+    table = _table("Attacks, the strongest first", "attack", *titles)
     for each in made.attacks:
         score = each.on or each.off
         table.add_row(
-            f"{each.attack}; {each.adversary}",
-            each.sees,
-            claim_words(each.proved),
+            f"{each.attack}\n  {each.adversary}\n  sees {each.sees}",
+            f"{unit_words(each.proved)}\n{claim_words(each.proved)}".strip(),
             score.metric if score else "",
             score_words(each.off),
             score_words(each.on),
