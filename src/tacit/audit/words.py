@@ -97,9 +97,9 @@ def _table(title: str, first: str, *columns: str) -> Any:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(first, ratio=1, min_width=38)
+    table.add_column(first, min_width=34)
     for column in columns:
-        table.add_column(column, max_width=21)
+        table.add_column(column, max_width=16)
     return table
 
 
@@ -114,7 +114,7 @@ def _claims(made: Audit) -> Any:
 
 def _attacks(made: Audit) -> Any:
     """By whom and from what stands below each attack."""
-    titles = ("unit, relation, proved", "measured", "off", "on", "no information")
+    titles = ("proved", "measured", "off", "on", "no information")
     table = _table("Attacks, the strongest first", "attack", *titles)
     for each in made.attacks:
         score = each.on or each.off
@@ -130,7 +130,7 @@ def _attacks(made: Audit) -> Any:
 
 
 def _costs(made: Audit) -> Any:
-    table = _table("Cost in utility", "figure", "without the protection", "with it")
+    table = _table("Cost in utility", "figure", "off", "on")
     for cost in made.costs:
         table.add_row(*cost_words(cost))
     return table
