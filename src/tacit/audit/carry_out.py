@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tacit.audit import kinds
 from tacit.audit.finding import Cost, Finding, Score
@@ -53,6 +53,9 @@ def audit(settings: Settings, scope: Scope, tell: Tell = lambda number, of, name
             else:
                 costs.append(found)
     findings.sort(key=_strength, reverse=True)
+    for finding in findings:
+        if finding.cost is not None:
+            costs.append(replace(finding.cost, metric=f"{finding.cost.metric} ({finding.protection})"))
     own = [sentence for finding in findings for sentence in finding.not_tested]
     return Audit(
         settings,
@@ -60,7 +63,7 @@ def audit(settings: Settings, scope: Scope, tell: Tell = lambda number, of, name
         plan.protection,
         tuple(plan.promises),
         tuple(findings),
-        tuple(costs),
+        tuple(dict.fromkeys(costs)),
         tuple(dict.fromkeys([*plan.not_tested, *own])),
     )
 

@@ -68,7 +68,7 @@ def reach(found: Sequence[Finding]) -> Markup:
     for number, finding in enumerate(found):
         top = 34 + number * _ROW
         label = finding.attack if len(finding.attack) <= _LONGEST else f"{finding.attack[: _LONGEST - 1]}…"
-        rows.append(element("text", label, class_="legend", x=_LEFT, y=top + 12))
+        rows.append(element("text", label, class_="legend", x=_LEFT + 6, y=top + 12))
         rows.append(element("path", class_="grid", d=f"M{_LEFT:g} {top + 24:g}H{_RIGHT:g}"))
         rows += [
             _whisker(score, colour, top + y)

@@ -61,7 +61,7 @@ def _cards(made: Audit) -> list[Markup]:
         score = strongest.on or strongest.off
         if score is not None:
             what = "with the protection" if strongest.on else "nothing protects"
-            note = f"{score.metric}, {what}; {score.baseline:.3g} without information"
+            note = f"{score.metric}, {what}; {words.baseline_words(score)} without information"
             found.append(page.card("Strongest attack", f"{score.value:.3g}", note))
     found.append(page.card("Attacks", str(len(made.attacks)), f"and {len(made.audited)} lower bounds on ε"))
     found.append(page.card("False claims", str(len(made.false_claims)), "a lower bound above what is proved"))
@@ -110,7 +110,7 @@ def _audited(made: Audit) -> Markup:
     head = ["claim", "adversary, and what it sees", "unit, relation", "proved", "audited", "confidence", "method"]
     curves = [drawings.audited_curve(each, number) for number, each in enumerate(made.audited)]
     return join(
-        page.paragraph(words.confidence_words()),
+        page.paragraph(words.confidence_words(made)),
         page.table(head, rows, label="Proved and audited"),
         _charts([chart for chart in curves if chart is not None]),
     )
@@ -123,7 +123,7 @@ def _attacks(made: Audit) -> Markup:
     rows = []
     for each in made.attacks:
         score = each.on or each.off
-        baseline, metric = (f"{score.baseline:.3g}", score.metric) if score else ("", "")
+        baseline, metric = words.baseline_words(score), score.metric if score else ""
         shown = words.score_words(each.off), words.score_words(each.on)
         rows.append((each.attack, each.adversary, metric, *shown, baseline))
     return join(
@@ -148,7 +148,7 @@ def _attack(found: Finding) -> Markup:
     for off, on in pairs:
         score = on or off
         if score is not None:
-            rows.append((score.metric, words.score_words(off), words.score_words(on), f"{score.baseline:.3g}"))
+            rows.append((score.metric, words.score_words(off), words.score_words(on), words.baseline_words(score)))
     return element(
         "figure",
         element("h3", found.attack),

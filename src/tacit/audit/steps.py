@@ -109,3 +109,9 @@ def named(found: Finding, mechanism: str, words: str, adversary: str) -> Finding
     """A mechanism's finding under the name of what claims the epsilon."""
     attack, protection = f"{mechanism}: {found.attack}", f"{mechanism}: {words}"
     return replace(found, attack=attack, protection=protection, adversary=adversary)
+
+
+def bare(found: Finding) -> Finding:
+    """The finding where nothing protects: only what was measured without a protection."""
+    pictures = replace(found.pictures, on=None) if found.pictures is not None else None
+    return replace(found, protection="none", proved=None, audited=None, on=None, also=(), pictures=pictures, cost=None)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tacit.audit.carry_out import Audit
 from tacit.audit.finding import Claim, Cost, Finding, LowerBound, Score
-from tacit.audit.steps import CONFIDENCE, Proved
+from tacit.audit.steps import Proved
 from tacit.runs.report.words import percent
 
 NOTHING_PROVED = "none"
@@ -32,6 +32,11 @@ def bound_words(bound: LowerBound | None) -> str:
 def score_words(score: Score | None) -> str:
     """The value and its interval."""
     return "—" if score is None else f"{score.value:.3g} ({score.low:.3g} to {score.high:.3g})"
+
+
+def baseline_words(score: Score | None) -> str:
+    """What somebody scores who sees nothing."""
+    return "" if score is None else f"{round(score.baseline, 3) + 0.0:.3g}"
 
 
 def cost_words(cost: Cost) -> tuple[str, str, str]:
@@ -62,9 +67,11 @@ def headline(made: Audit) -> str:
     return f"audit of {settings.name} ({settings.kind}), {manner}, seed {scope.seed}; protection: {made.protection}"
 
 
-def confidence_words() -> str:
+def confidence_words(made: Audit) -> str:
+    """Of all bounds together: what each may fail by adds up."""
+    failure = sum(1 - finding.audited.confidence for finding in made.findings if finding.audited is not None)
     return (
-        f"All lower bounds together hold with {CONFIDENCE:.3%} confidence. A bound below the claim proves nothing: a "
+        f"All lower bounds together hold with {1 - failure:.2%} confidence. A bound below the claim proves nothing: a "
         "better attack may find more."
     )
 
@@ -82,29 +89,30 @@ def print_table(made: Audit, width: int) -> str:
         if not made.promises:
             console.print("  none: nothing here has an epsilon")
         if made.audited:
-            console.print("", _claims(made), confidence_words(), sep="\n")
-        console.print("", _attacks(made), sep="\n")
+            console.print("", _claims(made, width), confidence_words(made), sep="\n")
+        console.print("", _attacks(made, width), sep="\n")
         if made.costs:
-            console.print("", _costs(made), sep="\n")
+            console.print("", _costs(made, width), sep="\n")
         console.print("", "What was not tested", sep="\n")
         for sentence in made.not_tested:
             console.print(f"  - {sentence}")
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 
 
-def _table(title: str, first: str, *columns: str) -> Any:
+def _table(title: str, width: int, first: str, **columns: int) -> Any:
+    """A table whose first column takes what the others leave; they are named with their widths, `_` for a space."""
     from rich import box
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(first, min_width=34)
-    for column in columns:
-        table.add_column(column, max_width=16)
+    table.add_column(first, width=width - sum(columns.values()) - 2 * len(columns) - 4)
+    for name, wide in columns.items():
+        table.add_column(name.replace("_", " "), width=wide)
     return table
 
 
-def _claims(made: Audit) -> Any:
-    table = _table("Proved and audited", "claim", "unit, relation", "proved", "audited", "confidence")
+def _claims(made: Audit, width: int) -> Any:
+    table = _table("Proved and audited", width, "claim", unit=18, proved=18, audited=10, confidence=11)
     for each in made.audited:
         bound = each.audited
         confidence = f"{bound.confidence:.5g}" if bound else ""
@@ -112,10 +120,10 @@ def _claims(made: Audit) -> Any:
     return table
 
 
-def _attacks(made: Audit) -> Any:
+def _attacks(made: Audit, width: int) -> Any:
     """By whom and from what stands below each attack."""
-    titles = ("proved", "measured", "off", "on", "no information")
-    table = _table("Attacks, the strongest first", "attack", *titles)
+    title = "Attacks, the strongest first: off without the protection, on with it, none without any information"
+    table = _table(title, width, "attack", proved=12, measured=16, off=15, on=15, none=7)
     for each in made.attacks:
         score = each.on or each.off
         table.add_row(
@@ -124,13 +132,13 @@ def _attacks(made: Audit) -> Any:
             score.metric if score else "",
             score_words(each.off),
             score_words(each.on),
-            f"{score.baseline:.3g}" if score else "",
+            baseline_words(score),
         )
     return table
 
 
-def _costs(made: Audit) -> Any:
-    table = _table("Cost in utility", "figure", "off", "on")
+def _costs(made: Audit, width: int) -> Any:
+    table = _table("Cost in utility", width, "figure", off=10, on=10)
     for cost in made.costs:
         table.add_row(*cost_words(cost))
     return table
