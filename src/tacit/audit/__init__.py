@@ -9,6 +9,12 @@
     inversion     gradient inversion: closed form, DLG, and a DLG that does not depend on the gradient's length
     gradients     these attacks against each protection of a horizontal federation
     membership    who was in the training set: by loss, and by reference models
+    cut           what the parties of a split training see at the cut: their messages, recorded
+    decoders      inverting activations: trained decoders, search with the network known, UnSplit
+    embeddings    these attacks against EmbeddingDP, by the leader (topology V)
+    tokens        which tokens the follower recovers (topology U)
+    labels        which labels a follower recovers from gradients, against LabelDP and noise
+    intervals     scores with the interval of a bootstrap over records
     similarity    how alike two images are: PSNR, SSIM
 
 An attack takes only what its adversary sees, and returns `Finding`s. A `Finding` states the adversary, the unit and
