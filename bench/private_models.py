@@ -62,7 +62,7 @@ class GPT(nn.Module):  # type: ignore[misc]
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, ids: Tensor) -> Tensor:
-        places = torch.arange(ids.shape[1]).expand(ids.shape)
+        places = torch.arange(ids.shape[1]).expand(ids.shape).contiguous()  # Opacus takes no strided ids
         return self.head(self.norm(self.blocks(self.tokens(ids) + self.places(places))))
 
 

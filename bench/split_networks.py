@@ -1,4 +1,8 @@
-"""The two networks of the benchmark `split`, in parts and in one piece, with steps of both."""
+"""The two networks of the benchmark `split`, in parts and in one piece, with steps of both.
+
+Both sides run in threads, on one core each: torch counts its cores by thread, and on more than one, threads that spin
+while they wait for each other would be measured.
+"""
 
 from __future__ import annotations
 
@@ -70,27 +74,27 @@ def _split(topology: str, parts: dict[str, Any], batch: int, steps: int) -> Step
         }
     )
 
-    def run() -> object:
-        return run_parties(
-            {
-                "lead": lambda channels: leader(channels, settings, parts["lead"], Kept()),
-                "far": lambda channels: follower(channels, settings, "far", parts["far"], Kept()),
-            }
-        )
+    def lead(channels: Any) -> object:
+        torch.set_num_threads(1)
+        return leader(channels, settings, parts["lead"], Kept())
 
-    return run
+    def far(channels: Any) -> object:
+        torch.set_num_threads(1)
+        return follower(channels, settings, "far", parts["far"], Kept())
+
+    return lambda: run_parties({"lead": lead, "far": far})
 
 
 def _whole(network: nn.Module, features: Any, labels: Any, loss: Callable[..., Tensor], steps: int) -> Steps:
     optimizer = torch.optim.SGD(network.parameters(), lr=0.001)
     x, y = torch.from_numpy(np.ascontiguousarray(features)), torch.from_numpy(np.ascontiguousarray(labels))
 
-    def run() -> object:
+    def train(channels: object) -> None:
+        torch.set_num_threads(1)
         for step in range(steps):
             order = torch.from_numpy(np.random.default_rng(step).permutation(len(x)))
             optimizer.zero_grad()
             loss(network(x[order]), y[order]).backward()
             optimizer.step()
-        return None
 
-    return run
+    return lambda: run_parties({"alone": train})

@@ -54,7 +54,13 @@ def run(options: Options) -> list[Row]:
     rows = []
     for name, measured in found.items():
         rows.append(
-            Row(f"{name}: loss, mean of steps {steps - AVERAGED + 1} to {steps}", measured.last, None, "", "lower")
+            Row(
+                f"{name}: loss, mean of the last {min(AVERAGED, steps)} of {steps} steps",
+                measured.last,
+                None,
+                "",
+                "lower",
+            )
         )
         rows.append(Row(f"{name}: loss on held-back text", measured.test, None, "", "lower"))
         rows.append(Row(f"{name}: bytes of a step's embeddings", measured.bytes_embeddings, None, "B", "lower"))

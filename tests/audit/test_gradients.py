@@ -79,6 +79,14 @@ def test_clipping_alone_hides_nothing_and_plain_dlg_does_not_notice():
     assert found["DLG"].value == 0
 
 
+@pytest.mark.parametrize("encrypt", [{"encrypt_type": "DP_ENCRYPT", "dp_eps": 1e4}, {"encrypt_type": "PW_ENCRYPT"}])
+def test_an_audit_repeats_under_its_seed(encrypt):
+    scene = Scene(clients=4, hidden=16, federations=1)
+    one, other = (invert(encrypt, scene, "closed form", "upload").recovered for _ in range(2))
+    assert (one == other).all()
+    assert (one != invert(encrypt, Scene(4, 1, 16, 1, seed=1), "closed form", "upload").recovered).any()
+
+
 def test_labels_leak_long_before_images():
     scene = Scene(clients=40, federations=1, hidden=64)
     common = {"encrypt_type": "DP_ENCRYPT", "dp_norm_clip": 0.3, "dp_delta": 1e-5}

@@ -68,6 +68,18 @@ def test_ring_masks_that_are_too_short_are_caught(monkeypatch):
     assert audit_federation_masks(settings, Weights()).on.informative
 
 
+@pytest.mark.parametrize("truth", [0.0, 0.3])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_interval_holds_the_truth_as_often_as_it_says(truth, sign):
+    rng = np.random.default_rng(2)
+    held = []
+    for _ in range(500):
+        hidden, other = rng.normal(size=(2, 50))
+        score = correlation(hidden, sign * truth * hidden + np.sqrt(1 - truth**2) * other, 0.8)
+        held.append(score.low <= truth <= score.high)
+    assert 0.75 < np.mean(held) < 0.85
+
+
 def test_what_has_no_masks_is_refused():
     with pytest.raises(ValueError, match="no masks"):
         audit_federation_masks(settings_for(rounds=1), Weights())

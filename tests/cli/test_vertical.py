@@ -109,7 +109,7 @@ def test_one_command_aligns_trains_and_leaves_each_party_its_own_part(here):
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_same_rows(here):
-    process = start("run", "deal.yaml", "--quiet", "--set", "train.epochs=12")
+    process = start("run", "deal.yaml", "--quiet", "--set", "train.epochs=12", "--set", "checks.row_uses=50")
     deadline = time.monotonic() + 120
     while not list(Path("runs").glob("*/bank/state-2.safetensors")):
         assert time.monotonic() < deadline
@@ -172,7 +172,7 @@ def test_two_companies_train_and_predict_over_tls(certified):
 
 
 def test_a_party_that_is_killed_ends_the_others_with_3(here):
-    arguments = ("--insecure", "--set", "train.epochs=20", "--set", "train.batch=400")
+    arguments = ("--insecure", "--set", "train.epochs=20", "--set", "checks.row_uses=50")
     bank = start("join", "deal.yaml", "--party", "bank", *arguments)
     shop = start("join", "deal.yaml", "--party", "shop", *arguments)
     deadline = time.monotonic() + 120

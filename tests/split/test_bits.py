@@ -46,8 +46,8 @@ def test_the_digits_are_those_of_the_probability_rounded_up(epsilon):
     digits = bits._digits(probability)
     value = Fraction(sum(digit << place for place, digit in enumerate(digits)), 2 ** len(digits))
     exact = Fraction(probability.floor_bits(2000), 2**2000)  # rounded down
-    assert exact <= value <= exact + Fraction(1, 2**64)
-    assert Fraction(1, 2**64) <= value <= Fraction(1, 2)
+    assert exact <= value <= exact + Fraction(1, 2**bits.DIGITS)
+    assert Fraction(1, 2**bits.DIGITS) <= value <= Fraction(1, 2)
 
 
 def test_a_uniform_number_is_compared_digit_by_digit(monkeypatch):

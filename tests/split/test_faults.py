@@ -12,8 +12,8 @@ from torch import nn
 
 from tacit.channel import pair
 from tacit.errors import BudgetError, PeerError
-from tacit.split.lockstep import Aids, Unfit
-from tacit.split.messages import Activations, Gradient, Offer
+from tacit.split.lockstep import Aids, Schedule, Unfit
+from tacit.split.messages import Activations, Gradient, Offer, Start
 from tacit.split.parts import Bottom, Rows
 from tests.split.networks import functions, parts_u, parts_v, settings_u, settings_v
 
@@ -219,6 +219,19 @@ def test_a_budget_that_is_reached():
     assert_all_say(ended, "the budget is 6: stop here", (BudgetError, PeerError))
     assert isinstance(ended["east"], BudgetError)
     assert {state.step for state in saved["lead"]} == {0, 9, 18}
+
+
+def test_a_start_that_this_party_has_no_part_for():
+    ended, _ = ends(settings_u(), parts_u(), wrap=changing("office", Start, 0, step=9))
+    assert_all_say(ended, "office begins at step 9, of which this party has saved nothing")
+
+
+def test_a_leader_that_claims_very_many_records_costs_no_memory():
+    schedule = Schedule(1 << 40, 8, 1, 0)
+    step, batch = next(schedule.sizes_from(5))
+    assert (step, len(batch)) == (5, 8)
+    ended, _ = ends(settings_u(), parts_u(), wrap=changing("office", Start, 0, records=1 << 40))
+    assert all(isinstance(error, PeerError) for error in ended.values())
 
 
 def test_offers_are_bounded():

@@ -98,6 +98,12 @@ def test_what_is_told():
     assert [event.epsilon for event in east if isinstance(event, EpochFinished)] == [15, 30, 45, 60, 75]
 
 
+def test_noise_that_anybody_can_compute_has_no_epsilon():
+    sinks = {"east": Kept()}
+    train(settings_v(embedding_dp={"eps": 5}, simulation={"insecure_noise_seed": 1}), parts_v(), sinks=sinks)
+    assert {event.epsilon for event in sinks["east"].events if isinstance(event, EpochFinished)} == {None}
+
+
 def outcomes_parameters(outcome):
     return sum(array.size for array in weights(outcome).values())
 

@@ -16,6 +16,8 @@
     labels        which labels a follower recovers from gradients, against LabelDP and noise
     intervals     scores with the interval of a bootstrap over records
     similarity    how alike two images are: PSNR, SSIM
+    training      what membership inference attacks: digits, trained plainly or by private SGD
+    utility       what a protection costs in accuracy
 
 An attack takes only what its adversary sees, and returns `Finding`s. A `Finding` states the adversary, the unit and
 the neighbouring relation, the proved (epsilon, delta) or None, the audited lower bound, the attack's score without and

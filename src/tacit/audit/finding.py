@@ -64,7 +64,7 @@ class Score:
 
     def __str__(self) -> str:
         return (
-            f"{self.metric} {self.value:.3g} ({self.low:.3g} to {self.high:.3g} at {self.confidence:.0%}; "
+            f"{self.metric} {self.value:.3g} ({self.low:.3g} to {self.high:.3g} at {100 * self.confidence:g}%; "
             f"{self.baseline:.3g} without information)"
         )
 

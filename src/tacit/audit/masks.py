@@ -24,7 +24,7 @@ CONFIDENCE = 0.999
 
 
 def correlation(hidden: Numbers, uploads: Numbers, confidence: float = CONFIDENCE) -> Score:
-    """The correlation of uploads with what they hide, over all numbers; 0 if the masks are perfect.
+    """The size of the correlation of uploads with what they hide, over all numbers; 0 if the masks are perfect.
 
     Source of the interval: Fisher 1915, the z-transform.
     """
@@ -33,10 +33,10 @@ def correlation(hidden: Numbers, uploads: Numbers, confidence: float = CONFIDENC
         raise ValueError(f"need as many uploaded numbers as hidden ones, at least 10, got {len(other)} and {len(one)}")
     if one.std() == 0 or other.std() == 0:
         raise ValueError("numbers that are all the same correlate with nothing: hide different ones")
-    found = float(np.corrcoef(one, other)[0, 1])
+    found = abs(float(np.corrcoef(one, other)[0, 1]))
     reach = -float(ndtri((1 - confidence) / 2)) / math.sqrt(len(one) - 3)
-    middle = math.atanh(min(max(found, -1 + 1e-15), 1 - 1e-15))
-    low, high = math.tanh(middle - reach), math.tanh(middle + reach)
+    middle = math.atanh(min(found, 1 - 1e-15))
+    low, high = max(0.0, math.tanh(middle - reach)), math.tanh(middle + reach)
     return Score("correlation with what is hidden", found, low, high, confidence, 0.0, len(one))
 
 

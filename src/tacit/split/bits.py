@@ -2,7 +2,7 @@
 
 pack(values)                        whether each value is above 0
 unpack(packed, count)               the same as 0 and 1
-packed_bernoulli(p, count, rng)     `count` independent bits that are 1 with probability p, rounded up to 64 digits
+packed_bernoulli(p, count, rng)     `count` independent bits that are 1 with probability p, rounded up to 40 digits
 
 A flip needs no number of its own. The comparison of a uniform number with p, digit by digit, is one AND or OR; done on
 words it draws 64 flips at once, from one random word a digit of p.
@@ -22,8 +22,8 @@ from tacit.randomness import random_words
 
 Packed = NDArray[np.uint8]
 
-DIGITS = 64  # of a probability: rounding up changes it by less than 2^-64
-_WORDS = 4096  # drawn together: with all digits 2 MiB
+DIGITS = 40  # of a probability: rounding up changes it by less than 2^-40
+_WORDS = 4096  # drawn together: with all digits 1.25 MiB
 _VALUES = 1 << 17  # compared together: their booleans stay in the cache
 
 
@@ -52,7 +52,7 @@ def unpack(packed: Packed, count: int) -> Packed:
 
 
 def packed_bernoulli(probability: Probability, count: int, rng: Generator) -> Packed:
-    """`count` independent bits, each 1 with `probability` rounded up to a multiple of 2^-64; the rest of a byte is 0.
+    """`count` independent bits, each 1 with `probability` rounded up to a multiple of 2^-40; the rest of a byte is 0.
 
     Guarantee: where flips protect bits and `probability` is at most one half, rounding up only protects more.
     Assumes: AES-128 is a pseudo-random permutation; each stretch of 262,144 bits has a key of its own from `rng`.

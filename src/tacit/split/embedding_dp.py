@@ -33,7 +33,7 @@ class EmbeddingDP:
     """Sign bits under randomized response.
 
     Guarantee: each bit is eps/2-DP, so that a record of d bits costs d * eps/2 a visit; with domain="one_hot", eps for
-        each vector along the last axis. Flips are drawn with q = 1/(e^(eps/2) + 1) rounded up to a multiple of 2^-64.
+        each vector along the last axis. Flips are drawn with q = 1/(e^(eps/2) + 1) rounded up to a multiple of 2^-40.
     Assumes: a record's bits are a function of that record alone. What a network learnt from other records is not
         covered, nor is anything that crosses the cut in the other direction.
     Source: Warner 1965; for one-hot vectors basic RAPPOR, Erlingsson, Pihur, Korolova 2014.

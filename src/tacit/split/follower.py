@@ -9,6 +9,7 @@ from numpy.random import Generator
 from torch import Tensor
 
 from tacit.channel import Channel
+from tacit.errors import PeerError
 from tacit.events import Sink
 from tacit.split.crossing import (
     activations_limit,
@@ -112,7 +113,8 @@ class _Follower:
         start = self.agree("train", len(rows), len(test))
         schedule = Schedule.of(settings, len(rows) if self._own else start.records)
         progress = self._begin(schedule, start.step)
-        for step, batch in schedule.from_step(start.step):
+        batches = schedule.from_step(start.step) if self._own else schedule.sizes_from(start.step)
+        for step, batch in batches:
             if step % schedule.steps == 0:
                 self._spend(RECORDS)
             if isinstance(part, Bottom):
@@ -179,6 +181,8 @@ class _Follower:
 
     def _begin(self, schedule: Schedule, step: int) -> Progress | None:
         restored = next((state for state in self._aids.states if state.step == step), None)
+        if restored is None and step:
+            raise PeerError(f"{self._name} begins at step {step}, of which this party has saved nothing")
         if restored is not None:
             self._learner.restore(restored)
             if step < schedule.total:

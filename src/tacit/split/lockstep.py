@@ -110,6 +110,11 @@ class Schedule:
             first = step % self.steps * self.batch
             yield step, order[first : first + self.batch]
 
+    def sizes_from(self, start: int) -> Iterator[tuple[int, range]]:
+        """The same for who holds no records, and makes no list of as many as another party says there are."""
+        for step in range(start, self.total):
+            yield step, range(self.size(step))
+
     def ends_epoch(self, step: int) -> bool:
         """Whether this many steps end an epoch, or all of them."""
         return step % self.steps == 0 or step == self.total

@@ -63,6 +63,8 @@ class Progress:
 
     def finished(self, done: int, ledger: Ledger | None, metrics: Mapping[str, float]) -> None:
         """At the end of an epoch."""
+        if self._settings.simulation.insecure_noise_seed is not None:
+            ledger = None  # whoever knows the seed can take the noise off again
         epsilon, delta = (None, None) if ledger is None else spent_epsilon(ledger, self._settings.gradients.delta)
         sent, received = self._counted()
         now = self._clock()

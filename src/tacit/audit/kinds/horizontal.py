@@ -103,22 +103,22 @@ def _proved(spent: Spent) -> Proved:
 def _scenes(settings: Settings, scope: Scope) -> tuple[gradients.Scene, gradients.Scene]:
     """A few clients for images, where a search takes long, and more for labels."""
     local = settings.encrypt.encrypt_type == "DP_ENCRYPT"
-    common: dict[str, Any] = {"seed": scope.number("scene") % 10**6, "noise_seed": scope.number("noise")}
+    seed = scope.number("scene") % 10**6
     few = gradients.Scene(
         clients=max(3, min(settings.sampled, 10)),
         federations=scope.pick(1 if local else 2, 4),
         search=Search(scope.pick(60, 150), scope.pick(1, 2), seed=scope.seed),
-        **common,
+        seed=seed,
     )
-    return few, gradients.Scene(clients=40, hidden=64, federations=scope.pick(1, 4), **common)
+    return few, gradients.Scene(clients=40, hidden=64, federations=scope.pick(1, 4), seed=seed)
 
 
 def _axes(scope: Scope) -> list[gradients.Scene]:
     """More clients, and more records a client."""
-    common: dict[str, Any] = {"seed": scope.number("axes") % 10**6, "noise_seed": scope.number("noise of axes")}
+    seed = scope.number("axes") % 10**6
     search = Search(iterations=60, restarts=1, seed=scope.seed)
     return [
-        gradients.Scene(clients=clients, batch=batch, federations=1, search=search, **common)
+        gradients.Scene(clients=clients, batch=batch, federations=1, search=search, seed=seed)
         for clients, batch in ((40, 1), (10, 8), (40, 8))
     ]
 
