@@ -248,7 +248,7 @@ def _rows_read(deal: Deal, known: int) -> Score:
     """The active sees all scores of an epoch made with the same weights: there is one batch."""
     own = deal.features[deal.victim]
     epochs = min(own.shape[1] + 2, deal.settings.train.epochs)
-    settings = deal.changed(epochs=epochs + 1, batch=deal.rows)
+    settings = deal.changed(checks=OPEN, epochs=epochs + 1, batch=deal.rows)
     played = deal.play(settings)
     if played.errors:
         raise next(iter(played.errors.values()))

@@ -237,7 +237,7 @@ def audit_label_inference(encrypt: Encrypt, scene: Scene) -> Finding:
         adversary="server, honest but curious",
         sees=_SEES["upload"],
         protection=f"{_words(settings)}; {scene}",
-        proved=_claim(settings),
+        proved=claim_of(settings),
         off=_label_score(_UPDATES, scene),
         on=_label_score(encrypt, scene),
         not_tested=("several records a client", "the sum of all updates, which tells how many of each label there are"),
@@ -268,7 +268,7 @@ def _finding(encrypt: Encrypt, scene: Scene, attack: Attack, target: Target, off
         adversary="server that sends a model of its own making" if dishonest else "server, honest but curious",
         sees=_SEES[target],
         protection=f"{_words(settings)}; {scene}",
-        proved=_claim(settings),
+        proved=claim_of(settings),
         off=off.recovery(),
         on=on.recovery(),
         also=((off.likeness(), on.likeness()), (off.error(), on.error())),
@@ -281,7 +281,8 @@ def _finding(encrypt: Encrypt, scene: Scene, attack: Attack, target: Target, off
     )
 
 
-def _claim(settings: Settings) -> Claim | None:
+def claim_of(settings: Settings) -> Claim | None:
+    """What is proved of one round."""
     match settings.encrypt.encrypt_type:
         case "DP_ENCRYPT":
             return Claim(settings.encrypt.dp_encrypt.dp_eps, settings.delta, "client", "replace-one")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.audit.finding import Finding, Pictures, Score
-from tacit.audit.gradients import Inverted, nearest
+from tacit.audit.gradients import Inverted, claim_of, nearest
 from tacit.audit.inversion import Layer, Records, invert_linear
 from tacit.audit.view import ServerView, record
 from tacit.horizontal.settings import Settings
@@ -106,6 +106,7 @@ def _finding(settings: Settings, target: str, off: Inverted, on: Inverted | None
         sees="the messages of each client" if target == "each upload" else "the sum of all updates",
         protection=f"{protection}; as the file has it: {settings.sampled} clients, {train.epochs} local epochs of "
         f"batches of {train.batch}",
+        proved=claim_of(settings),
         off=scored(off),
         on=scored(on),
         also=also,

@@ -17,7 +17,7 @@ from tacit.audit.mechanisms import Effort, Rows, audit_gaussian, audit_laplace, 
 from tacit.audit.steps import Attacks, Proved, Scope, Step, named
 from tacit.dp.accounting import Ledger
 from tacit.engines.memory import MemoryEngine
-from tacit.events import Event, RoundFinished
+from tacit.events import Evaluated, Event, RoundFinished
 from tacit.horizontal import evaluation
 from tacit.horizontal.costs import Costs, Spent
 from tacit.horizontal.plan import most_uploads
@@ -174,30 +174,36 @@ def _own(once: Settings, task: Task, scope: Scope) -> list[Finding]:
 
 
 class _Rounds:
-    """Counts rounds, and says when there were enough."""
+    """Keeps figures of rounds, and says when there were enough."""
 
     def __init__(self, most: int) -> None:
-        self.finished: list[RoundFinished] = []
+        self.figures: dict[str, float] = {}
+        self.finished = 0
         self._most = most
 
     def emit(self, event: Event) -> None:
-        if isinstance(event, RoundFinished):
-            self.finished.append(event)
+        match event:
+            case RoundFinished():
+                self.finished += 1
+                self.figures |= event.metrics
+            case Evaluated() if event.score is not None:
+                self.figures[event.eval_type.lower().replace("_", " ")] = event.score
+            case _:
+                pass
 
     def enough(self) -> bool:
-        return len(self.finished) >= self._most
+        return self.finished >= self._most
 
 
 def _utility(settings: Settings, task: Task, scope: Scope) -> list[Cost]:
-    """The figures of the coordinator's test set after some rounds, without the protection and with it."""
-    if settings.encrypt.encrypt_type == "NOT_ENCRYPT":
+    """Figures after some rounds, without the protection and with it."""
+    if settings.encrypt.encrypt_type == "NOT_ENCRYPT" and settings.encrypt.privacy_eval_type == "NOT_ENCRYPT":
         return []
     rounds = min(settings.rounds, scope.pick(5, settings.rounds))
-    data = settings.model_dump() | {"budget": None, "unsupervised": None, "engine": {}}
+    data = settings.model_dump() | {"budget": None, "engine": {}}
     data["simulation"]["insecure_noise_seed"] = scope.number("utility")
-    data["encrypt"] |= {"privacy_eval_type": "NOT_ENCRYPT", "laplace_eval": None}
     with_it = _figures(Settings.model_validate(data), task, rounds)
-    without = _figures(Settings.model_validate({**data, "encrypt": {"encrypt_type": "NOT_ENCRYPT"}}), task, rounds)
+    without = _figures(Settings.model_validate({**data, "encrypt": {}}), task, rounds)
     shown = f"after {rounds} round" + "s" * (rounds > 1)
     return [Cost(f"{name} {shown}", without[name], with_it[name]) for name in without if name in with_it]
 
@@ -209,7 +215,7 @@ def _figures(settings: Settings, task: Task, rounds: int) -> dict[str, float]:
     except KeyboardInterrupt:
         if not told.enough():
             raise
-    return dict(told.finished[-1].metrics) if told.finished else {}
+    return told.figures
 
 
 # --- the noise
