@@ -32,8 +32,8 @@ class Audit:
 
     @property
     def audited(self) -> list[Finding]:
-        """What has a lower bound, false claims first."""
-        return [finding for finding in self.findings if finding.audited is not None]
+        """What has a lower bound: false claims first, then those that come closest to what is proved."""
+        return sorted((each for each in self.findings if each.audited is not None), key=_share, reverse=True)
 
     @property
     def false_claims(self) -> list[Finding]:
@@ -71,10 +71,14 @@ def audit(settings: Settings, scope: Scope, tell: Tell = lambda number, of, name
 def _strength(finding: Finding) -> tuple[bool, float, float]:
     """False claims first; then by how much of the way from no information to everything the attack goes."""
     score = finding.on or finding.off
-    share = 0.0
-    if finding.audited is not None and finding.proved is not None and finding.proved.epsilon > 0:
-        share = finding.audited.epsilon / finding.proved.epsilon
-    return finding.refuted, -1.0 if score is None else advantage(score), share
+    return finding.refuted, -1.0 if score is None else advantage(score), _share(finding)
+
+
+def _share(finding: Finding) -> float:
+    """Of the proved epsilon that was found."""
+    if finding.audited is None or finding.proved is None or finding.proved.epsilon <= 0:
+        return 0.0
+    return finding.audited.epsilon / finding.proved.epsilon
 
 
 def advantage(score: Score) -> float:

@@ -133,8 +133,8 @@ def promise_curve(proved: Proved, number: int) -> Chart:
 
 
 def audited_curve(finding: Finding, number: int) -> Chart | None:
-    """What is claimed of one release, and what an attack achieved."""
-    if finding.proved is None or finding.audited is None:
+    """What is claimed of one release, and what an attack achieved, if anything."""
+    if finding.proved is None or finding.audited is None or finding.audited.epsilon <= 0:
         return None
     series = []
     for name, epsilon, delta, colour in (
@@ -145,7 +145,7 @@ def audited_curve(finding: Finding, number: int) -> Chart | None:
         series.append(Series(name, points, colour))  # type: ignore[arg-type]
     return Chart(
         f"audited-{number}",
-        finding.attack.partition(":")[0],
+        finding.attack,
         f"{finding.audited}. The red line below the blue one would refute the claim.",
         "false alarms",
         (Panel("true cases missed", (*series, _chance()), from_zero=True),),

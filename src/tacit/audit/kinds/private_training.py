@@ -58,7 +58,7 @@ def _noise(plan: Plan, scope: Scope, confidence: float) -> Finding:
     multiplier = plan.noise_of(plan.steps - 1)
     claim = Claim(gaussian_epsilon(multiplier, plan.delta), plan.delta, "record", plan.relation)
     sums = noisy_sums(plan, _WIDTH, scope.number("noise of a step"))
-    effort = Effort(scope.pick(12_000, 200_000), confidence)
+    effort = Effort(scope.pick(24_000, 200_000), confidence)
     found = audit_clipping(sums, claim, clip=plan.clip, width=_WIDTH, sizes=(1, 4), effort=effort)
     words = f"noise of {multiplier:.4g} times the clipping norm on one sum, tier {plan.drawn}"
     return named(found, "Noise and clipping of a step", words, "whoever sees one step's sum")
@@ -69,7 +69,7 @@ def _canaries(plan: Plan, scope: Scope, confidence: float) -> Finding:
     from tacit.audit.own_training import canary_plan, canary_training
 
     small = canary_plan(plan, min(plan.records, scope.pick(1200, 3000)), scope.pick(150, 2000))
-    runs = scope.pick(3, 8)
+    runs = scope.pick(8, 16)
     train = canary_training(small, scope.number("canaries"))
     rng = scope.rng("coins of canaries")
     with one_thread():
@@ -104,7 +104,7 @@ def _membership(task: Task, settings: Settings, plan: Plan, scope: Scope, confid
     records = min(plan.records, scope.pick(400, 1500))
     pool = np.random.default_rng([scope.seed, 31]).permutation(plan.records)[:records]
     half = _half(plan, records, scope)
-    models = scope.pick(8, 24)
+    models = scope.pick(12, 24)
     seed = scope.number("membership") % 10**9
     off, on = (Subject(task, settings, half, pool, private=private) for private in (False, True))
     trials = [run_trials(subject.train, records, models=models, seed=seed) for subject in (off, on)]
