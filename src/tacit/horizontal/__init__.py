@@ -3,6 +3,7 @@
     settings      what a file says
     task          what a user writes: fit, and optionally evaluate
     protection    how an update leaves a client and is added up: in the clear, with local DP, under masks
+    sums          updates that come in one by one, or by the group, added up
     messages      what the coordinator and a client send each other
     boundary      everything that leaves a client, and how it is protected
     client        one client, a state machine without I/O

@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -143,14 +143,18 @@ class SpreadUnmasking:
             return
         ray, dtype = self._ray, words.dtype.str
         shared = ray.put(plan)
-        waiting = column_ranges(len(words), edges, self._workers, words.dtype)
+        waiting = iter(column_ranges(len(words), edges, self._workers, words.dtype))
         running: dict[Any, int] = {}
-        while waiting or running:
-            while waiting and len(running) < self._workers:
-                first, last = waiting.pop(0)
+
+        def start(count: int) -> None:
+            for first, last in islice(waiting, count):
                 running[self._task.remote(shared, first, last - first, dtype)] = first
-            for done in ray.wait(list(running), num_returns=1)[0]:
-                first = running.pop(done)
-                masks = ray.get(done)
-                part = words[first : first + len(masks)]
-                np.add(part, masks, out=part)
+
+        start(self._workers)
+        while running:
+            (done,), _ = ray.wait(list(running), num_returns=1)
+            first = running.pop(done)
+            start(1)  # before anything else: a worker is idle
+            masks = ray.get(done)
+            part = words[first : first + len(masks)]
+            np.add(part, masks, out=part)
