@@ -137,7 +137,7 @@ def _mechanisms(settings: Settings, schedule: Schedule, parts: Mapping[str, Part
     embedding, label = settings.embedding, settings.label
     bits = embedding is not None and embedding.eps is not None
     noised = settings.gradients.protection == "noised"
-    effort = Effort(scope.pick(200_000, 1_000_000), scope.confidence(bits + (label is not None) + noised))
+    effort = Effort(scope.pick(1_000_000, 4_000_000), scope.confidence(bits + (label is not None) + noised))
     found = []
     if bits and embedding is not None:
         found.append(Step("randomized bits", lambda: [_bits(embedding, scope, effort)]))
