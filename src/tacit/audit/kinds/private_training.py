@@ -108,7 +108,10 @@ def _membership(task: Task, settings: Settings, plan: Plan, scope: Scope, confid
     seed = scope.number("membership") % 10**9
     off, on = (Subject(task, settings, half, pool, private=private) for private in (False, True))
     trials = [run_trials(subject.train, records, models=models, seed=seed) for subject in (off, on)]
-    claim = Claim(half.epsilon_after(half.steps), plan.delta, "record", plan.relation)
+    sizes = np.unique(trials[1].took_part.sum(axis=1))
+    trained = [replace(half, records=int(size)) for size in sizes]  # as each was: its samples and steps follow from it
+    epsilon = max(each.epsilon_after(each.steps) for each in trained)
+    claim = Claim(epsilon, plan.delta, "record", plan.relation)
     words = (
         f"private SGD, {half.steps} steps on half of {records} records of the file's own task, noise of "
         f"{half.initial_noise:.4g}"
@@ -118,8 +121,8 @@ def _membership(task: Task, settings: Settings, plan: Plan, scope: Scope, confid
 
 
 def _half(plan: Plan, records: int, scope: Scope) -> Plan:
-    """The plan for about half of the records. Its noise is sized for fewer than any half has: then each sample is a
-    larger part of the records than it will be."""
+    """The plan for about half of the records, with noise sized for a few less: a sample is then a larger part of them,
+    so that the file's epsilon is about what each training costs."""
     fewest = max(2, records // 2 - round(3 * math.sqrt(records)))
     batch = max(1, min(plan.batch, fewest // 2))
     small = replace(plan, records=fewest, batch=batch, physical=None)
