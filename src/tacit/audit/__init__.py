@@ -18,6 +18,12 @@
     similarity    how alike two images are: PSNR, SSIM
     training      what membership inference attacks: digits, trained plainly or by private SGD
     utility       what a protection costs in accuracy
+    canaries      records made to be found, and what their traces in a model say about epsilon
+    residues      attacks on vertical regression; `deals` makes them on a file's own tables
+    own_round     a round of a file's own federation, recorded and attacked
+    own_training  a file's own private training as a subject
+    steps         what an audit is made of; `kinds` says which attacks fit a file, `carry_out` makes them
+    words, page   what came out, for a terminal and as `audit.html`; `drawings` has the pictures
 
 An attack takes only what its adversary sees, and returns `Finding`s. A `Finding` states the adversary, the unit and
 the neighbouring relation, the proved (epsilon, delta) or None, the audited lower bound, the attack's score without and

@@ -1,6 +1,7 @@
 """Gradient inversion against a horizontal federation: every protection, attacked through the messages that it sends.
 
     audit_gradients(encrypt, scene)     findings for one protection, the strongest attack first
+    audit_unprotected(scene)            the same where nothing protects
     audit_label_inference(...)          the labels of clients with one record each, from their uploads
     audit_clipping_alone(scene)         what clipping without noise hides: nothing, though plain DLG makes it look so
 
@@ -12,8 +13,8 @@ many guesses: images of the coordinator's own. So both numbers are upper bounds,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ from tacit.audit import inversion
 from tacit.audit.bounds import clopper_pearson
 from tacit.audit.finding import Claim, Finding, Pictures, Score
 from tacit.audit.inversion import Records, Search
-from tacit.audit.similarity import mean_squared_error, ssim
+from tacit.audit.similarity import ssim
 from tacit.audit.view import ServerView, record
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays, Fitted, FitWork, Task
@@ -123,7 +124,7 @@ def _invert_one(
         guesses = public[rng.choice(len(public), min(len(candidates), len(public)), replace=False)]
         if len(guesses) == 1:
             guesses = public.mean(axis=0, keepdims=True)  # the best single guess
-        found.append((originals, _nearest(originals, candidates), _nearest(originals, guesses)))
+        found.append((originals, nearest(originals, candidates), nearest(originals, guesses)))
     originals, recovered, guessed = (np.concatenate(column) for column in zip(*found, strict=True))
     return originals, recovered, guessed
 
@@ -209,6 +210,17 @@ def audit_gradients(
     return sorted(found, key=lambda finding: -(finding.on.value if finding.on else 0))
 
 
+def audit_unprotected(
+    scene: Scene, attacks: Sequence[tuple[Attack, Target]] = (("closed form", "upload"), ("closed form", "sum"))
+) -> list[Finding]:
+    """Attack a federation that has no protection: each update, and their sum."""
+    found = []
+    for attack, target in attacks:
+        bare = invert(_UPDATES, scene, attack, target)
+        found.append(replace(_finding(_UPDATES, scene, attack, target, bare, bare), on=None, also=()))
+    return [replace(each, pictures=replace(each.pictures, on=None) if each.pictures else None) for each in found]
+
+
 def audit_clipping_alone(scene: Scene, clip: float = 0.01) -> list[Finding]:
     """Attack updates that are clipped and carry next to no noise: the length of a gradient protects nothing."""
     encrypt = {"encrypt_type": "DP_ENCRYPT", "dp_eps": 1e10, "dp_norm_clip": clip}
@@ -225,7 +237,7 @@ def audit_label_inference(encrypt: Encrypt, scene: Scene) -> Finding:
         adversary="server, honest but curious",
         sees=_SEES["upload"],
         protection=f"{_words(settings)}; {scene}",
-        proved=_claim(settings),
+        proved=claim_of(settings),
         off=_label_score(_UPDATES, scene),
         on=_label_score(encrypt, scene),
         not_tested=("several records a client", "the sum of all updates, which tells how many of each label there are"),
@@ -256,7 +268,7 @@ def _finding(encrypt: Encrypt, scene: Scene, attack: Attack, target: Target, off
         adversary="server that sends a model of its own making" if dishonest else "server, honest but curious",
         sees=_SEES[target],
         protection=f"{_words(settings)}; {scene}",
-        proved=_claim(settings),
+        proved=claim_of(settings),
         off=off.recovery(),
         on=on.recovery(),
         also=((off.likeness(), on.likeness()), (off.error(), on.error())),
@@ -269,7 +281,8 @@ def _finding(encrypt: Encrypt, scene: Scene, attack: Attack, target: Target, off
     )
 
 
-def _claim(settings: Settings) -> Claim | None:
+def claim_of(settings: Settings) -> Claim | None:
+    """What is proved of one round."""
     match settings.encrypt.encrypt_type:
         case "DP_ENCRYPT":
             return Claim(settings.encrypt.dp_encrypt.dp_eps, settings.delta, "client", "replace-one")
@@ -290,18 +303,20 @@ def _words(settings: Settings) -> str:
             return other
 
 
-def _nearest(originals: Records, candidates: Records) -> Records:
+def nearest(originals: Records, candidates: Records) -> Records:
     """For each original the candidate with the least squared error."""
     squares = (originals**2).sum(1)[:, None] - 2 * originals @ candidates.T + (candidates**2).sum(1)
     nearest: Records = candidates[squares.argmin(axis=1)]
     return nearest
 
 
-def _images(function: Callable[[Any, Any], Any]) -> Callable[[Records, Records], Any]:
-    return lambda one, other: function(one.reshape(-1, *_SHAPE), other.reshape(-1, *_SHAPE))
+def _errors(one: Records, other: Records) -> NDArray[np.float64]:
+    """The mean squared error of each record."""
+    return np.asarray(np.square(one - other).mean(axis=1))
 
 
-_errors, _alike = _images(mean_squared_error), _images(ssim)
+def _alike(one: Records, other: Records) -> NDArray[np.float64]:
+    return ssim(one.reshape(-1, *_SHAPE), other.reshape(-1, *_SHAPE))
 
 
 def _mean_score(metric: str, values: Records, baseline: Records, smaller_is_worse: bool) -> Score:

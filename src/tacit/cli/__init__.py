@@ -11,7 +11,7 @@ import click
 
 from tacit import __version__
 
-VERBS = ("init", "plan", "run", "join", "predict", "report", "export", "keys", "flower")
+VERBS = ("init", "plan", "run", "join", "predict", "audit", "report", "export", "keys", "flower")
 
 
 class _Verbs(click.Group):

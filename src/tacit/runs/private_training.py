@@ -102,7 +102,7 @@ class _Training:
         self._epsilon: float | None = None
         monitor = Monitor(self._plan, method=own.method, budget=own.budget, every=self._every, tell=self._heard)
         model = self._task.model()
-        inner = _optimizer(settings, model)
+        inner = optimizer_of(settings, model)
         self._model, self._optimizer, self._loader = self._plan.attach(
             model, inner, self._task.records, monitors=[monitor]
         )
@@ -206,7 +206,8 @@ class _Training:
         return {"version": 1, "ledgers": [spent] if optimizer.ledger.lines else []}
 
 
-def _optimizer(settings: Settings, model: nn.Module) -> torch.optim.Optimizer:
+def optimizer_of(settings: Settings, model: nn.Module) -> torch.optim.Optimizer:
+    """What moves the model, before it is made private."""
     import torch
 
     train = settings.train

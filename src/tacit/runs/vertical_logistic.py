@@ -33,7 +33,7 @@ from tacit.vertical.plan import forecast as forecast_of
 from tacit.vertical.session import Run
 from tacit.vertical.settings import Data, Settings
 
-__all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change", "party", "predictor"]
+__all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change", "party", "predictor", "tables"]
 
 _COLUMNS = "columns"  # the features' names, as JSON in bytes: new rows are read by them, in whatever order they come
 _NO_LEDGER: dict[str, Any] = {"version": 1, "ledgers": []}  # nothing here has an epsilon
@@ -126,6 +126,18 @@ def predictor(
         return Scores(("id", "probability"), rows)
 
     return take_part
+
+
+def tables(settings: Settings) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.int64]]:
+    """Every party's features of the rows that all have, and the labels: for the audit, which plays all parties."""
+    made = {name: _table(settings, name, Place(None, Nowhere())) for name in settings.parties}
+    if not settings.align:
+        return {name: table.features for name, table in made.items()}, _labels(made[settings.active])
+    places = {name: {identity: row for row, identity in enumerate(table.ids)} for name, table in made.items()}
+    common = [each for each in made[settings.active].ids if all(each in places[name] for name in made)]
+    rows = {name: np.array([places[name][each] for each in common], dtype=np.int64) for name in made}
+    features = {name: table.features[rows[name]] for name, table in made.items()}
+    return features, _labels(made[settings.active])[rows[settings.active]]
 
 
 def _table(settings: Settings, name: str, place: Place) -> _Table:

@@ -55,6 +55,14 @@ class ClusteringTask:
         self._seed = seed
         self._options = options
 
+    def held(self, client: int) -> Features:
+        """What a client holds: the audit compares it with what an attacker recovers."""
+        return self._parts[client]
+
+    def public(self) -> Features:
+        """What the coordinator has of its own."""
+        return self._test[0]
+
     def model(self) -> Arrays:
         """At first no class is favoured: the scores of the coordinator's own samples have mean 0."""
         features, hidden, classes = self._test[0].shape[1], self._options.hidden, self.classes

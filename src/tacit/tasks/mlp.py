@@ -33,6 +33,14 @@ class MlpTask:
             torch.manual_seed(seed)
             self._network = nn.Sequential(nn.Linear(test[0].shape[1], hidden), nn.ReLU(), nn.Linear(hidden, classes))
 
+    def held(self, client: int) -> Features:
+        """What a client holds: the audit compares it with what an attacker recovers."""
+        return self._parts[client][0]
+
+    def public(self) -> Features:
+        """What the coordinator has of its own."""
+        return self._test[0]
+
     def model(self) -> Arrays:
         return {name: tensor.numpy().copy() for name, tensor in self._network.state_dict().items()}
 

@@ -21,6 +21,14 @@ class SoftmaxTask:
         self._test = test
         self._classes = classes
 
+    def held(self, client: int) -> Features:
+        """What a client holds: the audit compares it with what an attacker recovers."""
+        return self._parts[client][0]
+
+    def public(self) -> Features:
+        """What the coordinator has of its own."""
+        return self._test[0]
+
     def model(self) -> Arrays:
         features = self._test[0].shape[1]
         return {

@@ -17,14 +17,19 @@ _BRIEF_CELL = 10  # letters, which must not be parted
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def page(title: str, *body: Markup | None) -> str:
-    """A whole page. It asks the browser to load nothing and to run nothing."""
-    styles = files("tacit.runs.report").joinpath("styles")
-    style = "".join(styles.joinpath(name).read_text(encoding="utf-8") for name in ("chart.css", "page.css"))
+def page(title: str, *body: Markup | None, styles: Sequence[str] = (), images: bool = False) -> str:
+    """A whole page. It asks the browser to load nothing and to run nothing.
+
+    `styles` are added to those of charts and pages; `images`: those that are part of the page itself are shown.
+    """
+    folder = files("tacit.runs.report").joinpath("styles")
+    names = ("chart.css", "page.css", *styles)
+    style = "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+    policy = f"{_POLICY}; img-src data:" if images else _POLICY
     head = join(
         Markup('<meta charset="utf-8">\n'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">\n'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{text(_POLICY)}">\n'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{text(policy)}">\n'),
         element("title", title),
         element("style", Markup(style)),
     )

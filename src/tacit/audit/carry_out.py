@@ -1,0 +1,88 @@
+"""Carrying out an audit: the steps of the file's kind, one after the other, and what they found, strongest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tacit.audit import kinds
+from tacit.audit.finding import Cost, Finding, Score
+from tacit.audit.steps import Proved, Scope
+from tacit.runs.config import Settings
+
+Tell = Callable[[int, int, str], None]  # a step begins: its number from 0, of how many, and what it is
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Audit:
+    """What an audit found."""
+
+    settings: Settings
+    scope: Scope
+    protection: str
+    promises: tuple[Proved, ...]
+    findings: tuple[Finding, ...]
+    costs: tuple[Cost, ...]
+    not_tested: tuple[str, ...]
+
+    @property
+    def attacks(self) -> list[Finding]:
+        """What has a score, strongest first."""
+        return [finding for finding in self.findings if finding.off is not None or finding.on is not None]
+
+    @property
+    def audited(self) -> list[Finding]:
+        """What has a lower bound: false claims first, then those that come closest to what is proved."""
+        return sorted((each for each in self.findings if each.audited is not None), key=_share, reverse=True)
+
+    @property
+    def false_claims(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.refuted]
+
+
+def audit(settings: Settings, scope: Scope, tell: Tell = lambda number, of, name: None) -> Audit:
+    """Attack what `settings` describe. `tell` hears of each step before it begins."""
+    plan = kinds.of(settings).attacks(settings, scope)
+    findings: list[Finding] = []
+    costs: list[Cost] = []
+    for number, step in enumerate(plan.steps):
+        tell(number, len(plan.steps), step.name)
+        for found in step.find():
+            if isinstance(found, Finding):
+                findings.append(found)
+            else:
+                costs.append(found)
+    findings.sort(key=_strength, reverse=True)
+    for finding in findings:
+        if finding.cost is not None:
+            costs.append(replace(finding.cost, metric=f"{finding.cost.metric} ({finding.protection})"))
+    own = [sentence for finding in findings for sentence in finding.not_tested]
+    return Audit(
+        settings,
+        scope,
+        plan.protection,
+        tuple(plan.promises),
+        tuple(findings),
+        tuple(dict.fromkeys(costs)),
+        tuple(dict.fromkeys([*plan.not_tested, *own])),
+    )
+
+
+def _strength(finding: Finding) -> tuple[bool, float, float]:
+    """False claims first; then by how much of the way from no information to everything the attack goes."""
+    score = finding.on or finding.off
+    return finding.refuted, -1.0 if score is None else advantage(score), _share(finding)
+
+
+def _share(finding: Finding) -> float:
+    """Of the proved epsilon that was found."""
+    if finding.audited is None or finding.proved is None or finding.proved.epsilon <= 0:
+        return 0.0
+    return finding.audited.epsilon / finding.proved.epsilon
+
+
+def advantage(score: Score) -> float:
+    """0 for no information, 1 for everything; metrics end at 1, errors at 0."""
+    if score.smaller_is_worse:
+        return max(0.0, 1 - score.value / score.baseline) if score.baseline > 0 else 0.0
+    return max(0.0, (abs(score.value) - score.baseline) / (1 - score.baseline)) if score.baseline < 1 else 0.0

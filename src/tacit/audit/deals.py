@@ -1,0 +1,316 @@
+"""A vertical regression on a file's own tables, played by the audit: honestly, with a party that cheats, and recorded.
+
+    Deal(settings, features, labels, key)       the tables that all parties hold together
+    Deal.play(settings, ...)                    every party in a thread; what each raised, and what the active saw
+    audit_forgeries, audit_steering             an active that cheats, with the passives' checks off and on
+    audit_scores                                an active that looks at w·x
+    audit_gradients                             a passive that looks at its gradients
+    audit_oracle                                a passive that has residues decrypted
+
+The passive that is attacked, or attacks, is the first of the file. Keys are short where their length changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.audit import residues
+from tacit.audit.bounds import clopper_pearson
+from tacit.audit.finding import Finding, Score
+from tacit.audit.intervals import mean_score
+from tacit.audit.membership import curve_score
+from tacit.channel import Channel, Recorder, run_parties
+from tacit.crypto.paillier import PrivateKey
+from tacit.vertical import batches, encoding, logistic_masked
+from tacit.vertical.messages import Scores
+from tacit.vertical.model import Scaler
+from tacit.vertical.session import Run
+from tacit.vertical.settings import Settings
+
+_CONFIDENCE = 0.95
+_UNIT = 2.0**-32  # of scores on the wire
+_READ = 5  # columns that a steering active reads
+OPEN = {"decryption": False, "gradient_bound": False, "few_rows": False}
+Features = Mapping[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Played:
+    """What came of a deal."""
+
+    errors: Mapping[str, BaseException]
+    seen: Recorder  # of the active, from the first passive
+
+    def scores(self) -> list[NDArray[np.float64]]:
+        """The passive's scores in each message, as the active reads them."""
+        found = [message.words for message in self.seen.seen if isinstance(message, Scores)]
+        return [np.frombuffer(words, "<i8") * _UNIT for words in found]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deal:
+    """The tables of all parties, in the same order, and a key for the active."""
+
+    settings: Settings
+    features: Features
+    labels: NDArray[np.int64]
+    key: PrivateKey
+
+    @property
+    def victim(self) -> str:
+        return self.settings.passives[0]
+
+    @property
+    def rows(self) -> int:
+        return len(self.labels)
+
+    def changed(self, *, checks: Mapping[str, Any] | None = None, **train: Any) -> Settings:
+        """The file's settings for these rows, with a short key, nothing held out, and no limit on the number of steps
+        unless it is what is audited."""
+        data = self.settings.model_dump()
+        data["train"] |= {"test": 0.0, "patience": None, "epochs": 1, **train}
+        data["train"]["batch"] = min(data["train"]["batch"], self.rows)
+        data["paillier"] = {"bits": self.key.public.bits, "workers": 1}
+        data["checks"] |= {"row_uses": 100_000, "batch": False, **(checks or {})}
+        return Settings.model_validate(data)
+
+    def play(
+        self,
+        settings: Settings,
+        *,
+        forge: residues.Forge | None = None,
+        thief: Callable[[Mapping[str, Channel]], None] | None = None,
+    ) -> Played:
+        """Run all parties: the active changes what it sends by `forge`, the first passive is `thief`."""
+        errors: dict[str, BaseException] = {}
+        logs: dict[str, Recorder] = {}
+
+        def active(channels: Mapping[str, Channel]) -> None:
+            own: dict[str, Channel] = dict(channels)
+            logs[self.victim] = Recorder(own[self.victim])
+            own[self.victim] = logs[self.victim]
+            own = residues.forged(own, forge) if forge is not None else own
+            logistic_masked.active(own, self.features[settings.active], self.labels, settings, Run(key=self.key))
+
+        def passive(name: str) -> Callable[[Mapping[str, Channel]], None]:
+            def live(channels: Mapping[str, Channel]) -> None:
+                logistic_masked.passive(channels, self.features[name], settings, name, Run())
+
+            return thief if thief is not None and name == self.victim else live
+
+        parties = {settings.active: active} | {name: passive(name) for name in settings.passives}
+        try:
+            run_parties({name: _caught(name, party, errors) for name, party in parties.items()}, patience=60.0)
+        except Exception:  # a party that refused to go on; what it said is in `errors`
+            if not errors:
+                raise
+        return Played(errors, logs[self.victim])
+
+
+def _caught(
+    name: str, party: Callable[[Mapping[str, Channel]], None], errors: dict[str, BaseException]
+) -> Callable[[Mapping[str, Channel]], None]:
+    def live(channels: Mapping[str, Channel]) -> None:
+        try:
+            party(channels)
+        except Exception as error:
+            errors[name] = error
+            raise
+
+    return live
+
+
+# --- an active that cheats
+
+
+def audit_forgeries(deal: Deal, *, trials: int, seed: int) -> list[Finding]:
+    """Residues that single out rows, or are too large: does the passive answer, and so tell what they made of it?"""
+    rng = np.random.default_rng([seed, 37])
+    batch = min(deal.settings.train.batch, deal.rows // 2)
+    chosen = [tuple(int(row) for row in rng.choice(batch - 1, 3, replace=False)) for _ in range(trials)]
+    forgeries: dict[str, list[residues.Forge]] = {
+        "residues that single out one row": [residues.one_hot(deal.key, rows[:1]) for rows in chosen],
+        "residues that single out three rows": [residues.one_hot(deal.key, rows) for rows in chosen],
+        "residues 16 times too large": [residues.scaled(deal.key, 16)] * trials,
+        "residues that carry rows digit by digit": [residues.positional(deal.key)] * trials,
+    }
+    found = []
+    for name, forges in forgeries.items():
+        scores = [
+            _answered(deal, deal.changed(checks=checks, batch=batch), forges) for checks in (OPEN, _of_file(deal))
+        ]
+        found.append(
+            Finding(
+                attack=name,
+                adversary="active that cheats",
+                sees="the passive's next scores, which follow from the forged gradient",
+                protection=f"the passive's checks: {_named_checks(deal.settings)}",
+                off=scores[0],
+                on=scores[1],
+                not_tested=(
+                    "residues spread over more rows than three, a little: they pass, and tell scores as an honest run",
+                ),
+            )
+        )
+    return found
+
+
+def _of_file(deal: Deal) -> dict[str, bool]:
+    return {name: getattr(deal.settings.checks, name) for name in OPEN}
+
+
+def _named_checks(settings: Settings) -> str:
+    on = [name for name in OPEN if getattr(settings.checks, name)]
+    return ", ".join(on) or "all off"
+
+
+def _answered(deal: Deal, settings: Settings, forges: list[residues.Forge]) -> Score:
+    """The part of attempts after which the passive sent another score."""
+    through = 0
+    for forge in forges:
+        played = deal.play(settings, forge=forge)
+        through += len(played.scores()) > 1 and deal.victim not in played.errors
+    low, high = clopper_pearson(through, len(forges), _CONFIDENCE)
+    metric = "attempts that the passive answered"
+    return Score(metric, through / len(forges), low, high, _CONFIDENCE, 0.0, len(forges))
+
+
+def audit_steering(deal: Deal) -> Finding:
+    """Answers that set the passive's weights one by one, so that its scores are its columns. For one passive."""
+    scores = [_columns_read(deal, checks) for checks in (OPEN, _of_file(deal))]
+    return Finding(
+        attack="answers that steer the passive's weights, so that its scores are its columns",
+        adversary="active that cheats",
+        sees="the passive's scores",
+        protection=f"the passive's checks: {_named_checks(deal.settings)}",
+        off=scores[0],
+        on=scores[1],
+        not_tested=("an active that steers by honest residues of made-up labels",),
+    )
+
+
+def _columns_read(deal: Deal, checks: dict[str, bool]) -> Score:
+    own = deal.features[deal.victim]
+    read = min(_READ, own.shape[1])
+    settings = deal.changed(checks=checks, epochs=read + 1, batch=deal.rows, learning_rate=1.0, l2=0.0)
+    settings = settings.model_copy(update={"scale": True})
+    truth = encoding.Columns.encode(Scaler.fit(own).apply(own))
+    one, bits = 1 << encoding.RESIDUE_BITS + 10, encoding.slot_bits(deal.rows)
+
+    def wanted(step: int) -> list[int]:  # a unit vector, less the one before
+        return [one * ((column == step) - (column == step - 1)) for column in range(own.shape[1])]
+
+    played = deal.play(settings, forge=residues.steered(deal.key, wanted, bits))
+    weights = [-np.ldexp(float(one), int(truth.exponents[j]) - encoding.RESIDUE_BITS) / deal.rows for j in range(read)]
+    guesses = np.zeros((deal.rows, read))  # the mean, where nothing was read
+    sent = played.scores()[1 : read + 1]
+    for epoch, column in enumerate(residues.columns_from_steering(sent, weights[: len(sent)])):
+        order = batches.batches(deal.rows, epoch + 1, settings)[0]
+        guesses[order, epoch] = column
+    return _distance(guesses, truth.values[:, :read])
+
+
+def _distance(guesses: NDArray[np.float64], truth: NDArray[np.float64]) -> Score:
+    errors = np.abs(guesses - truth).mean(axis=1)
+    baseline = float(np.abs(truth - truth.mean(axis=0)).mean())
+    metric = "error of the passive's columns, in standard deviations"
+    return mean_score(metric, errors, baseline, smaller_is_worse=True)
+
+
+# --- an active that looks
+
+
+def audit_scores(deal: Deal, *, known: int) -> Finding:
+    """Rows of the passive out of its scores over the epochs, by linear algebra, for an active that knows some rows."""
+    alone = {deal.settings.active: deal.features[deal.settings.active], deal.victim: deal.features[deal.victim]}
+    single = deal.settings.model_dump()
+    single["parties"] = {name: single["parties"][name] for name in alone}
+    single |= {"data": {}, "task": None, "task_options": {}}
+    bare = replace(deal, settings=Settings.model_validate(single), features=alone)
+    off = _rows_read(bare, known)
+    return Finding(
+        attack="rows by linear algebra on the scores w·x of all epochs",
+        adversary="active, honest but curious",
+        sees=f"the passives' scores in each epoch; knows {known} of the passive's rows",
+        protection=f"scores summed over {len(deal.settings.passives)} passives" if deal.settings.summed else "none",
+        off=off,
+        on=_rows_read(deal, known) if deal.settings.summed else None,
+        not_tested=("an active that knows rows of several passives",),
+    )
+
+
+def _rows_read(deal: Deal, known: int) -> Score:
+    """The active sees all scores of an epoch made with the same weights: there is one batch."""
+    own = deal.features[deal.victim]
+    epochs = min(own.shape[1] + 2, deal.settings.train.epochs)
+    settings = deal.changed(checks=OPEN, epochs=epochs + 1, batch=deal.rows)
+    played = deal.play(settings)
+    if played.errors:
+        raise next(iter(played.errors.values()))
+    columns = []
+    for epoch, scores in enumerate(played.scores()[: epochs + 1]):
+        column = np.empty(deal.rows)
+        column[batches.batches(deal.rows, epoch, settings)[0]] = scores
+        columns.append(column)
+    truth = Scaler.fit(own).apply(own) if settings.scale else own
+    guesses = residues.rows_from_scores(np.stack(columns[1:], axis=1), range(known), truth[:known])
+    return _distance(guesses[known:], truth[known:])
+
+
+# --- a passive
+
+
+def audit_gradients(deal: Deal, *, seed: int) -> Finding:
+    """Labels by least squares on the gradients that a passive sees. The labels are drawn by lot, so that nothing but
+    the gradients tells them; training is that of the file, to which the protocol is equal."""
+    own = deal.features[deal.victim]
+    others = np.hstack([deal.features[name] for name in deal.settings.parties if name != deal.victim])
+    labels = np.random.default_rng([seed, 41]).integers(0, 2, deal.rows)
+    train = deal.settings.train
+    small = max(2, own.shape[1] // 2)
+    scores = []
+    for batch in (small, min(train.batch, deal.rows)):
+        settings = deal.changed(batch=batch, epochs=train.epochs)
+        steps = residues.gradients_seen(own, others, labels.astype(np.float64), settings)
+        guessed = residues.infer_labels(Scaler.fit(own).apply(own) if settings.scale else own, steps)
+        score = curve_score(guessed[None], labels[None].astype(bool))
+        scores.append(replace(score, metric="AUC of the labels"))
+    return Finding(
+        attack="labels by least squares on a passive's gradients",
+        adversary="passive, honest but curious",
+        sees=f"its own gradient of each step, {own.shape[1]} numbers",
+        protection=f"batches of {min(train.batch, deal.rows)} rows in place of {small}, {train.epochs} epochs",
+        off=scores[0],
+        on=scores[1],
+        not_tested=("labels that the passive's own features predict: its part of the model tells those by itself",),
+    )
+
+
+def audit_oracle(deal: Deal) -> Finding:
+    """A passive that sends residues back to be decrypted, in place of its gradient. Nothing stops it."""
+    stolen: dict[int, float] = {}
+    settings = deal.changed(batch=deal.rows)
+
+    def thief(channels: Mapping[str, Channel]) -> None:
+        stolen.update(residues.oracle_passive(channels, deal.features[deal.victim], settings, deal.victim))
+
+    deal.play(settings, thief=thief)
+    often = int(2 * deal.labels.sum() > deal.rows)  # the guess for rows that were not read
+    guessed = [int(stolen[row] < 0) if row in stolen else often for row in range(deal.rows)]
+    right = int((np.array(guessed) == deal.labels).sum())
+    low, high = clopper_pearson(right, deal.rows, _CONFIDENCE)
+    metric = f"labels named right after one epoch, {len(stolen)} of {deal.rows} read"
+    baseline = float((deal.labels == often).mean())
+    return Finding(
+        attack="labels, by having residues decrypted in place of a gradient",
+        adversary="passive that cheats",
+        sees="what the active decrypts for it",
+        protection=f"none; a key of {deal.key.public.bits} bits",
+        off=Score(metric, right / deal.rows, low, high, _CONFIDENCE, baseline, deal.rows),
+        not_tested=("the same in every epoch: each reads as many labels again",),
+    )

@@ -1,0 +1,157 @@
+"""What an audit draws: originals beside reconstructions, how far each attack gets, and curves of errors."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tacit.audit.carry_out import advantage
+from tacit.audit.finding import Finding, Images, Pictures, Score
+from tacit.audit.steps import Proved, missed
+from tacit.runs.report.chart import Chart, Panel, Series
+from tacit.runs.report.markup import Markup, element, join
+
+_GAP = 1  # pixels between two images of a strip
+_SHOWN_SIZE = 42  # pixels of a page that an image takes
+_WIDTH, _LEFT, _RIGHT, _ROW = 960.0, 8.0, 952.0, 40.0
+_LONGEST = 140  # letters of a label
+_RATES = np.concatenate([[0.0], np.geomspace(1e-4, 0.05, 20), np.linspace(0.06, 1.0, 48)])
+
+
+def strips(pictures: Pictures) -> Markup:
+    """A row of originals, and below each what was made of it."""
+    rows = (
+        ("originals", pictures.originals),
+        ("recovered without the protection", pictures.off),
+        ("recovered with it", pictures.on),
+    )
+    found = []
+    for label, images in rows:
+        if images is not None:
+            shown = element(
+                "img", src=_strip(images), alt=f"{len(images)} images: {label}", width=len(images) * _SHOWN_SIZE
+            )
+            found += [element("span", label), Markup(shown.removesuffix("</img>"))]
+    return element("div", *found, class_="strips")
+
+
+def _strip(images: Images) -> str:
+    """Images side by side as the address of a PNG: grey, with transparent gaps."""
+    height = images.shape[1]
+    blocks = []
+    for image in images:
+        grey = np.round(np.clip(np.nan_to_num(image), 0, 1) * 255).astype(np.uint8)
+        blocks += [np.stack([grey, np.full_like(grey, 255)], axis=-1), np.zeros((height, _GAP, 2), dtype=np.uint8)]
+    return "data:image/png;base64," + base64.b64encode(png(np.concatenate(blocks[:-1], axis=1))).decode()
+
+
+def png(pixels: Images) -> bytes:
+    """A PNG of grey and opacity: bytes [height, width, 2]."""
+    height, width, _ = pixels.shape
+    lines = b"".join(b"\0" + pixels[row].tobytes() for row in range(height))
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 4, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
+
+
+def reach(found: Sequence[Finding]) -> Markup:
+    """How far each attack gets, without and with the protection: from no information to everything."""
+    rows = [_legend()]
+    for number, finding in enumerate(found):
+        top = 34 + number * _ROW
+        label = finding.attack if len(finding.attack) <= _LONGEST else f"{finding.attack[: _LONGEST - 1]}…"
+        rows.append(element("text", label, class_="legend", x=_LEFT + 6, y=top + 12))
+        rows.append(element("path", class_="grid", d=f"M{_LEFT:g} {top + 24:g}H{_RIGHT:g}"))
+        rows += [
+            _whisker(score, colour, top + y)
+            for score, colour, y in ((finding.off, "amber", 21.0), (finding.on, "blue", 27.0))
+            if score is not None
+        ]
+    bottom = 34 + len(found) * _ROW
+    for value, words, anchor in ((0.0, "no information", "start"), (1.0, "everything", "end")):
+        x = _across(value)
+        rows.append(element("path", class_="baseline", d=f"M{x:.1f} 34V{bottom:g}"))
+        rows.append(element("text", words, class_="tick", x=x, y=bottom + 16, text_anchor=anchor))
+    words = "; ".join(f"{each.attack}: {_percent(each.off)} without, {_percent(each.on)} with" for each in found)
+    return element(
+        "svg", *rows, xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {_WIDTH:g} {bottom + 26:g}", class_="chart",
+        role="img", aria_label=f"How far each attack gets, from no information to everything. {words}",
+    )  # fmt: skip
+
+
+def _legend() -> Markup:
+    found, left = [], _LEFT
+    for words, colour in (("without the protection", "amber"), ("with it", "blue")):
+        found.append(element("rect", class_=f"fill {colour}", x=left + 4, y=7.0, width=11.0, height=11.0, rx=2.0))
+        found.append(element("text", words, class_="legend", x=left + 22, y=17.0))
+        left += 190
+    return join(*found)
+
+
+def _whisker(score: Score, colour: str, y: float) -> Markup:
+    low, high = sorted(_share(score, value) for value in (score.low, score.high))
+    at = _share(score, score.value)
+    tip = f"{score}"
+    line = element("path", class_=f"whisker {colour}", d=f"M{_across(low):.1f} {y:g}H{_across(high):.1f}")
+    dot = element("circle", class_=f"dot {colour}", cx=_across(at), cy=y, r=4.0)
+    return element("g", element("title", tip), line, dot)
+
+
+def _share(score: Score, value: float) -> float:
+    return min(1.0, advantage(replace(score, value=value)))
+
+
+def _across(share: float) -> float:
+    return _LEFT + share * (_RIGHT - _LEFT)
+
+
+def _percent(score: Score | None) -> str:
+    return "not measured" if score is None else f"{_share(score, score.value):.0%}"
+
+
+def promise_curve(proved: Proved, number: int) -> Chart:
+    """What is proved of the whole run."""
+    promise = proved.promise
+    points = tuple(zip(_RATES.tolist(), proved.missed(_RATES).tolist(), strict=True))
+    return Chart(
+        f"trade-off-{number}",
+        f"{promise.what}: errors of an attacker",
+        f"Whoever must tell two neighbouring inputs apart ({proved.relation}) by what the whole run shows is on the "
+        "line or above it.",
+        "false alarms",
+        (Panel("true cases missed", (Series("proved", points, "blue"), _chance()), from_zero=True),),
+        whole_x=False,
+    )
+
+
+def audited_curve(finding: Finding, number: int) -> Chart | None:
+    """What is claimed of one release, and what an attack achieved, if anything."""
+    if finding.proved is None or finding.audited is None or finding.audited.epsilon <= 0:
+        return None
+    series = []
+    for name, epsilon, delta, colour in (
+        ("claimed: nobody is below", finding.proved.epsilon, finding.proved.delta, "blue"),
+        ("audited: somebody is as low", finding.audited.epsilon, finding.audited.delta, "red"),
+    ):
+        points = tuple(zip(_RATES.tolist(), missed(_RATES, epsilon, delta).tolist(), strict=True))
+        series.append(Series(name, points, colour))  # type: ignore[arg-type]
+    return Chart(
+        f"audited-{number}",
+        finding.attack,
+        f"{finding.audited}. The red line below the blue one would refute the claim.",
+        "false alarms",
+        (Panel("true cases missed", (*series, _chance()), from_zero=True),),
+        whole_x=False,
+    )
+
+
+def _chance() -> Series:
+    return Series("no information", ((0.0, 1.0), (1.0, 0.0)), "grey", dashed=True)

@@ -1,0 +1,269 @@
+"""Attacks on a horizontal federation: what its coordinator learns of the clients."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tacit import tasks
+from tacit.audit import gradients, own_round
+from tacit.audit.finding import Claim, Cost, Finding
+from tacit.audit.inversion import Search
+from tacit.audit.masks import audit_federation_masks
+from tacit.audit.mechanisms import Effort, Rows, audit_gaussian, audit_laplace, audit_skellam
+from tacit.audit.steps import Attacks, Proved, Scope, Step, named
+from tacit.dp.accounting import Ledger
+from tacit.engines.memory import MemoryEngine
+from tacit.events import Evaluated, Event, RoundFinished
+from tacit.horizontal import evaluation
+from tacit.horizontal.costs import Costs, Spent
+from tacit.horizontal.plan import most_uploads
+from tacit.horizontal.protection import LocalDP
+from tacit.horizontal.settings import Settings
+from tacit.horizontal.task import Task
+from tacit.horizontal.vector import Layout
+from tacit.secagg.skellam import SkellamEncoding
+
+_MOST_CLIENTS = 1000  # of a round that is recorded whole
+_WIDTH = 8  # numbers in a vector whose noise is audited: the noise of each is drawn by itself
+_WORDS = {
+    "NOT_ENCRYPT": "none: updates in the clear",
+    "DP_ENCRYPT": "DP_ENCRYPT: each update clipped, with Gaussian noise",
+    "PW_ENCRYPT": "PW_ENCRYPT: masks, so that only the sum is seen",
+    "DDP_ENCRYPT": "DDP_ENCRYPT: masks, and noise in the sum",
+}
+_AGAINST = {
+    "local": "for each client, for replacing all its data, against everybody who sees its messages",
+    "central": "for each client, for leaving its update out, against whoever sees the sums and the model",
+}
+
+
+def attacks(settings: Settings, scope: Scope) -> Attacks:
+    """What the coordinator recovers, from single messages and from sums; the noise; what it costs."""
+    task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
+    size = Layout.of(task.model()).size
+    costs = Costs(settings, size)
+    kind = settings.encrypt.encrypt_type
+    claims = [name for name in ("DP_ENCRYPT", "DDP_ENCRYPT") if name == kind]
+    laplace = evaluation.inference_event(settings)
+    effort = Effort(confidence=scope.confidence(len(claims) + (laplace is not None)))
+    scene, many = _scenes(settings, scope)
+    encrypt = _of_scene(settings, costs)
+    steps = [
+        Step("gradient inversion", lambda: _inversion(encrypt, scene)),
+        Step("label inference", lambda: _labels(encrypt, many)),
+    ]
+    not_tested = [
+        "an attacker who combines the messages of several rounds: the ledger counts them all",
+        "clients that lie about their updates, and what the model itself tells those who get it",
+    ]
+    if not scope.quick:
+        steps += [Step(f"gradient inversion, {wide}", partial(_inversion, encrypt, wide)) for wide in _axes(scope)]
+    if settings.clients <= _MOST_CLIENTS:
+        once = _one_round(settings, costs, scope)
+        if own_round.fits(task):
+            steps.append(Step("the file's own round", lambda: _own(once, task, scope)))
+        else:
+            not_tested.append(f"records of the task {settings.task} itself: it does not tell the audit what they are")
+        if settings.masked:
+            steps.append(Step("masks", lambda: [audit_federation_masks(once, task)]))
+        steps.append(Step("cost in utility", lambda: _utility(settings, task, scope)))
+    else:
+        not_tested.append(f"a round of all {settings.clients} clients: at most {_MOST_CLIENTS} are recorded")
+    if kind == "DP_ENCRYPT":
+        steps.append(Step("noise of an upload", lambda: [_local_noise(settings, scope, effort)]))
+    if kind == "DDP_ENCRYPT":
+        steps.append(Step("noise of a sum", lambda: [_noise_of_sums(settings, costs, scope, effort)]))
+    if laplace is not None:
+        steps.append(Step("noise of inference vectors", lambda: [_laplace(laplace.epsilon, task, scope, effort)]))
+    promises = [_proved(spent) for spent in costs.spent(most_uploads(settings), settings.rounds)]
+    protection = _WORDS[kind] + ("; Laplace noise on inference vectors" if laplace is not None else "")
+    return Attacks(protection, steps, promises, not_tested)
+
+
+def _proved(spent: Spent) -> Proved:
+    method = "pld" if spent.view == "local" else "rdp"
+    what = " and ".join(spent.covers)
+    return Proved.of(
+        what,
+        spent.ledger,
+        spent.epsilon,
+        spent.delta,
+        against=_AGAINST[spent.view],
+        method=method,  # type: ignore[arg-type]
+    )
+
+
+# --- the scenes of gradient inversion
+
+
+def _scenes(settings: Settings, scope: Scope) -> tuple[gradients.Scene, gradients.Scene]:
+    """A few clients for images, where a search takes long, and more for labels."""
+    local = settings.encrypt.encrypt_type == "DP_ENCRYPT"
+    seed = scope.number("scene") % 10**6
+    few = gradients.Scene(
+        clients=max(3, min(settings.sampled, 10)),
+        federations=scope.pick(1 if local else 2, 4),
+        search=Search(scope.pick(60, 150), scope.pick(1, 2), seed=scope.seed),
+        seed=seed,
+    )
+    return few, gradients.Scene(clients=40, hidden=64, federations=scope.pick(1, 4), seed=seed)
+
+
+def _axes(scope: Scope) -> list[gradients.Scene]:
+    """More clients, and more records a client."""
+    seed = scope.number("axes") % 10**6
+    search = Search(iterations=60, restarts=1, seed=scope.seed)
+    return [
+        gradients.Scene(clients=clients, batch=batch, federations=1, search=search, seed=seed)
+        for clients, batch in ((40, 1), (10, 8), (40, 8))
+    ]
+
+
+def _of_scene(settings: Settings, costs: Costs) -> dict[str, Any]:
+    """The file's protection for a federation of another size, as a file would have it: the epsilon of one round."""
+    encrypt: dict[str, Any] = settings.model_dump()["encrypt"]
+    encrypt |= {"privacy_eval_type": "NOT_ENCRYPT", "laplace_eval": None}
+    encrypt["dp_encrypt"] |= {"dp_delta": settings.delta, "adaptive": False}
+    encrypt["pw_encrypt"] |= {"reconstruct_secrets_threshold": None, "mode": "semi_honest", "graph": "auto"}
+    encrypt["ddp_encrypt"] |= {"n_min": None, "colluders": None, **_of_one_sum(settings, costs)}
+    return encrypt
+
+
+def _of_one_sum(settings: Settings, costs: Costs) -> dict[str, float]:
+    """What one opened sum costs: noise is sized for those of all rounds."""
+    if not costs.central:
+        return {}
+    ledger, (_, delta) = Ledger("client", "zero-out"), settings.central
+    ledger.spend(costs.central[0].event)
+    return {"ddp_eps": ledger.epsilon(delta, "rdp"), "ddp_delta": delta}
+
+
+def _inversion(encrypt: dict[str, Any], scene: gradients.Scene) -> list[Finding]:
+    if encrypt["encrypt_type"] == "NOT_ENCRYPT":
+        return gradients.audit_unprotected(scene)
+    return gradients.audit_gradients(encrypt, scene)
+
+
+def _labels(encrypt: dict[str, Any], scene: gradients.Scene) -> list[Finding]:
+    found = gradients.audit_label_inference(encrypt, scene)
+    return [replace(found, on=None) if encrypt["encrypt_type"] == "NOT_ENCRYPT" else found]
+
+
+# --- the file's own federation
+
+
+def _one_round(settings: Settings, costs: Costs, scope: Scope) -> Settings:
+    """One round as the file has it, with noise that can be drawn again, and nobody who drops out."""
+    data = settings.model_dump()
+    data |= {"rounds": 1, "budget": None, "unsupervised": None, "engine": {}}
+    data["simulation"] = {"insecure_noise_seed": scope.number("own round")}
+    data["encrypt"] |= {"privacy_eval_type": "NOT_ENCRYPT", "laplace_eval": None}
+    data["encrypt"]["dp_encrypt"]["dp_delta"] = settings.delta
+    data["encrypt"]["pw_encrypt"]["mode"] = "semi_honest"  # what is masked is the same; signatures take time
+    data["encrypt"]["ddp_encrypt"] |= _of_one_sum(settings, costs)
+    return Settings.model_validate(data)
+
+
+def _own(once: Settings, task: Task, scope: Scope) -> list[Finding]:
+    words = _WORDS[once.encrypt.encrypt_type]
+    return own_round.audit_own_round(once, task, protection=words, seed=scope.seed)
+
+
+class _Rounds:
+    """Keeps figures of rounds, and says when there were enough."""
+
+    def __init__(self, most: int) -> None:
+        self.figures: dict[str, float] = {}
+        self.finished = 0
+        self._most = most
+
+    def emit(self, event: Event) -> None:
+        match event:
+            case RoundFinished():
+                self.finished += 1
+                self.figures |= event.metrics
+            case Evaluated() if event.score is not None:
+                self.figures[event.eval_type.lower().replace("_", " ")] = event.score
+            case _:
+                pass
+
+    def enough(self) -> bool:
+        return self.finished >= self._most
+
+
+def _utility(settings: Settings, task: Task, scope: Scope) -> list[Cost]:
+    """Figures after some rounds, without the protection and with it."""
+    if settings.encrypt.encrypt_type == "NOT_ENCRYPT" and settings.encrypt.privacy_eval_type == "NOT_ENCRYPT":
+        return []
+    rounds = min(settings.rounds, scope.pick(5, settings.rounds))
+    data = settings.model_dump() | {"budget": None, "engine": {}}
+    data["simulation"]["insecure_noise_seed"] = scope.number("utility")
+    with_it = _figures(Settings.model_validate(data), task, rounds)
+    without = _figures(Settings.model_validate({**data, "encrypt": {}}), task, rounds)
+    shown = f"after {rounds} round" + "s" * (rounds > 1)
+    return [Cost(f"{name} {shown}", without[name], with_it[name]) for name in without if name in with_it]
+
+
+def _figures(settings: Settings, task: Task, rounds: int) -> dict[str, float]:
+    told = _Rounds(rounds)
+    try:
+        MemoryEngine(settings, task, told).run(should_stop=told.enough)
+    except KeyboardInterrupt:
+        if not told.enough():
+            raise
+    return told.figures
+
+
+# --- the noise
+
+
+def _local_noise(settings: Settings, scope: Scope, effort: Effort) -> Finding:
+    protection, clip = LocalDP.of(settings), settings.encrypt.dp_encrypt.dp_norm_clip
+    rng = scope.rng("noise of an upload")
+
+    def uploads(rows: Rows) -> Rows:
+        return np.stack([protection.protect(row.copy(), clip, rng).value for row in rows])
+
+    claim = Claim(settings.encrypt.dp_encrypt.dp_eps, settings.delta, "client", "replace-one")
+    longest = np.eye(1, _WIDTH)[0] * 100 * clip  # longer than any clipped update: clipping is audited too
+    samples = scope.pick(16_000, 200_000)
+    found = audit_gaussian(uploads, -longest, longest, claim, effort=replace(effort, samples=samples))
+    return named(found, "Gaussian noise of an upload", f"clipped to {clip:g}, noise of one upload", "server")
+
+
+def _noise_of_sums(settings: Settings, costs: Costs, scope: Scope, effort: Effort) -> Finding:
+    one = _of_one_sum(settings, costs)
+    claim = Claim(one["ddp_eps"], one["ddp_delta"], "client", "zero-out")
+    encoding = SkellamEncoding.for_budget(
+        values=_WIDTH,
+        clip=settings.encrypt.ddp_encrypt.ddp_norm_clip,
+        clients=settings.sampled,
+        fewest=settings.fewest,
+        colluders=settings.colluders,
+        epsilon=claim.epsilon,
+        delta=claim.delta,
+    )
+    samples = scope.pick(16_000, 100_000)
+    found = audit_skellam(encoding, claim, effort=replace(effort, samples=samples), rng=scope.rng("noise of a sum"))
+    words = f"noise shares of {settings.fewest} survivors, {settings.colluders} of whom collude"
+    return named(found, "Skellam noise of an opened sum", words, "server")
+
+
+def _laplace(epsilon: float, task: Task, scope: Scope, effort: Effort) -> Finding:
+    rng = scope.rng("noise of inference vectors")
+    classes = int(getattr(task, "classes", _WIDTH))
+    one, other = np.eye(2, classes)
+    claim = Claim(epsilon, 0.0, "vector", "replace-one")
+
+    def mechanism(rows: Rows) -> Rows:
+        return evaluation.protect(rows, epsilon, rng).value
+
+    samples = scope.pick(200_000, 1_000_000)
+    found = audit_laplace(mechanism, one, other, claim, effort=replace(effort, samples=samples))
+    scale = evaluation.SENSITIVITY / epsilon
+    words = f"Laplace noise of scale {scale:.3g} on each of {classes} probabilities"
+    return named(found, "Laplace noise of inference vectors", words, "server")

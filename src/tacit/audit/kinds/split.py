@@ -1,0 +1,198 @@
+"""Attacks on a split training: what crosses the cut tells of records, and of labels. Needs torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tacit.audit.finding import Claim, Finding
+from tacit.audit.mechanisms import Effort, Rows, audit_bits, audit_gaussian, audit_labels
+from tacit.audit.steps import Attacks, Proved, Scope, Step, bare, named
+from tacit.dp.accounting import Ledger
+from tacit.dp.gaussian import gaussian_epsilon
+from tacit.split.costs import gradient_noise
+from tacit.split.embedding_dp import EmbeddingDP
+from tacit.split.label_dp import LabelDP
+from tacit.split.lockstep import Schedule, bits_of
+from tacit.split.parts import Part, Top
+from tacit.split.plan import Sizes
+from tacit.split.settings import EmbeddingProtection, Settings, Simulation
+from tacit.tasks.parts import make_part
+
+_WIDTH = 4  # bits, or numbers, in a vector whose randomization is audited
+_MOST_CLASSES = 10  # that are audited: more change nothing but the time
+_RECORDS = 400  # that a quick audit trains on
+
+
+def attacks(settings: Settings, scope: Scope) -> Attacks:
+    """What the receiver of activations makes of them, and the receiver of gradients; the noise on both."""
+    parts = {name: make_part(settings, name) for name in settings.parties}
+    sizes = Sizes.of(settings, parts)
+    schedule = Schedule.of(settings, sizes.records)
+    seeded = settings.model_copy(
+        update={"simulation": Simulation(insecure_noise_seed=scope.number("noise")), "budget": None}
+    )
+    steps = _steps_of_cut(seeded, settings, scope)
+    mechanisms = _mechanisms(settings, schedule, parts, scope)
+    not_tested = ["several parties that put together what they see", "the alignment of ids"]
+    return Attacks(_words(settings), [*steps, *mechanisms], _promises(settings, sizes, schedule), not_tested)
+
+
+def _words(settings: Settings) -> str:
+    found = []
+    if settings.embedding is not None:
+        eps = settings.embedding.eps
+        found.append("sign bits without noise" if eps is None else f"EmbeddingDP with eps {eps:g}")
+    if settings.label is not None:
+        found.append(f"LabelDP with eps {settings.label.eps:g}")
+    if settings.gradients.protection == "noised":
+        found.append("gradients clipped and noised")
+    return ", ".join(found) or "none"
+
+
+# --- what is proved
+
+
+def _promises(settings: Settings, sizes: Sizes, schedule: Schedule) -> list[Proved]:
+    found = []
+    embedding = settings.embedding
+    if embedding is not None and embedding.eps is not None:
+        for name, cut in sizes.cuts.items():
+            bits, vectors = bits_of(cut)
+            event = embedding.event(bits, schedule.visits, vectors)
+            owner = name if settings.topology == "V" else settings.leader
+            if event is not None:
+                ledger = Ledger("record", "replace-one")
+                ledger.spend(event)
+                against = f"for each record of {owner}, against the party that its activations go to"
+                found.append(_proved(f"activations of {owner}", settings, ledger, 0.0, against))
+    if settings.label is not None:
+        ledger = Ledger("label", "replace-one")
+        ledger.spend(settings.label.event)
+        against = "for each label, against whoever sees what is computed from it"
+        found.append(_proved("labels", settings, ledger, 0.0, against))
+    noise = gradient_noise(settings, schedule)
+    if noise is not None:
+        ledger = Ledger("record", "replace-one")
+        for cut in sizes.cuts.values() if sizes.back_cut is None else [sizes.back_cut]:
+            ledger.spend(noise.event(bits_of(cut)[0]), schedule.visits)
+        against = "for each record, against the party that the gradients go back to"
+        found.append(_proved("gradients", settings, ledger, settings.gradients.delta, against))
+    return found
+
+
+def _proved(what: str, settings: Settings, ledger: Ledger, delta: float, against: str) -> Proved:
+    epsilon = ledger.epsilon(delta) if delta else ledger.pure_epsilon()
+    return Proved.of(what, ledger, math.inf if settings.insecure else epsilon, delta, against=against)
+
+
+# --- the attacks at the cut
+
+
+def _steps_of_cut(seeded: Settings, settings: Settings, scope: Scope) -> list[Step]:
+    if settings.topology == "U":
+        return [Step("tokens at the cut", lambda: _tokens(seeded, scope))]
+    return [
+        Step("activations inverted", lambda: _embeddings(seeded, scope)),
+        Step("labels from gradients", lambda: _labels(seeded, scope)),
+    ]
+
+
+def _embeddings(settings: Settings, scope: Scope) -> Sequence[Finding]:
+    from tacit.audit.decoders import FULL, QUICK
+    from tacit.audit.embeddings import audit_embeddings
+
+    effort = replace(scope.pick(replace(QUICK, records=_RECORDS), FULL), seed=scope.number("decoders") % 2**31)
+    if settings.embedding_dp is not None:
+        return audit_embeddings(settings, effort=effort)
+    return [bare(each) for each in audit_embeddings(settings, [EmbeddingProtection()], effort=effort)]
+
+
+def _labels(settings: Settings, scope: Scope) -> Sequence[Finding]:
+    from tacit.audit.labels import Guard
+    from tacit.audit.labels import audit_labels as audit_gradients
+
+    records = scope.pick(_RECORDS, None)
+    if settings.label_dp is not None or settings.gradients.protection == "noised":
+        return audit_gradients(settings, records=records)
+    return [bare(each) for each in audit_gradients(settings, [Guard()], records=records)]
+
+
+def _tokens(settings: Settings, scope: Scope) -> Sequence[Finding]:
+    from tacit.audit.tokens import QUICK, audit_tokens
+
+    records = scope.pick(QUICK, None)
+    if settings.embedding_dp is not None:
+        return audit_tokens(settings, records=records)
+    return [bare(each) for each in audit_tokens(settings, [EmbeddingProtection()], records=records)]
+
+
+# --- the noise
+
+
+def _mechanisms(settings: Settings, schedule: Schedule, parts: Mapping[str, Part], scope: Scope) -> list[Step]:
+    embedding, label = settings.embedding, settings.label
+    bits = embedding is not None and embedding.eps is not None
+    noised = settings.gradients.protection == "noised"
+    effort = Effort(scope.pick(1_000_000, 4_000_000), scope.confidence(bits + (label is not None) + noised))
+    found = []
+    if bits and embedding is not None:
+        found.append(Step("randomized bits", lambda: [_bits(embedding, scope, effort)]))
+    if label is not None:
+        lead = parts[settings.leader]
+        classes = _classes(lead) if isinstance(lead, Top) else _MOST_CLASSES
+        found.append(Step("randomized labels", lambda: [_randomized(label, classes, scope, effort)]))
+    if noised:
+        found.append(Step("noise of gradients", lambda: [_noise(settings, schedule, scope, effort)]))
+    return found
+
+
+def _bits(embedding: EmbeddingDP, scope: Scope, effort: Effort) -> Finding:
+    rng = scope.rng("randomized bits")
+    event = embedding.event(_WIDTH)
+    assert event is not None  # noqa: S101  # there is an eps
+    one_hot = embedding.domain == "one_hot"
+    claim = Claim(event.epsilon, 0.0, "vector", "replace-one")
+
+    def mechanism(rows: Rows) -> Rows:
+        return embedding.bits(rows, rng)
+
+    found = audit_bits(mechanism, claim, width=_WIDTH, inputs="one-hot" if one_hot else "free", effort=effort)
+    kind = "a one-hot vector" if one_hot else f"{_WIDTH} free bits"
+    words = f"eps {embedding.eps:g}, which is {event.epsilon:g} for {kind}, one visit"
+    return named(found, "EmbeddingDP", words, "who receives activations")
+
+
+def _classes(top: Top) -> int:
+    labels = top.train.labels
+    return 2 if labels is None or labels.ndim != 1 else max(2, min(_MOST_CLASSES, len(np.unique(labels))))
+
+
+def _randomized(label: LabelDP, classes: int, scope: Scope, effort: Effort) -> Finding:
+    rng = scope.rng("randomized labels")
+
+    def mechanism(labels: Rows) -> Rows:
+        return np.asarray(label(labels, classes, rng))
+
+    found = audit_labels(mechanism, Claim(label.eps, 0.0, "label", "replace-one"), classes=classes, effort=effort)
+    return named(found, "LabelDP", f"eps {label.eps:g}, {classes} classes", "who sees what labels lead to")
+
+
+def _noise(settings: Settings, schedule: Schedule, scope: Scope, effort: Effort) -> Finding:
+    noise = gradient_noise(settings, schedule)
+    assert noise is not None  # noqa: S101
+    rng, given = scope.rng("noise of gradients"), settings.gradients
+    longest = np.eye(1, _WIDTH, dtype=np.float32)[0] * 100 * given.clip
+
+    def mechanism(rows: Rows) -> Rows:
+        return np.concatenate([noise.protect(row[None].astype(np.float32), rng) for row in rows])
+
+    epsilon = gaussian_epsilon(noise.noise_multiplier, given.delta)
+    claim = Claim(epsilon, given.delta, "record", "replace-one")
+    brief = replace(effort, samples=scope.pick(16_000, 200_000))
+    found = audit_gaussian(mechanism, -longest, longest, claim, effort=brief)
+    words = f"clipped to {given.clip:g}, noise of {noise.noise_multiplier:.4g} times twice that, one visit"
+    return named(found, "Noise of gradients", words, "who receives gradients")

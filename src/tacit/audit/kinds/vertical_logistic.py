@@ -1,0 +1,53 @@
+"""Attacks on a vertical logistic regression: what the active learns of rows, and a passive of labels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit.audit import deals
+from tacit.audit.deals import Deal
+from tacit.audit.steps import Attacks, Scope, Step
+from tacit.crypto.paillier import generate
+from tacit.runs.vertical_logistic import tables
+from tacit.vertical.settings import Settings
+
+_SHORT = 512  # bits of a key where its length changes nothing but the time
+_FEWEST = 40  # rows
+
+
+def attacks(settings: Settings, scope: Scope) -> Attacks:
+    """Each attack on rows of the file's own tables."""
+    features, labels = tables(settings)
+    if len(labels) < _FEWEST:
+        raise ValueError(f"the parties have {len(labels)} rows in common, an audit needs {_FEWEST} or more")
+    order = np.random.default_rng([scope.seed, 43]).permutation(len(labels))
+
+    def deal(rows: int, bits: int) -> Deal:
+        kept = np.sort(order[:rows])
+        parts = {name: table[kept] for name, table in features.items()}
+        return Deal(settings, parts, labels[kept], generate(bits, insecure_bits=bits < 2048))
+
+    rows = min(len(labels), scope.pick(120, 400))
+    few = deal(rows, _SHORT)
+    own = features[few.victim].shape[1]
+    bits = scope.pick(min(settings.paillier.bits, 2048), settings.paillier.bits)
+    steps = [
+        Step("forged residues", lambda: deals.audit_forgeries(few, trials=scope.pick(6, 12), seed=scope.seed)),
+        Step("scores w·x", lambda: [deals.audit_scores(few, known=min(rows // 2, own + 2))]),
+        Step("gradients of a passive", lambda: [deals.audit_gradients(deal(len(labels), _SHORT), seed=scope.seed)]),
+        Step(
+            "decryption oracle", lambda: [deals.audit_oracle(deal(min(rows, 120), scope.pick(min(bits, 2048), bits)))]
+        ),
+    ]
+    not_tested = [
+        "the alignment of ids: it tells sizes and who is common, and says so",
+        "whether Paillier keys of the file's length can be broken",
+    ]
+    if settings.summed:
+        not_tested.append("an active that steers the weights of one passive among several")
+    else:
+        steps.insert(1, Step("steered weights", lambda: [deals.audit_steering(few)]))
+    words = f"Paillier, gradients under uniform masks; {len(settings.passives)} passive" + (
+        "s, whose scores are summed under masks" if settings.summed else ", whose scores are in the clear"
+    )
+    return Attacks(words, steps, (), not_tested)

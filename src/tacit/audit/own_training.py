@@ -1,0 +1,162 @@
+"""A file's own private training as a subject: its task, its model and its plan, with and without privacy. Needs torch.
+
+    Subject(task, settings, plan)       trains on some of the task's records; `membership` attacks what comes of it
+    canary_training(plan, seed)         the same plan on records that are made to be found: see `canaries`
+    noisy_sums(plan, seed)              single sums of the engine, as the optimizer makes them: see `mechanisms`
+
+Noise and samples are drawn from seeds: an audit can be repeated, and nothing of it is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import Subset, TensorDataset, default_collate
+
+from tacit.audit.canaries import Coins, Scores
+from tacit.audit.inversion import _one_thread as one_thread
+from tacit.audit.mechanisms import Rows, Sums
+from tacit.audit.membership import Indices, Losses, Predict
+from tacit.randomness import seeded_rng
+from tacit.training.attach import attach
+from tacit.training.engine import Engine
+from tacit.training.noise import KEY_BYTES, Gaussian
+from tacit.training.plan import Plan
+from tacit.training.settings import Settings
+from tacit.training.sums import noisy_sum
+from tacit.training.task import Task
+
+_OVERSIZED = 5.0  # times the clipping norm: a canary that is not clipped moves the model as much more
+
+
+class Subject:
+    """Trains on some records of a task, by private SGD or plainly, with the optimizer of the file."""
+
+    def __init__(self, task: Task, settings: Settings, plan: Plan, pool: Indices, *, private: bool) -> None:
+        """`plan` is of the file; the number of records is that of each training."""
+        self._task = task
+        self._settings = settings
+        self._plan = plan
+        self._pool = pool
+        self._private = private
+        self.figures: list[dict[str, float]] = []  # of the models trained so far, on public data
+
+    def train(self, chosen: Indices, seed: int) -> Predict:
+        """Train on the chosen ones of the pool."""
+        records: Any = self._task.records
+        data = Subset(records, [int(index) for index in self._pool[chosen]])
+        model = self._task.model()
+        plan = replace(self._plan, records=len(data))
+        with one_thread():
+            (_privately if self._private else _plainly)(self._task, self._settings, plan, model, data, seed)
+            model.eval()
+            with torch.no_grad():
+                self.figures.append(self._task.evaluate(model))
+        return lambda asked: self._losses(model, asked)
+
+    def _losses(self, model: nn.Module, asked: Indices) -> Losses:
+        records: Any = self._task.records
+        with torch.no_grad(), one_thread():
+            found = [
+                float(self._task.loss(model, default_collate([records[int(self._pool[index])]]))) for index in asked
+            ]
+        return np.asarray(found, dtype=np.float64)
+
+
+def _privately(task: Task, settings: Settings, plan: Plan, model: nn.Module, data: Any, seed: int) -> None:
+    inner = _optimizer(settings, model)
+    _, optimizer, loader = attach(
+        plan, model, inner, data, check=False, source=_source(model, seed), rng=seeded_rng(seed)
+    )
+    model.train()
+    for _ in range(plan.epochs):
+        for batch in loader:
+            task.loss(model, batch).backward()
+            optimizer.step()
+    optimizer.engine.detach()
+
+
+def _plainly(task: Task, settings: Settings, plan: Plan, model: nn.Module, data: Any, seed: int) -> None:
+    """As many steps on samples of the same size, without clipping and noise."""
+    optimizer = _optimizer(settings, model)
+    rng = np.random.default_rng([seed, 29])
+    model.train()
+    for _ in range(plan.steps):
+        sample = np.flatnonzero(rng.random(len(data)) < min(1.0, plan.batch / len(data)))
+        if len(sample):
+            optimizer.zero_grad()
+            task.loss(model, default_collate([data[int(index)] for index in sample])).backward()
+            optimizer.step()
+
+
+def _source(model: nn.Module, seed: int) -> Gaussian:
+    parameters = [each for each in model.parameters() if each.requires_grad]
+    return Gaussian(sum(each.numel() for each in parameters), parameters[0].dtype, key=_key(seed))
+
+
+def _key(seed: int) -> bytes:
+    return seeded_rng(seed).bytes(KEY_BYTES)
+
+
+def _optimizer(settings: Settings, model: nn.Module) -> torch.optim.Optimizer:
+    from tacit.runs.private_training import optimizer_of
+
+    return optimizer_of(settings, model)
+
+
+def canary_plan(plan: Plan, canaries: int, steps: int) -> Plan:
+    """The same noise and the same sampling probability for so many canaries, and at most so many steps."""
+    batch = max(1, round(plan.batch / plan.records * canaries))
+    small = replace(
+        plan, records=canaries, batch=batch, epsilon=None, noise_multiplier=plan.initial_noise, physical=None
+    )
+    return replace(small, epochs=max(1, min(plan.epochs, steps // small.steps_an_epoch)))
+
+
+def canary_training(plan: Plan, seed: int) -> Callable[[Coins], Scores]:
+    """Canary j moves weight j of a linear model alone, with a gradient far above the clipping norm: its score."""
+    runs = iter(range(seed, seed + 10**6))
+
+    def train(members: Coins) -> Scores:
+        number = next(runs)
+        data = TensorDataset(torch.diag(torch.from_numpy(members).float()) * _OVERSIZED * plan.clip)
+        model = nn.Linear(plan.records, 1, bias=False)
+        nn.init.zeros_(model.weight)
+        inner = torch.optim.SGD(model.parameters(), lr=1.0)
+        _, optimizer, loader = attach(
+            plan, model, inner, data, check=False, source=_source(model, number), rng=seeded_rng(number)
+        )
+        for _ in range(plan.epochs):
+            for (batch,) in loader:
+                (-model(batch)).mean().backward()
+                optimizer.step()
+        return np.asarray(model.weight.detach().numpy()[0], dtype=np.float64)
+
+    return train
+
+
+def noisy_sums(plan: Plan, width: int, seed: int) -> Sums:
+    """Noisy sums of given gradients, by the engine and the tier of the plan."""
+    model = nn.Linear(width, 1, bias=False).double()
+    engine = Engine(model, reduction="sum")
+    noisy = noisy_sum(plan, engine, _source(model, seed), seeded_rng(seed))
+    multiplier = plan.noise_of(plan.steps - 1)
+
+    def sums(gradients: Rows, count: int) -> Rows:
+        found = np.empty((count, width))
+        records = torch.from_numpy(np.asarray(gradients, dtype=np.float64))
+        with one_thread():
+            for row in found:
+                noisy.begin(plan.clip, multiplier)
+                model(records).sum().backward()  # the gradient of a record is the record
+                noisy.add(engine.norms(order=noisy.order), plan.clip)
+                noisy.finish(plan.clip, multiplier)
+                row[:] = engine.sum.numpy()
+        return found
+
+    return sums

@@ -1,0 +1,119 @@
+"""`tacit audit`: what an attacker recovers from what a file, or a run, sends."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tacit.cli.exits import FAILED, USER, end
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from tacit.audit.carry_out import Audit
+    from tacit.audit.steps import Scope
+    from tacit.runs.config import Settings
+
+_WIDTH = 118  # of the tables, where stdout is no terminal
+_NARROWEST = 100
+
+
+@click.command("audit")
+@click.argument("target", metavar="FILE|RUN", type=click.Path(path_type=Path))
+@click.option("--quick/--full", "quick", default=True, help="A minute for each kind (the default), or every attack.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Fixes the outcome of the audit.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key; may be repeated.")
+@click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Where the page goes.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def command(
+    target: Path, quick: bool, seed: int, overrides: tuple[str, ...], output: Path | None, as_json: bool, quiet: bool
+) -> None:
+    """Attack what FILE describes, and say what an attacker recovers.
+
+    A RUN, the folder of one, is run again from its settings with a recorder; its private data are needed again. The
+    attacks that fit the kind are made without the protection and with it. Lower bounds on ε are set beside what is
+    proved.
+
+    The page is RUN/audit.html, or NAME-audit.html here for a FILE called NAME.yaml. It may show records that the
+    attacks recovered: keep it to yourself.
+
+    Exit codes: 0 done, 1 a claim is false (an audited bound lies above what is proved), 2 a mistake in the input.
+    """
+    import json
+
+    from tacit.audit.page import whole_page
+    from tacit.audit.steps import Scope
+    from tacit.audit.words import false_claim, plain, print_table
+    from tacit.runs.config import ConfigError
+    from tacit.runs.directory import replace_file
+
+    file, page = _places(target)
+    page = output or page
+    sys.path += [str(Path.cwd()), str(file.resolve().parent)]
+    try:
+        made = _carried_out(_settings(file, overrides), Scope(quick, seed), quiet)
+    except (ConfigError, ValueError) as error:
+        end(str(error), USER)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        end("this audit needs torch: pip install 'tacit[torch]'", USER)
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(page, whole_page(made).encode())
+    except OSError as error:
+        end(f"{page}: the page cannot be written there: {error.strerror}. Name a place with --output", USER)
+    click.echo(json.dumps(plain(made), indent=2) if as_json else print_table(made, _width()), nl=as_json)
+    click.echo(f"Audit: {page}", err=as_json)
+    if made.false_claims:
+        end("\n".join(false_claim(each) for each in made.false_claims), FAILED)
+
+
+def _places(target: Path) -> tuple[Path, Path]:
+    """The file to read, and where the page goes."""
+    if target.is_dir():
+        return target / "config.yaml", target / "audit.html"
+    return target, Path(f"{target.stem}-audit.html")
+
+
+def _settings(file: Path, overrides: tuple[str, ...]) -> Settings:
+    from tacit.runs.config import ConfigError, load
+
+    if file.name == "config.yaml" and file.parent.is_dir() and not file.exists():
+        raise ConfigError(
+            f"{file.parent}: this is not the folder of a run, it has no config.yaml: `tacit run` makes one"
+        )
+    return load(file, overrides)
+
+
+def _carried_out(settings: Settings, scope: Scope, quiet: bool) -> Audit:
+    """With a bar on a terminal, a line for each step elsewhere; both on stderr, where they disturb no JSON."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from tacit.audit.carry_out import audit
+
+    if quiet:
+        return audit(settings, scope)
+    console = Console(stderr=True)
+    if not console.is_terminal or console.is_dumb_terminal:
+        return audit(settings, scope, lambda number, of, name: click.echo(f"step {number + 1}/{of}: {name}", err=True))
+    columns = (MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        return audit(settings, scope, lambda number, of, name: _move(bar, task, number, of, name))
+
+
+def _move(bar: Progress, task: TaskID, number: int, of: int, name: str) -> None:
+    bar.update(task, completed=number, total=of, description=name)
+
+
+def _width() -> int:
+    from rich.console import Console
+
+    console = Console()
+    return max(_NARROWEST, console.width) if console.is_terminal else _WIDTH
