@@ -9,6 +9,7 @@ MADE := $(VENV)/made
 CORE := $(VENV)/core
 DEV := $(VENV)/dev
 BENCH := $(VENV)/bench
+FLEET := $(VENV)/fleet
 INPUTS := pyproject.toml constraints.txt
 comma := ,
 
@@ -24,7 +25,7 @@ demo: $(CORE) ## install the core and run a federation of 100 clients under secu
 test: $(DEV) ## install and run the tests, without the slow ones
 	$(RUN) -m pytest -n 2
 
-test-all: $(DEV) ## run all tests
+test-all: $(DEV) $(FLEET) ## install Ray and Flower too, and run all tests
 	$(RUN) -m pytest -n 2 -m ""
 
 check: $(DEV) ## formatting, lint, types and the direction of imports
@@ -55,6 +56,10 @@ $(CORE): $(MADE) $(INPUTS)
 
 $(DEV): $(MADE) $(INPUTS)
 	$(call install,[dev$(comma)torch$(comma)export$(comma)parquet])
+	@touch $(CORE) $@
+
+$(FLEET): $(MADE) $(INPUTS)
+	$(call install,[ray$(comma)flower])
 	@touch $(CORE) $@
 
 $(BENCH): $(MADE) $(INPUTS)

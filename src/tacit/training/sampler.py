@@ -160,6 +160,6 @@ def _fetcher(plan: Plan, data: Any) -> Callable[[Indices], Any]:
         )
     if isinstance(data, TensorDataset) and collate is default_collate:
         tensors = data.tensors
-        return lambda indices: [tensor[torch.from_numpy(indices)] for tensor in tensors]
+        return lambda indices: [tensor.index_select(0, torch.from_numpy(indices)) for tensor in tensors]
     source: Dataset[Any] = data
     return lambda indices: collate([source[int(index)] for index in indices])
