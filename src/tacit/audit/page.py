@@ -131,7 +131,11 @@ def _attacks(made: Audit) -> Markup:
             "The strongest first. Off: without the protection; on: with it. Between brackets the interval; beside them "
             "what somebody scores who sees nothing."
         ),
-        element("figure", drawings.reach(made.attacks), element("figcaption", "Each attack, with its interval.")),
+        element(
+            "figure",
+            element("div", drawings.reach(made.attacks), class_="reach"),
+            element("figcaption", "Each attack, with its interval."),
+        ),
         page.table(head, rows, label="What attacks recover"),
     )
 
