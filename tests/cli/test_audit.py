@@ -121,6 +121,7 @@ def test_the_page_has_what_is_promised(fleet):
         assert words in page
     assert page.count("data:image/png;base64,") >= 4
     assert "<script" not in page
+    assert "promise" not in page.partition("What is proved</h2>")[2].partition("Proved and audited</h2>")[0]
     assert "default-src 'none'" in page.replace("&#x27;", "'")
     assert not re.search(r'(?:src|href)="(?!data:|#)', page)
 
