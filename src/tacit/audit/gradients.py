@@ -52,7 +52,8 @@ class Scene:
     search: Search = field(default_factory=Search)
 
     def __str__(self) -> str:
-        return f"{self.clients} clients with {self.batch} records each, {self.hidden} hidden neurons, one step of SGD"
+        each = "one record" if self.batch == 1 else f"{self.batch} records"
+        return f"{self.clients} clients with {each} each, {self.hidden} hidden neurons, one step of SGD"
 
 
 class Planted:

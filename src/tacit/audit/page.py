@@ -144,7 +144,7 @@ def _attacks(made: Audit) -> Markup:
         ),
         element(
             "figure",
-            element("div", drawings.reach(made.attacks), class_="reach"),
+            element("div", drawings.reach(made.attacks), class_="reach", tabindex="0"),
             element("figcaption", "Each attack, with its interval."),
         ),
         page.table(head, rows, label="What attacks recover"),
