@@ -7,7 +7,7 @@ from scipy.stats import norm
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from tacit.audit.canaries import audit_canaries, lower_bound
+from tacit.audit.canaries import audit_canaries
 from tacit.randomness import seeded_rng
 from tacit.training.attach import attach
 from tacit.training.engine import Engine
@@ -82,14 +82,18 @@ def test_missing_clipping_is_found(monkeypatch):
 
 
 def test_the_bound_of_a_gaussian_that_is_known():
-    """Two Gaussians μ apart: the bound is below the best ratio of their tails and not far from it."""
+    """Two Gaussians μ apart: near the best ratio of their tails,
+    and below it at every threshold that leaves a dozen guesses."""
     rng, mu, count = seeded_rng(1), 2.0, 40_000
-    coins = rng.random(count) < 0.5
-    scores = rng.standard_normal(count) + mu * coins
-    found = lower_bound(scores, coins, 3.0, 0.0, 0.95)
-    exact = float(np.log(norm.sf(3.0 - mu) / norm.sf(3.0)))
-    assert exact - 0.8 < found.epsilon < exact
-    assert found.true_positive_rate == pytest.approx(norm.sf(1.0), abs=0.02)
+
+    def train(members):
+        return rng.standard_normal(len(members)) + mu * members
+
+    found = audit_canaries(train, canaries=count, delta=0.0, rng=rng)
+    threshold = norm.isf(12 / count)
+    at_three = np.log(norm.sf(3.0 - mu) / norm.sf(3.0))
+    assert at_three - 0.8 < found.epsilon < np.log(norm.sf(threshold - mu) / norm.sf(threshold))
+    assert found.samples == count
 
 
 def test_who_sees_nothing_finds_nothing():
@@ -99,7 +103,7 @@ def test_who_sees_nothing_finds_nothing():
 
 
 def test_refused():
-    with pytest.raises(ValueError, match="at least 4 canaries"):
-        audit_canaries(lambda members: np.zeros(1), canaries=1, delta=0.0, rng=seeded_rng(0))
+    with pytest.raises(ValueError, match="at least 100 guesses"):
+        audit_canaries(lambda members: np.zeros(9), canaries=9, delta=0.0, rng=seeded_rng(0))
     with pytest.raises(ValueError, match="one finite score"):
-        audit_canaries(lambda members: np.full(8, np.nan), canaries=8, delta=0.0, rng=seeded_rng(0))
+        audit_canaries(lambda members: np.full(100, np.nan), canaries=100, delta=0.0, rng=seeded_rng(0))

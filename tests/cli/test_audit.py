@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,7 @@ def test_the_page_has_what_is_promised(fleet):
         assert words in page
     assert page.count("data:image/png;base64,") >= 4
     assert "<script" not in page
+    assert "promise" not in page.partition("What is proved</h2>")[2].partition("Proved and audited</h2>")[0]
     assert "default-src 'none'" in page.replace("&#x27;", "'")
     assert not re.search(r'(?:src|href)="(?!data:|#)', page)
 
@@ -196,6 +199,25 @@ def test_a_place_that_cannot_be_written(monkeypatch):
     done = invoke("fleet.yaml", "--quiet", "--output", "taken/page.html")
     assert done.exit_code == 2
     assert "Name a place with --output" in done.output
+
+
+@pytest.mark.parametrize("name", ["private", "cut"])
+def test_without_torch_it_says_what_is_missing(name):
+    program = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(name, name="torch")
+
+sys.meta_path.insert(0, Absent())
+from tacit.cli import main
+main(["audit", sys.argv[1], "--quiet"])
+"""
+    done = subprocess.run([sys.executable, "-c", program, f"{name}.yaml"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.strip() == "this audit needs torch: pip install 'tacit[torch]'"
 
 
 def test_help_says_how_it_ends():

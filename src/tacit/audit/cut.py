@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.audit.inversion import _one_thread as one_thread
+from tacit.audit.inversion import one_thread
 from tacit.channel import Channel, Recorded, Recorder, run_parties
 from tacit.events import Kept
 from tacit.randomness import seeded_rng

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tacit.audit.inversion import _one_thread as one_thread
+from tacit.audit.inversion import one_thread
 
 Records = NDArray[np.float64]
 Floats = NDArray[np.float32]

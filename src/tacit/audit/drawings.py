@@ -139,14 +139,14 @@ def audited_curve(finding: Finding, number: int) -> Chart | None:
     series = []
     for name, epsilon, delta, colour in (
         ("claimed: nobody is below", finding.proved.epsilon, finding.proved.delta, "blue"),
-        ("audited: somebody is as low", finding.audited.epsilon, finding.audited.delta, "red"),
+        ("audited: somebody is as low", finding.audited.epsilon, finding.audited.delta, "amber"),
     ):
         points = tuple(zip(_RATES.tolist(), missed(_RATES, epsilon, delta).tolist(), strict=True))
         series.append(Series(name, points, colour))  # type: ignore[arg-type]
     return Chart(
         f"audited-{number}",
         finding.attack,
-        f"{finding.audited}. The red line below the blue one would refute the claim.",
+        f"{finding.audited}. The amber line below the blue one would refute the claim.",
         "false alarms",
         (Panel("true cases missed", (*series, _chance()), from_zero=True),),
         whole_x=False,

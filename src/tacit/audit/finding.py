@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,17 @@ class Claim:
         return f"epsilon {self.epsilon:.4g}{at} for each {self.unit} ({self.relation})"
 
 
+def rounded_down(value: float, digits: int) -> float:
+    """With so many significant digits, and never above: a lower bound must stay one when it is told."""
+    if value <= 0 or not math.isfinite(value):
+        return value
+    shown = float(f"{value:.{digits}g}")
+    if shown <= value:
+        return shown
+    step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    return float(f"{shown - step:.{digits}g}")
+
+
 @dataclass(frozen=True, slots=True)
 class LowerBound:
     """With probability `confidence` over the samples, no smaller epsilon holds at `delta`."""
@@ -39,8 +51,8 @@ class LowerBound:
 
     def __str__(self) -> str:
         return (
-            f"epsilon is at least {self.epsilon:.4g} at delta {self.delta:.3g}, with {self.confidence:.4g} confidence "
-            f"({self.method}, {self.samples} samples)"
+            f"epsilon is at least {rounded_down(self.epsilon, 4):g} at delta {self.delta:.3g}, with "
+            f"{self.confidence:.4g} confidence ({self.method}, {self.samples} samples)"
         )
 
 

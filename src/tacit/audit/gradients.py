@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tacit.audit import inversion
 from tacit.audit.bounds import clopper_pearson
 from tacit.audit.finding import Claim, Finding, Pictures, Score
+from tacit.audit.intervals import CONFIDENCE, mean_score
 from tacit.audit.inversion import Records, Search
 from tacit.audit.similarity import ssim
 from tacit.audit.view import ServerView, record
@@ -33,8 +34,6 @@ Encrypt = dict[str, Any]  # as in a file
 Attack = Literal["closed form", "DLG", "cosine DLG", "imprint"]
 Target = Literal["upload", "sum"]
 RECOVERED = 0.01  # mean squared error below which an image counts as recovered: PSNR above 20 dB
-_CONFIDENCE = 0.95
-_RESAMPLES = 1000
 _LEARNING_RATE = 0.1
 _SHAPE = (8, 8)
 _SHOWN = 16  # pictures in a finding
@@ -53,7 +52,8 @@ class Scene:
     search: Search = field(default_factory=Search)
 
     def __str__(self) -> str:
-        return f"{self.clients} clients with {self.batch} records each, {self.hidden} hidden neurons, one step of SGD"
+        each = "one record" if self.batch == 1 else f"{self.batch} records"
+        return f"{self.clients} clients with {each} each, {self.hidden} hidden neurons, one step of SGD"
 
 
 class Planted:
@@ -81,18 +81,20 @@ class Inverted:
     def recovery(self) -> Score:
         """The part of images that are recovered. Images are taken as independent in the interval."""
         hits = _errors(self.originals, self.recovered) < RECOVERED
-        low, high = clopper_pearson(int(hits.sum()), len(hits), _CONFIDENCE)
+        low, high = clopper_pearson(int(hits.sum()), len(hits), CONFIDENCE)
         baseline = float((_errors(self.originals, self.guessed) < RECOVERED).mean())
         return Score(
-            "images recovered (PSNR above 20 dB)", float(hits.mean()), low, high, _CONFIDENCE, baseline, len(hits)
+            "images recovered (PSNR above 20 dB)", float(hits.mean()), low, high, CONFIDENCE, baseline, len(hits)
         )
 
     def likeness(self) -> Score:
-        return _mean_score("SSIM", _alike(self.originals, self.recovered), _alike(self.originals, self.guessed), False)
+        guesses = _alike(self.originals, self.guessed)
+        return mean_score("SSIM", _alike(self.originals, self.recovered), float(guesses.mean()))
 
     def error(self) -> Score:
-        errors = _errors(self.originals, self.recovered), _errors(self.originals, self.guessed)
-        return _mean_score("mean squared error", *errors, True)
+        guesses = _errors(self.originals, self.guessed)
+        errors = _errors(self.originals, self.recovered)
+        return mean_score("mean squared error", errors, float(guesses.mean()), smaller_is_worse=True)
 
     def pictures(self) -> Records:
         return self.recovered[:_SHOWN].reshape(-1, *_SHAPE)
@@ -256,8 +258,8 @@ def _label_score(encrypt: Encrypt, scene: Scene) -> Score:
             right += int(inversion.infer_label(last, activity) == clients.labels[client][0])
             trials += 1
         often += float(np.bincount(coordinator.labels).max() / len(coordinator.labels)) / scene.federations
-    low, high = clopper_pearson(right, trials, _CONFIDENCE)
-    return Score("labels inferred", right / trials, low, high, _CONFIDENCE, often, trials)
+    low, high = clopper_pearson(right, trials, CONFIDENCE)
+    return Score("labels inferred", right / trials, low, high, CONFIDENCE, often, trials)
 
 
 def _finding(encrypt: Encrypt, scene: Scene, attack: Attack, target: Target, off: Inverted, on: Inverted) -> Finding:
@@ -317,13 +319,3 @@ def _errors(one: Records, other: Records) -> NDArray[np.float64]:
 
 def _alike(one: Records, other: Records) -> NDArray[np.float64]:
     return ssim(one.reshape(-1, *_SHAPE), other.reshape(-1, *_SHAPE))
-
-
-def _mean_score(metric: str, values: Records, baseline: Records, smaller_is_worse: bool) -> Score:
-    """A mean with the interval of a bootstrap over images."""
-    rng = np.random.default_rng(0)
-    means = values[rng.integers(0, len(values), (_RESAMPLES, len(values)))].mean(axis=1)
-    tail = (1 - _CONFIDENCE) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
-    at = float(values.mean()), float(low), float(high)
-    return Score(metric, *at, _CONFIDENCE, float(baseline.mean()), len(values), smaller_is_worse)

@@ -165,7 +165,7 @@ def dlg(model: Arrays, gradient: Arrays, labels: list[int], *, distance: Distanc
         return 1 - product / (lengths[0] * lengths[1] + 1e-300)
 
     tried = []
-    with _one_thread():
+    with one_thread():
         for _ in range(search.restarts):
             records = torch.rand((len(labels), wanted[0].shape[1]), generator=generator, dtype=torch.float64)
             tried.append(_descend(records, difference, search.iterations))
@@ -174,7 +174,7 @@ def dlg(model: Arrays, gradient: Arrays, labels: list[int], *, distance: Distanc
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Matrices are small: threads that wait for each other cost more than they give, on a busy machine 20 times."""
     import torch
 

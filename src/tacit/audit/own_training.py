@@ -18,8 +18,9 @@ import torch
 from torch import nn
 from torch.utils.data import Subset, TensorDataset, default_collate
 
-from tacit.audit.canaries import Coins, Scores
-from tacit.audit.inversion import _one_thread as one_thread
+from tacit.audit.bounds import Scores
+from tacit.audit.canaries import Coins
+from tacit.audit.inversion import one_thread
 from tacit.audit.mechanisms import Rows, Sums
 from tacit.audit.membership import Indices, Losses, Predict
 from tacit.randomness import seeded_rng

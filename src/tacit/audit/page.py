@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tacit import __version__
 from tacit.audit import drawings, words
 from tacit.audit.carry_out import Audit
@@ -11,6 +13,7 @@ from tacit.runs.config import resolved
 from tacit.runs.report import page, sections
 from tacit.runs.report.chart import Chart, inline
 from tacit.runs.report.markup import Markup, element, join
+from tacit.runs.report.meaning import Promise, against, explained
 
 
 def whole_page(made: Audit) -> str:
@@ -75,8 +78,16 @@ def _false(finding: Finding) -> Markup:
 def _proved(made: Audit) -> Markup:
     if not made.promises:
         return page.paragraph("Nothing in this file has an ε: what it tells is not bounded by any proof.")
-    told = [sections.promised(each.promise) for each in made.promises]
+    told = [_promised(each.promise) for each in made.promises]
     return join(*told, _charts([drawings.promise_curve(each, number) for number, each in enumerate(made.promises)]))
+
+
+def _promised(promise: Promise) -> Markup:
+    """A promise with what it allows an attacker, and no word on whether that is good."""
+    epsilon, delta = words.epsilon_words(promise.epsilon), f"{promise.delta:.3g}"
+    lead = element("strong", f"ε of the {promise.what}: {epsilon} at δ = {delta}. ")
+    holds = "" if math.isinf(promise.epsilon) else f"It holds {against(promise)}. "
+    return page.paragraph(lead, holds, explained(promise))
 
 
 def _charts(charts: list[Chart]) -> Markup:
@@ -131,7 +142,11 @@ def _attacks(made: Audit) -> Markup:
             "The strongest first. Off: without the protection; on: with it. Between brackets the interval; beside them "
             "what somebody scores who sees nothing."
         ),
-        element("figure", drawings.reach(made.attacks), element("figcaption", "Each attack, with its interval.")),
+        element(
+            "figure",
+            element("div", drawings.reach(made.attacks), class_="reach", tabindex="0"),
+            element("figcaption", "Each attack, with its interval."),
+        ),
         page.table(head, rows, label="What attacks recover"),
     )
 

@@ -228,7 +228,7 @@ def _finding(attack: Attack, off: Score, heard_off: Listened, on: Listened) -> F
     return Finding(
         attack=f"tokens recovered by {attack.name}",
         adversary="follower, honest but curious",
-        sees=f"what crosses for each token in {visits} visits; knows {attack.knows}",
+        sees=f"what crosses for each token in {visits} visit{'s' * (visits > 1)}; knows {attack.knows}",
         protection=f"{how}, {cut} bits a token{others}",
         proved=_claim(on, attack),
         off=off,

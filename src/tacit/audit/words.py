@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tacit.audit.carry_out import Audit
-from tacit.audit.finding import Claim, Cost, Finding, LowerBound, Score
+from tacit.audit.finding import Claim, Cost, Finding, LowerBound, Score, rounded_down
 from tacit.audit.steps import Proved
 from tacit.runs.report.words import percent
 
@@ -26,7 +26,7 @@ def unit_words(claim: Claim | None) -> str:
 
 
 def bound_words(bound: LowerBound | None) -> str:
-    return "" if bound is None else f"ε ≥ {bound.epsilon:.3g}"
+    return "" if bound is None else f"ε ≥ {rounded_down(bound.epsilon, 3):g}"
 
 
 def score_words(score: Score | None) -> str:
@@ -47,9 +47,10 @@ def cost_words(cost: Cost) -> tuple[str, str, str]:
 def false_claim(finding: Finding) -> str:
     """Which claim is false, and by how much."""
     assert finding.audited is not None  # noqa: S101  # else nothing would be refuted
+    found = finding.audited
     return (
         f"FALSE CLAIM: {finding.protection}. Claimed {finding.proved}; found epsilon at least "
-        f"{finding.audited.epsilon:.4g} with {finding.audited.confidence:.5g} confidence ({finding.audited.method})"
+        f"{rounded_down(found.epsilon, 4):g} with {found.confidence:.5g} confidence ({found.method})"
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit import tasks
 from tacit.audit.canaries import audit_canaries
-from tacit.audit.finding import Claim, Cost, Finding, LowerBound
+from tacit.audit.finding import Claim, Cost, Finding
 from tacit.audit.mechanisms import Effort, audit_clipping
 from tacit.audit.membership import audit_membership, run_trials
 from tacit.audit.steps import Attacks, Proved, Scope, Step, named
@@ -21,6 +21,7 @@ from tacit.training.task import Task
 
 _TESTS = 5  # lower bounds: the noise, the canaries, and three attacks on membership
 _WIDTH = 4
+_GUESSES = 1000  # at least, of canaries, where there are few records
 _AGAINST = "for each record, against whoever has the model, and every model stored on the way"
 
 
@@ -65,11 +66,11 @@ def _noise(plan: Plan, scope: Scope, confidence: float) -> Finding:
 
 
 def _canaries(plan: Plan, scope: Scope, confidence: float) -> Finding:
-    from tacit.audit.inversion import _one_thread as one_thread
+    from tacit.audit.inversion import one_thread
     from tacit.audit.own_training import canary_plan, canary_training
 
     small = canary_plan(plan, min(plan.records, scope.pick(1200, 3000)), scope.pick(150, 2000))
-    runs = scope.pick(8, 16)
+    runs = max(scope.pick(8, 16), -(-_GUESSES // small.records))
     train = canary_training(small, scope.number("canaries"))
     rng = scope.rng("coins of canaries")
     with one_thread():
@@ -77,7 +78,6 @@ def _canaries(plan: Plan, scope: Scope, confidence: float) -> Finding:
             train, canaries=small.records, delta=plan.delta, rng=rng, runs=runs, confidence=confidence
         )
     epsilon = small.epsilon_after(small.steps)
-    guesses = small.records * runs
     return Finding(
         attack="Private SGD, end to end: canaries in the finished model",
         adversary="whoever sees the trained model",
@@ -85,15 +85,8 @@ def _canaries(plan: Plan, scope: Scope, confidence: float) -> Finding:
         protection=f"Private SGD, end to end: {small.steps} steps with the file's noise, sampling and clipping on "
         f"{small.records} records that are made to be found",
         proved=Claim(epsilon, plan.delta, "record", plan.relation),
-        audited=LowerBound(
-            found.epsilon,
-            found.delta,
-            found.confidence,
-            f"Clopper-Pearson on guesses: {found.true_positive_rate:.1%} found at {found.false_positive_rate:.1%} "
-            "false alarms",
-            guesses,
-        ),
-        not_tested=(f"epsilons above {math.log(guesses / 4):.2g}: so few guesses cannot show more",),
+        audited=found,
+        not_tested=(f"epsilons above {math.log(found.samples / 4):.2g}: so few guesses cannot show more",),
     )
 
 
