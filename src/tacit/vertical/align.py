@@ -1,6 +1,7 @@
 """Which rows all parties have in common, and one order for them: private set intersection.
 
     align(channels, me, active, ids)    for every party: its own row numbers of the common ids, in the common order
+    order_digest(ids, rows)             a digest of these ids in this order
 
 The construction is the multi-party intersection of Kolesnikov, Matania, Pinkas, Rosulek and Trieu (2017; shares of zero
 without conditions) in a star around the active, with the oblivious function of Jarecki and Liu (2010) on Curve25519:
@@ -150,6 +151,15 @@ def normalised(ids: Sequence[str | int]) -> list[str]:
             f"{first[texts[again[0]]]} (from 0, without white space around): keep one row for each id"
         )
     return texts
+
+
+def order_digest(ids: Sequence[str], rows: NDArray[np.int64]) -> bytes:
+    """A digest of the ids of these rows in their order: the same at all parties that were aligned with each other."""
+    digest = hashlib.sha256(b"tacit align order")
+    for row in rows:
+        text = unicodedata.normalize("NFC", ids[int(row)]).strip().encode("utf-8", "surrogatepass")
+        digest.update(len(text).to_bytes(8, "big") + text)
+    return digest.digest()
 
 
 def _text(value: str | SupportsIndex, row: int) -> str:
