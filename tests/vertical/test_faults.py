@@ -9,6 +9,7 @@ from tacit.channel import run_parties
 from tacit.errors import PeerError
 from tacit.events import Kept
 from tacit.vertical import predict
+from tacit.vertical.align import align
 from tacit.vertical.messages import Begin, Decrypted, EpochOver, Hello, MaskedGradient, Residues, Scores
 from tacit.vertical.model import Model, Saved
 from tacit.vertical.session import Run
@@ -268,3 +269,12 @@ def test_passives_whose_rows_are_in_different_orders_show_the_active_noise():
 def test_names_are_part_of_what_is_agreed():
     """With batch_order: hashed they decide which rows make a batch."""
     assert deal(name="one").agreed() != deal(name="another").agreed()
+
+
+def test_a_party_that_begins_anew_where_the_other_goes_on_is_told_what_to_do():
+    settings = deal()
+    x, y = people(60, 6)
+    parties = functions(shared_out(x, settings), y, settings)
+    parties["shop0"] = lambda channels: align(channels, "shop0", "bank", [str(row) for row in range(60)])
+    errors = errors_of(parties)
+    assert any("all anew, all with --resume" in str(error) for error in errors.values()), errors

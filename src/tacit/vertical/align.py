@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.boundary import CLEAR, Release
-from tacit.channel import Channel
+from tacit.channel import Channel, recv_first
 from tacit.crypto import key_value
 from tacit.crypto.agreement import KeyPair, agree
 from tacit.crypto.byte_strings import frame
@@ -174,7 +174,7 @@ def _text(value: str | SupportsIndex, row: int) -> str:
 def _active(channels: Mapping[str, Channel], ids: list[str], processes: Processes, minimum: int) -> NDArray[np.int64]:
     """The party in the centre. Sees which of its ids are common to all, and how many each passive has."""
     passives = sorted(channels)
-    joined = {name: channels[name].recv(Joining, LIMIT) for name in passives}
+    joined = {name: recv_first(channels[name], Joining, LIMIT) for name in passives}
     minimum = max(minimum, *(hello.minimum for hello in joined.values()))
     keys = b"".join(hello.key for hello in joined.values())
     for channel in channels.values():
@@ -212,7 +212,7 @@ def _passive(channel: Channel, active: str, ids: list[str], processes: Processes
     """A party around the centre. Sees which of its ids are common to all, and how many the active has."""
     pair = KeyPair.generate()
     channel.send(Joining(len(ids), minimum, pair.public))
-    roster = channel.recv(Roster, LIMIT)
+    roster = recv_first(channel, Roster, LIMIT)
     shared = _shared_keys(pair, roster.keys, active)
     if roster.minimum < minimum:
         raise PeerError(f"{active} would go on with {roster.minimum} common ids, this party asks for {minimum}")
