@@ -236,6 +236,7 @@ def test_a_party_that_is_killed_ends_the_others_with_3(here):
         (["join", "deal.yaml", "--party", "bank", "--id", "3", "--insecure"], "--id"),
         (["predict", "deal.yaml", "--run", "none", "--input", "bank_new.csv", "--output", "s.csv"], "NAME=FILE"),
         (["predict", "deal.yaml", "--run", "none", "--party", "bank", "--insecure"], "--output is missing"),
+        (["predict", "deal.yaml", "--run", "none", "--output", "nowhere/s.csv"], "no folder nowhere"),
         (
             ["predict", "deal.yaml", "--run", "none", "--input", "bank=bank_new.csv", "--output", "s.csv"],
             "there is no model of bank",

@@ -55,6 +55,8 @@ def command(
         settings = load(file, overrides)
         if output is None and party in (None, getattr(settings, "lead", None)):
             end("--output is missing: this party gets the scores, say where they go", USER)
+        if output is not None and not output.absolute().parent.is_dir():
+            end(f"--output: there is no folder {output.parent}: make it first", USER)
         if party is None:
             scores: Scores | None = predict_here(settings, run, _by_party(inputs), sink)
         else:
