@@ -56,12 +56,27 @@ def sentence(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text[:_SENTENCE])
 
 
+class OtherMessage(PeerError):
+    """A frame came that is not of the kind that is due."""
+
+
+def recv_first(channel: Channel, kind: type[T], limit: int) -> T:
+    """The first message of a protocol. Where another comes, its sender may be at something else: the error says so."""
+    try:
+        return channel.recv(kind, limit)
+    except OtherMessage as error:
+        raise PeerError(
+            f"{error}; start all parties alike: all anew, all with --resume, or all to predict. Where one was stopped "
+            "before it stored anything, all begin anew"
+        ) from None
+
+
 def open_frame(frame: bytes, kind: type[T], limit: int, sender: str) -> T:
     """The message of `frame`, which must be of `kind`. What `sender` says instead is raised as a PeerError."""
     try:
         message: Any = decode(frame, cast(type[Any], kind | Failed), limit)
     except PeerError as error:
-        raise PeerError(f"{sender} sent no {kind_name(kind)}: {error}") from None
+        raise OtherMessage(f"{sender} sent no {kind_name(kind)}: {error}") from None
     if isinstance(message, Failed):
         raise PeerError(f"{sender}: {sentence(message.reason)}")
     return cast(T, message)

@@ -20,9 +20,14 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
 
 from tacit.cli import main
-from tacit.events import Aligned, Curve, TrainingResumed
+from tacit.events import Aligned, Curve, Nowhere, TrainingResumed
 from tacit.runs import keys
+from tacit.runs.config import load
 from tacit.runs.directory import read_events
+from tacit.runs.local import Local
+from tacit.runs.lockstep import Place
+from tacit.runs.vertical_logistic import predictor
+from tacit.vertical.model import Model, Scaler
 
 DATA = load_breast_cancer()
 FILE = """\
@@ -128,6 +133,37 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_rows(here):
     assert "12 epochs are done" in again.output
 
 
+def test_a_run_does_not_go_on_with_another_table(here):
+    assert invoke("run", "deal.yaml", "--set", "train.epochs=1").exit_code == 0
+    (run,) = Path("runs").iterdir()
+    text = Path("shop.csv").read_text()
+    header, *lines = text.splitlines()
+    resume = ("run", "--resume", str(run), "--set", "train.epochs=2")
+    for changed in (lines[::-1], lines[:100]):
+        Path("shop.csv").write_text("\n".join([header, *changed]))
+        done = invoke(*resume)
+        assert done.exit_code == 2, done.output
+        assert "the table of shop has other rows" in done.output
+    Path("shop.csv").write_text(text)
+    done = invoke(*resume)
+    assert done.exit_code == 0, done.output
+
+
+def test_new_rows_are_read_as_the_local_file_says(here):
+    names = [f"x{column}" for column in range(15, 30)]
+    model = {
+        **Model(np.zeros(15), Scaler.identity(15), bytes(16)).state(),
+        "columns": np.frombuffer(json.dumps(names).encode(), dtype=np.uint8),
+    }
+    settings = load(Path("deal.yaml"))
+    lines = [line.split(",", 1) for line in Path("shop_new.csv").read_text().splitlines()]
+    Path("late.csv").write_text("\n".join(f"{rest},{identity}" for identity, rest in lines))
+    local = Local(data={"path": "elsewhere.csv", "id": "id"})
+    predictor(settings, "shop", model, Path("late.csv"), Place(None, Nowhere(), local))
+    with pytest.raises(ValueError, match="neither the ids nor the labels"):
+        predictor(settings, "shop", model, Path("late.csv"), Place(None, Nowhere()))  # the first column has no ids
+
+
 def _rows(run: Path) -> np.ndarray:
     last = max((run / "bank").glob("state-*.safetensors"), key=lambda path: int(path.stem.split("-")[1]))
     return safetensors.numpy.load_file(last)["rows"]
@@ -198,9 +234,11 @@ def test_a_party_that_is_killed_ends_the_others_with_3(here):
         (["run", "deal.yaml", "--set", "protocol=shared"], "protocol: masked"),
         (["join", "deal.yaml", "--party", "lab", "--insecure"], "bank or shop"),
         (["join", "deal.yaml", "--party", "bank", "--id", "3", "--insecure"], "--id"),
-        (["predict", "deal.yaml", "--run", "runs/none", "--input", "bank_new.csv"], "NAME=FILE"),
+        (["predict", "deal.yaml", "--run", "none", "--input", "bank_new.csv", "--output", "s.csv"], "NAME=FILE"),
+        (["predict", "deal.yaml", "--run", "none", "--party", "bank", "--insecure"], "--output is missing"),
+        (["predict", "deal.yaml", "--run", "none", "--output", "nowhere/s.csv"], "no folder nowhere"),
         (
-            ["predict", "deal.yaml", "--run", "none", "--input", "bank=bank_new.csv", "--input", "shop=shop_new.csv"],
+            ["predict", "deal.yaml", "--run", "none", "--input", "bank=bank_new.csv", "--output", "s.csv"],
             "there is no model of bank",
         ),
     ],

@@ -17,7 +17,7 @@ from tacit.crypto import key_value
 from tacit.crypto.curve import PRIME, Scalar, hash_all, multiply
 from tacit.errors import PeerError
 from tacit.vertical import align as module
-from tacit.vertical.align import ALIGN_RELEASES, align, normalised
+from tacit.vertical.align import ALIGN_RELEASES, align, normalised, order_digest
 from tacit.vertical.align_messages import (
     CHUNK,
     MAXIMUM,
@@ -367,3 +367,11 @@ def test_a_passive_that_multiplies_by_another_secret_has_nothing_in_common():
     other = Scalar.generate()
     with pytest.raises(ValueError, match="fewer than 1"):
         against("shop", replacing(Evaluated, lambda channel, message: [Evaluated(multiply(other, message.items))]))
+
+
+def test_the_digest_of_an_order_is_that_of_the_ids_as_they_are_compared():
+    ids = ["a", "e\u0301", "c"]
+    here = order_digest(ids, np.array([1, 0]))
+    assert here == order_digest([" a ", "x", "\u00e9"], np.array([2, 0]))
+    assert here != order_digest(ids, np.array([0, 1]))
+    assert order_digest(["ab", "c"], np.array([0, 1])) != order_digest(["a", "bc"], np.array([0, 1]))

@@ -9,6 +9,7 @@ from tacit.channel import run_parties
 from tacit.errors import PeerError
 from tacit.events import Kept
 from tacit.vertical import predict
+from tacit.vertical.align import align
 from tacit.vertical.messages import Begin, Decrypted, EpochOver, Hello, MaskedGradient, Residues, Scores
 from tacit.vertical.model import Model, Saved
 from tacit.vertical.session import Run
@@ -236,3 +237,44 @@ def test_a_sink_hears_of_no_secret():
     train(x, y, deal(1), {"bank": Run(sink=events, key=key())})
     private = key()
     assert all(str(private.p) not in str(event) and str(private.q) not in str(event) for event in events.events)
+
+
+def test_passives_whose_rows_are_in_different_orders_show_the_active_noise():
+    """An active that aligns each passive otherwise would compare sums over changing pairs of rows."""
+    settings = deal(passives=2)
+    x, y = people(60, 9)
+    runs = {"bank": Run(key=key()), "shop0": Run(order=b"one"), "shop1": Run(order=b"another")}
+    with pytest.raises(PeerError, match="their masks do not cancel"):
+        train(x, y, settings, runs)
+    models = train(x, y, settings, runs | {"shop1": Run(order=b"one")})
+    parts = shared_out(x, settings)
+
+    def predicting(orders):
+        def passive(me):
+            return lambda channels: predict.passive(
+                channels, parts[me], models[me], settings, me, Run(order=orders[me])
+            )
+
+        return {
+            "bank": lambda channels: predict.active(channels, parts["bank"], models["bank"], settings),
+            "shop0": passive("shop0"),
+            "shop1": passive("shop1"),
+        }
+
+    with pytest.raises(PeerError, match="their masks do not cancel"):
+        run_parties(predicting({"shop0": b"one", "shop1": b"another"}), patience=20)
+    assert len(run_parties(predicting({"shop0": b"one", "shop1": b"one"}), patience=20)["bank"]) == 60
+
+
+def test_names_are_part_of_what_is_agreed():
+    """With batch_order: hashed they decide which rows make a batch."""
+    assert deal(name="one").agreed() != deal(name="another").agreed()
+
+
+def test_a_party_that_begins_anew_where_the_other_goes_on_is_told_what_to_do():
+    settings = deal()
+    x, y = people(60, 6)
+    parties = functions(shared_out(x, settings), y, settings)
+    parties["shop0"] = lambda channels: align(channels, "shop0", "bank", [str(row) for row in range(60)])
+    errors = errors_of(parties)
+    assert any("all anew, all with --resume" in str(error) for error in errors.values()), errors

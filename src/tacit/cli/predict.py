@@ -53,6 +53,10 @@ def command(
     sink = _Told()
     try:
         settings = load(file, overrides)
+        if output is None and party in (None, getattr(settings, "lead", None)):
+            end("--output is missing: this party gets the scores, say where they go", USER)
+        if output is not None and not output.absolute().parent.is_dir():
+            end(f"--output: there is no folder {output.parent}: make it first", USER)
         if party is None:
             scores: Scores | None = predict_here(settings, run, _by_party(inputs), sink)
         else:
@@ -61,9 +65,7 @@ def command(
             local, folder = load_local(local_file)
             site = site_of(settings, local, folder, party, insecure=insecure)
             scores = predict_as(settings, party, run, Path(inputs[0]) if inputs else None, site, sink)
-        if scores is not None:
-            if output is None:
-                end("--output is missing: this party gets the scores, say where they go", USER)
+        if scores is not None and output is not None:
             write_scores(scores, output)
             click.echo(f"Scores of {len(scores.rows)} rows: {output}")
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import time
@@ -27,7 +28,7 @@ from tacit.runs.outcome import Outcome
 from tacit.runs.predict import Predictor, Scores, needed
 from tacit.vertical import boundary, logistic_masked
 from tacit.vertical import predict as prediction
-from tacit.vertical.align import align
+from tacit.vertical.align import align, order_digest
 from tacit.vertical.model import Model, Saved
 from tacit.vertical.plan import forecast as forecast_of
 from tacit.vertical.session import Run
@@ -82,17 +83,17 @@ def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -
 def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
     """One party: aligns, trains, and keeps its own weights and scaler."""
     table = _table(settings, name, place)
-    saved, rows = _stored(place.store)
+    saved, rows = _stored(place.store, name, table)
 
     def take_part(channels: Mapping[str, Channel]) -> Part:
         for note in table.notes:
             place.sink.emit(Noted(f"{name}: {note}"))
         own = rows if rows is not None else _aligned(settings, name, table.ids, channels, place.sink)
         features = table.features[own]
+        store = _storer(settings, place.store, own, _people(table, own))
         with Workers(settings.paillier.workers) as workers:
-            run = Run(
-                place.sink, time.perf_counter, _storer(settings, name, place.store, own), saved=saved, workers=workers
-            )
+            order = _order(settings, table, own)
+            run = Run(place.sink, time.perf_counter, store, saved=saved, workers=workers, order=order)
             if name == settings.active:
                 model = logistic_masked.active(channels, features, _labels(table)[own], settings, run)
             else:
@@ -111,7 +112,8 @@ def predictor(
     """One party of a prediction on new rows: at the active each common id with its probability."""
     part = Model.restore(model)
     names = tuple(json.loads(np.asarray(model[_COLUMNS], dtype=np.uint8).tobytes()))
-    given = settings.data.get(name) or Data(path="")
+    own_data = place.local.data
+    given = Data.model_validate(own_data) if own_data is not None else settings.data.get(name, Data(path=""))
     data = given.model_copy(update={"path": str(needed(name, source).absolute()), "columns": names})
     table = _read(settings, name, data, Path(), labels=False)
 
@@ -119,7 +121,8 @@ def predictor(
         own = _aligned(settings, name, table.ids, channels, place.sink)
         features = table.features[own]
         if name != settings.active:
-            prediction.passive(channels, features, part, settings, name)
+            run = Run(order=_order(settings, table, own))
+            prediction.passive(channels, features, part, settings, name, run)
             return None
         scores = prediction.active(channels, features, part, settings)
         rows = [(table.ids[int(row)], float(score)) for row, score in zip(own, scores, strict=True)]
@@ -181,21 +184,38 @@ def _aligned(settings: Settings, name: str, ids: list[str], channels: Mapping[st
     return found.rows
 
 
-def _storer(settings: Settings, name: str, store: Store | None, rows: Rows) -> Callable[[Saved], None]:
+def _order(settings: Settings, table: _Table, rows: Rows) -> bytes:
+    """What the masks of passives are bound to; nothing where the parties say that their rows fit as they are."""
+    return order_digest(table.ids, rows) if settings.align else b""
+
+
+def _people(table: _Table, rows: Rows) -> str:
+    """A digest of the columns' names and the rows' ids, by which a resumed run knows its table again."""
+    return hashlib.sha256(json.dumps(table.names).encode() + order_digest(table.ids, rows)).hexdigest()
+
+
+def _storer(settings: Settings, store: Store | None, rows: Rows, people: str) -> Callable[[Saved], None]:
     def save(saved: Saved) -> None:
         if store is not None:
-            state = {"round": saved.now.epoch, "settings": fingerprint(settings), "rows": rows}
+            state = {"round": saved.now.epoch, "settings": fingerprint(settings), "rows": rows, "people": people}
             store.save({"weights": saved.now.weights}, {**state, **_flat(saved.state())}, _NO_LEDGER)
 
     return save
 
 
-def _stored(store: Store | None) -> tuple[Saved | None, Rows | None]:
+def _stored(store: Store | None, name: str, table: _Table) -> tuple[Saved | None, Rows | None]:
+    """What a party stored, if its table is still the one that the stored rows are numbers of."""
     found = store.stored() if store is not None else None
     if found is None:
         return None, None
     state, _ = found
-    return Saved.restore(_nested(state)), np.asarray(state["rows"], dtype=np.int64)
+    rows = np.asarray(state["rows"], dtype=np.int64)
+    if rows.max(initial=0) >= len(table.ids) or state["people"] != _people(table, rows):
+        raise ConfigError(
+            f"the table of {name} has other rows or columns, or another order, than when this run was stopped: give "
+            "the table as it was, or start all parties anew"
+        )
+    return Saved.restore(_nested(state)), rows
 
 
 def _flat(state: Mapping[str, Any], above: str = "") -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Which rows all parties have in common, and one order for them: private set intersection.
 
     align(channels, me, active, ids)    for every party: its own row numbers of the common ids, in the common order
+    order_digest(ids, rows)             a digest of these ids in this order
 
 The construction is the multi-party intersection of Kolesnikov, Matania, Pinkas, Rosulek and Trieu (2017; shares of zero
 without conditions) in a star around the active, with the oblivious function of Jarecki and Liu (2010) on Curve25519:
@@ -38,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.boundary import CLEAR, Release
-from tacit.channel import Channel
+from tacit.channel import Channel, recv_first
 from tacit.crypto import key_value
 from tacit.crypto.agreement import KeyPair, agree
 from tacit.crypto.byte_strings import frame
@@ -152,6 +153,15 @@ def normalised(ids: Sequence[str | int]) -> list[str]:
     return texts
 
 
+def order_digest(ids: Sequence[str], rows: NDArray[np.int64]) -> bytes:
+    """A digest of the ids of these rows in their order: the same at all parties that were aligned with each other."""
+    digest = hashlib.sha256(b"tacit align order")
+    for row in rows:
+        text = unicodedata.normalize("NFC", ids[int(row)]).strip().encode("utf-8", "surrogatepass")
+        digest.update(len(text).to_bytes(8, "big") + text)
+    return digest.digest()
+
+
 def _text(value: str | SupportsIndex, row: int) -> str:
     if isinstance(value, str):
         return value
@@ -164,7 +174,7 @@ def _text(value: str | SupportsIndex, row: int) -> str:
 def _active(channels: Mapping[str, Channel], ids: list[str], processes: Processes, minimum: int) -> NDArray[np.int64]:
     """The party in the centre. Sees which of its ids are common to all, and how many each passive has."""
     passives = sorted(channels)
-    joined = {name: channels[name].recv(Joining, LIMIT) for name in passives}
+    joined = {name: recv_first(channels[name], Joining, LIMIT) for name in passives}
     minimum = max(minimum, *(hello.minimum for hello in joined.values()))
     keys = b"".join(hello.key for hello in joined.values())
     for channel in channels.values():
@@ -202,7 +212,7 @@ def _passive(channel: Channel, active: str, ids: list[str], processes: Processes
     """A party around the centre. Sees which of its ids are common to all, and how many the active has."""
     pair = KeyPair.generate()
     channel.send(Joining(len(ids), minimum, pair.public))
-    roster = channel.recv(Roster, LIMIT)
+    roster = recv_first(channel, Roster, LIMIT)
     shared = _shared_keys(pair, roster.keys, active)
     if roster.minimum < minimum:
         raise PeerError(f"{active} would go on with {roster.minimum} common ids, this party asks for {minimum}")

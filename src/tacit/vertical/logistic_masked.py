@@ -151,7 +151,8 @@ def passive(
     key = _certified(begin, settings)
     saved = (run.saved or Saved.start(begin.session, scaler)).at(begin.epoch)
     others = [name for name in settings.passives if name != me]
-    hidden = Hidden(agree_masks(peers, me, others, begin.session, run.rng), len(settings.passives))
+    keys = agree_masks(peers, me, others, begin.session, run.rng, order=run.order)
+    hidden = Hidden(keys, len(settings.passives))
 
     x, slot_bits = columns.values, encoding.slot_bits(largest)
     guard = checks.Gradients.fit(x[training], settings)

@@ -33,12 +33,20 @@ def ring(parties: int) -> Ring:
 
 
 def agree_masks(
-    channels: Mapping[str, Channel], me: str, others: Sequence[str], session: bytes, rng: Generator | None = None
+    channels: Mapping[str, Channel],
+    me: str,
+    others: Sequence[str],
+    session: bytes,
+    rng: Generator | None = None,
+    *,
+    order: bytes = b"",
 ) -> Keys:
     """A mask key with each of the other passives. They are spoken to directly: the active only relays what is sealed.
 
     Guarantee: the sum of all passives' masks is zero; whoever holds none of the keys, such as the active, cannot tell
-        a passive's words from uniform ones, and learns their sum only.
+        a passive's words from uniform ones, and learns their sum only. Passives with a different `order`, a digest of
+        their rows, get different masks: an active that aligned them differently, to compare sums over changing pairs of
+        rows, sees noise.
     Assumes: the channels are authenticated; at least two passives do not tell the active their keys.
     Source: Bonawitz et al. 2017, section 4.0.1 (masking with one-time pads), without dropouts.
     """
@@ -49,7 +57,7 @@ def agree_masks(
     for other in others:
         public = channels[other].recv(MaskKey, HEAD).public
         first, second = sorted((me, other))
-        context = frame(b"tacit vertical score masks", session, first.encode(), second.encode())
+        context = frame(b"tacit vertical score masks", session, first.encode(), second.encode(), order)
         keys.append((agree(pair, public, context=context, length=KEY_BYTES), 1 if me == first else -1))
     pair.erase()
     return tuple(keys)

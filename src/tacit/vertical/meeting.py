@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tacit.channel import Channel
+from tacit.channel import Channel, recv_first
 from tacit.errors import PeerError
 from tacit.vertical import batches, encoding
 from tacit.vertical.checks import check_batch, check_row_uses, row_uses
@@ -19,7 +19,7 @@ def greet_passives(channels: Mapping[str, Channel], mine: Hello, settings: Setti
     """The active's part: what each passive brings."""
     for name in settings.passives:
         channels[name].send(mine)
-    found = {name: channels[name].recv(Hello, HEAD) for name in settings.passives}
+    found = {name: recv_first(channels[name], Hello, HEAD) for name in settings.passives}
     for name, theirs in found.items():
         _compare(settings.active, mine, name, theirs)
     return found
@@ -28,7 +28,7 @@ def greet_passives(channels: Mapping[str, Channel], mine: Hello, settings: Setti
 def greet_active(channel: Channel, mine: Hello, me: str, settings: Settings) -> Hello:
     """A passive's part: what the active brings."""
     channel.send(mine)
-    theirs = channel.recv(Hello, HEAD)
+    theirs = recv_first(channel, Hello, HEAD)
     _compare(settings.active, theirs, me, mine)
     return theirs
 

@@ -37,7 +37,8 @@ def passive(
     table = _fitting(features, model)
     meeting.greet_active(channels[settings.active], _hello(table, model, settings), me, settings)
     others = [name for name in settings.passives if name != me]
-    hidden = Hidden(agree_masks(channels, me, others, model.session, run.rng), len(settings.passives))
+    keys = agree_masks(channels, me, others, model.session, run.rng, order=run.order)
+    hidden = Hidden(keys, len(settings.passives))
     channels[settings.active].send(Scores(hidden.hide(model.score(table))))
 
 

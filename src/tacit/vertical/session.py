@@ -30,6 +30,7 @@ class Run:
         workers: the pool for Paillier.
         key: the active's, or a new one.
         rng: of the keys behind the masks on scores; the operating system's by default.
+        order: a digest of the rows' ids in their order; where passives' differ, their masks do not cancel.
     """
 
     sink: Sink = field(default_factory=Nowhere)
@@ -39,6 +40,7 @@ class Run:
     workers: Workers = field(default_factory=Workers)
     key: PrivateKey | None = None
     rng: Generator | None = None
+    order: bytes = b""
 
     def begin(self, rows: int, features: int, settings: Settings, saved: Saved) -> None:
         """Say that it begins, or goes on."""
@@ -57,7 +59,7 @@ class Run:
         if opened.begun > uses:
             raise PeerError(
                 f"the training was begun again too often: each row would be part of {opened.begun} steps, {uses} are "
-                "allowed; start it anew, or set checks.row_uses"
+                "allowed: find out who stopped it so often; started anew, it shows the passives as many gradients again"
             )
         self.store(opened)
         return opened

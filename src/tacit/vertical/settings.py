@@ -145,7 +145,7 @@ class Settings(Section):
 
     def agreed(self) -> bytes:
         """A digest of what all parties must have in common: not where data lie, nor what each checks for itself."""
-        common = self.model_dump(mode="json", include={"kind", "protocol", "train", "scale", "align", "seed"})
+        common = self.model_dump(mode="json", include={"kind", "name", "protocol", "train", "scale", "align", "seed"})
         common["roles"] = {name: party.role for name, party in sorted(self.parties.items())}
         common["bits"] = self.paillier.bits
         return hashlib.sha256(json.dumps(common, sort_keys=True).encode()).digest()
