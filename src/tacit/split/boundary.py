@@ -100,8 +100,9 @@ def sentences(settings: Settings) -> list[str]:
     found = []
     for release in _bodies(settings):
         if release.field == "body":
-            receiver = settings.leader if release.receiver == "leader" else " and ".join(settings.followers)
-            found.append(f"{receiver} is sent {release.what}, {release.protection}.")
+            receivers = (settings.leader,) if release.receiver == "leader" else settings.followers
+            verb = "is" if len(receivers) == 1 else "are each"
+            found.append(f"{' and '.join(receivers)} {verb} sent {release.what}, {release.protection}.")
     if settings.label_dp is not None:
         found.append(
             f"Labels are randomized once, before training: eps {settings.label_dp.eps:g} for each label, whatever is "
