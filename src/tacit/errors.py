@@ -1,12 +1,17 @@
 """What can go wrong, and whose fault it was.
 
 ValueError            the caller's mistake (Python's own; the message gives value, bound and remedy)
+  └─ Unfit            one that the other parties may be told: its sentence holds names, shapes and counts only
 TacitError
   ├─ PeerError        another party broke the protocol; nothing was sent in reply
   └─ BudgetError      a release would exceed the privacy budget; nothing was spent or sent
 """
 
 from __future__ import annotations
+
+
+class Unfit(ValueError):
+    """A mistake of this party in a sentence that may be told to the others: it holds names, shapes and counts only."""
 
 
 class TacitError(Exception):
@@ -19,3 +24,6 @@ class PeerError(TacitError):
 
 class BudgetError(TacitError):
     """A release was refused because it would exceed the privacy budget."""
+
+
+TOLD = (PeerError, BudgetError, Unfit)  # errors whose sentence the others may hear

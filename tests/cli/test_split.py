@@ -122,6 +122,8 @@ def _saved(run: Path) -> bool:
 
 
 def test_parties_over_tls_train_as_they_do_here_and_predict(here):
+    with Path("clinic.yaml").open("a") as file:
+        file.write("simulation: {insecure_noise_seed: 1}\n")  # first weights from the seed, also over a network
     local = tacit.run("clinic.yaml", runs="local")
     keys.init_authority(here / "ca")
     names = ("clinic", "laboratory", "scanner")
@@ -130,7 +132,10 @@ def test_parties_over_tls_train_as_they_do_here_and_predict(here):
         keys.sign_request(here / "ca", here / name / f"{name}.request.pem", here / name / "c.pem")
         own = {"private": f"{name}/{name}.private.pem", "certificate": f"{name}/c.pem", "authority": "ca/authority.pem"}
         Path(f"{name}-local.yaml").write_text(json.dumps({"keys": own}))
-    processes = [start("join", "clinic.yaml", "--party", name, "--local", f"{name}-local.yaml") for name in names]
+    processes = [
+        start("join", "clinic.yaml", "--party", name, "--local", f"{name}-local.yaml", "--test-insecure-noise")
+        for name in names
+    ]
     for process in processes:
         out, err = process.communicate(timeout=180)
         assert process.returncode == 0, out + err
@@ -153,6 +158,45 @@ def test_parties_over_tls_train_as_they_do_here_and_predict(here):
     with Path("scores.csv").open() as file:
         scores = [float(row["score"]) for row in csv.DictReader(file)]
     assert roc_auc_score(data.target[:100], scores) > 0.97
+
+
+def test_over_a_network_first_weights_are_secret():
+    changes = ["--set", "train.epochs=1", "--set", "train.learning_rate=1e-9"]
+    local = tacit.run("clinic.yaml", overrides=changes[1::2], runs="local")
+    names = ("clinic", "laboratory", "scanner")
+    for process in [start("join", "clinic.yaml", "--party", name, "--insecure", *changes) for name in names]:
+        out, err = process.communicate(timeout=180)
+        assert process.returncode == 0, out + err
+    for name in names:
+        (run,) = Path("runs").glob(f"*-{name}")
+        found, known = safetensors.numpy.load_file(run / "model.safetensors"), weights(local.directory, name)
+        drawn = [key for key in found if key.endswith("weight") and found[key].ndim == 2]
+        assert drawn
+        assert not any(np.allclose(found[key], known[key], atol=1e-3) for key in drawn)
+
+
+def test_over_a_network_a_third_party_hears_why():
+    """With one cut narrower at the laboratory, by its own task_options, all three hear of it; the scanner too."""
+    Path("laboratory.yaml").write_text("task_options: {width: 7}\n")
+    names = ("clinic", "laboratory", "scanner")
+    local = {"laboratory": ["--local", "laboratory.yaml"]}
+    processes = {
+        name: start("join", "clinic.yaml", "--party", name, "--insecure", *local.get(name, [])) for name in names
+    }
+    said = {name: process.communicate(timeout=180) for name, process in processes.items()}
+    for name in names:
+        assert processes[name].returncode == 3, said[name]
+        assert "cut dimensions disagree" in said[name][1], said[name]
+
+
+def test_a_run_that_is_stopped_by_its_budget_says_what_was_spent():
+    done = invoke("run", "clinic.yaml", *PROTECTED, "--set", "budget.epsilon=100")  # 40 an epoch
+    assert done.exit_code == 4, done.output
+    (run,) = Path("runs").iterdir()
+    ledgers = json.loads((run / "ledger.json").read_text())["ledgers"]
+    spent = {ledger["covers"][0]: ledger["epsilon"] for ledger in ledgers}
+    assert spent["records of laboratory"] == pytest.approx(80)
+    assert spent["labels of clinic"] == pytest.approx(3)
 
 
 @pytest.mark.parametrize(

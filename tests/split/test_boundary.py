@@ -85,6 +85,11 @@ def test_bytes_are_counted_as_they_are_on_the_wire():
         assert frame_bytes(message) == len(encode(message))
 
 
+def test_several_receivers_are_in_the_plural():
+    assert any(text.startswith("east and west are each sent") for text in boundary.sentences(settings_v()))
+    assert any(text.startswith("cloud is sent") for text in boundary.sentences(settings_u()))
+
+
 @pytest.mark.parametrize("kind", [settings_v, settings_u])
 def test_words_say_what_is_open(kind):
     plain, protected = kind(), kind(**PROTECTED)

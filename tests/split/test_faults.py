@@ -11,9 +11,10 @@ import pytest
 from torch import nn
 
 from tacit.channel import pair
-from tacit.errors import BudgetError, PeerError
-from tacit.split.lockstep import Aids, Schedule, Unfit
-from tacit.split.messages import Activations, Gradient, Offer, Start
+from tacit.errors import BudgetError, PeerError, Unfit
+from tacit.split.crossing import take_gradient
+from tacit.split.lockstep import Aids, Schedule
+from tacit.split.messages import Activations, Gradient, Offer, Reached, Start
 from tacit.split.parts import Bottom, Rows
 from tests.split.networks import functions, parts_u, parts_v, settings_u, settings_v
 
@@ -224,6 +225,43 @@ def test_a_budget_that_is_reached():
 def test_a_start_that_this_party_has_no_part_for():
     ended, _ = ends(settings_u(), parts_u(), wrap=changing("office", Start, 0, step=9))
     assert_all_say(ended, "office begins at step 9, of which this party has saved nothing")
+
+
+def test_a_start_that_would_forget_what_was_spent():
+    """Resumed from step 9, a leader says 0: a follower that began there would do so with an empty ledger."""
+    settings = settings_v(embedding_dp={"eps": 1}, budget={"epsilon": 15})
+    _, saved = ends(settings, parts_v())
+    aids = {name: Aids(states=[state for state in states if state.step == 9]) for name, states in saved.items()}
+    ended, _ = ends(settings, parts_v(), aids=aids, wrap=changing("lead", Start, 9, step=0))
+    assert "lead begins at step 0, of which this party has saved nothing" in str(ended["east"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "who", "fields"),
+    [
+        (settings_v, parts_v, "lead", {"test_records": 10}),
+        (settings_v, parts_v, "lead", {"test_records": 1 << 39}),
+        (settings_v, parts_v, "lead", {"records": 0}),
+        (settings_u, parts_u, "office", {"records": 0}),
+        (settings_u, parts_u, "office", {"test_records": 1 << 39}),
+    ],
+)
+def test_a_start_with_other_numbers_of_records_than_were_offered(kind, make, who, fields):
+    ended, _ = ends(kind(), make(), wrap=changing(who, Start, 0, **fields))
+    assert_all_say(ended, "numbers of records disagree")
+
+
+@pytest.mark.parametrize("who", ["lead", "east"])
+def test_a_party_that_says_it_reached_another_step(who):
+    ended, saved = ends(settings_v(), parts_v(), wrap=changing(who, Reached, 9, step=8))
+    assert_all_say(ended, "says that it reached step 8, this side is at step 9")
+    assert {state.step for state in saved["west" if who == "lead" else "lead"]} <= {0, 9}
+
+
+def test_a_scale_that_makes_numbers_infinite():
+    gradient = Gradient(0, (1, 2), "int8", np.float32(3e38).tobytes(), np.array([127, 1], np.int8).tobytes())
+    with pytest.raises(PeerError, match="not finite"):
+        take_gradient(gradient, 0, (1, 2), 8, "lead")
 
 
 def test_a_leader_that_claims_very_many_records_costs_no_memory():

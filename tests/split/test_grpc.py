@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tacit.engines.grpc.channel import Hub, Spoke
-from tacit.split.lockstep import TOLD
+from tacit.errors import TOLD
 from tests.split.networks import (
     assert_close,
     functions,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +12,11 @@ import pytest
 import torch
 
 from tacit.events import EpochFinished, Kept, Noted, Stepped, TrainingResumed, TrainingStarted
-from tacit.split.lockstep import Aids
+from tacit.split.lockstep import Aids, Schedule
+from tacit.split.messages import Activations
 from tacit.split.parts import Rows, aligned
 from tests.split.networks import (
+    RECORDS,
     assert_close,
     parts_u,
     parts_v,
@@ -156,6 +160,52 @@ def test_randomized_labels_survive_an_interruption():
     labels = first[0].arrays["extra.labels"]
     assert (labels != parts_v()["lead"].train.labels).any()
     assert all((state.arrays["extra.labels"] == labels).all() for state in first)
+
+
+class Killed(Exception):
+    pass
+
+
+class Counting:
+    """A channel that counts how often each step's activations left, and kills its party before the save."""
+
+    def __init__(self, channel, sent, kill_at):
+        self.channel, self.sent, self.kill_at = channel, sent, kill_at
+        self.recv, self.close = channel.recv, channel.close
+
+    def send(self, message):
+        if isinstance(message, Activations):
+            if message.step == self.kill_at:
+                raise Killed
+            self.sent.append(message.step)
+        self.channel.send(message)
+
+
+@pytest.mark.parametrize("kills", [(13, 13, 13), (9, 11, 10, 20), (12,), (8, 9, 17, 18)])
+@pytest.mark.parametrize("save", [None, 4])
+def test_the_ledger_never_says_less_than_was_sent_however_often_it_is_killed(kills, save):
+    """East's records: each epoch or rest of one that was begun is a visit, which was paid for before it left."""
+    settings = settings_v(embedding_dp={"eps": 1}, train={"epochs": 3, "batch": 8, "learning_rate": 0.02, "save": save})
+    saved, last, sent = {name: [] for name in settings.parties}, {name: {} for name in settings.parties}, []
+    for kill_at in (*kills, None):
+
+        def wrap(name, channels, kill_at=kill_at):
+            return {n: Counting(c, sent, kill_at) for n, c in channels.items()} if name == "east" else channels
+
+        aids = {
+            name: Aids(states=states[-2:], checkpoint=states.append, ledgers=dict(last[name]), paid=last[name].update)
+            for name, states in saved.items()
+        }
+        with contextlib.suppress(Killed):
+            parts = {name: replace(part, test=Rows()) for name, part in parts_v().items()}
+            outcomes = train(settings, parts, aids=aids, wrap=wrap)
+    often = Counter()
+    for step in sent:
+        for record in Schedule.of(settings, RECORDS).order(step // 9)[step % 9 * 8 : step % 9 * 8 + 8]:
+            often[int(record)] += 1
+    visits = outcomes["east"].ledgers["records"].pure_epsilon() / 3  # 6 bits of eps/2
+    assert max(often.values()) <= visits <= 3 + len(kills)
+    assert last["east"]["records"] == outcomes["east"].ledgers["records"].to_json()
 
 
 def test_aligned_parts_hold_the_common_records_in_their_order():

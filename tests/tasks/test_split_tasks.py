@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from tacit.channel import run_parties
 from tacit.events import Kept
 from tacit.split.follower import follower
 from tacit.split.leader import leader
-from tacit.split.parts import Bottom, Ends, Top, Trunk
+from tacit.split.parts import Bottom, Ends, Top, Trunk, modules
 from tacit.split.settings import Settings
 from tacit.tasks import text
 from tacit.tasks.parts import make_part
@@ -83,6 +84,44 @@ def test_each_party_gets_its_own_part():
     assert isinstance(office, Ends)
     assert isinstance(cloud, Trunk)
     assert (office.train.features[:, 1:] == office.train.labels[:, :-1]).all()
+
+
+@pytest.mark.parametrize("data", [CANCER, DIGITS, TEXT], ids=lambda data: data["task"])
+def test_first_weights_are_the_seeds_in_a_simulation_and_nobody_elses_over_a_network(data):
+    settings = Settings.model_validate(data)
+
+    def first(secret):
+        parts = [make_part(settings, party, secret=secret) for party in settings.parties]
+        networks = [network for part in parts for network in modules(part).values()]
+        return [
+            p.detach().clone() for network in networks for p in network.parameters() if p.numel() > 1 and p.std() > 0
+        ]
+
+    before = torch.get_rng_state()
+    simulated, again, one, other = first(False), first(False), first(True), first(True)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(a, b) for a, b in zip(simulated, again, strict=True))
+    for pair in ((simulated, one), (simulated, other), (one, other)):
+        assert not any(torch.equal(a, b) for a, b in zip(*pair, strict=True))
+    for a, b in zip(simulated, one, strict=True):
+        if a.numel() > 1000:  # drawn as before, only from elsewhere
+            assert float(b.mean()) == pytest.approx(float(a.mean()), abs=float(a.std()) * 0.2)
+            assert float(b.std()) == pytest.approx(float(a.std()), rel=0.1)
+
+
+def test_the_first_weights_of_a_task_that_knows_nothing_of_it_are_secret(tmp_path, monkeypatch):
+    (tmp_path / "careless.py").write_text(
+        "import numpy as np\nfrom torch import nn\nfrom tacit.split.parts import Bottom, Rows\n"
+        "def make_parts(seat):\n    return Bottom(nn.Linear(30, 4), (4,), Rows(np.zeros((5, 30), np.float32)))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    settings = Settings.model_validate({**CANCER, "task": "careless:make_parts"})
+    found = []
+    for _ in range(2):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # as older releases of torch begin every process
+            found.append(make_part(settings, "lab", secret=True).network.weight.detach())
+    assert not torch.equal(*found)
 
 
 def test_the_digits_of_three_followers_are_whole_together():

@@ -3,7 +3,7 @@
     audit_tokens(settings)      each attack without and with EmbeddingDP, at the file's level or at several
 
 The follower sees floats or bits of each token, each time that a record is visited, and the gradient at the second cut.
-    nearest code, first embedding       the table as it began, which the file's seed gives
+    nearest code, first embedding       the table as it began, where that is known
     nearest code, known text            a code for each token by majority over its visits in text that is known
     gradients that cross back           the next token, by the direction of its gradient; EmbeddingDP is no part of it
 A token that the known text does not have cannot be recovered by the last two, and counts as missed. Somebody without

@@ -187,6 +187,21 @@ class Store:
             if old not in kept:
                 (self.path / f"state-{old}.safetensors").unlink()
 
+    def save_ledger(self, ledger: Mapping[str, Any]) -> None:
+        """Replace the ledger alone: what is paid before it is released."""
+        replace_file(self.path / "ledger.json", _json_file(ledger))
+
+    def ledger(self) -> dict[str, Any] | None:
+        """The ledger as it was stored last; None where there is none."""
+        path = self.path / "ledger.json"
+        if not path.exists():
+            return None
+        try:
+            found: dict[str, Any] = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise ConfigError(f"{path}: it cannot be read, the run cannot go on: {error}") from None
+        return found
+
     def save_model(self, model: Mapping[str, NDArray[Any]]) -> None:
         """Replace the model alone: what a party has at the end of a training."""
         self._save_model(model, self._stored_round or 0)

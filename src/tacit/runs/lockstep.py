@@ -7,7 +7,8 @@ others connect to `settings.hub`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -41,10 +42,13 @@ class Place:
     sink: Sink
     local: Local = field(default_factory=Local)
     folder: Path = Path()  # that the local file's paths are relative to
+    apart: bool = False  # over a network: what it draws is a secret of its own, and not the file's
 
 
 class Kind(Protocol):
     """What a kind of parties in lock step adds to `kinds.Kind`."""
+
+    told: tuple[type[Exception], ...]  # errors whose sentence the others may hear, over a network
 
     def party(self, settings: Any, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
         """The function of one party. Raises ValueError where its data or its settings do not fit."""
@@ -76,25 +80,27 @@ def execute(settings: Any, *, sink: Sink, directory: RunDirectory | None) -> Out
     with concluded(both, kept) as ending:
         results = run_parties(parties)
     parts = results if ending.status == "done" else {}
-    ledger = _together(parts)
+    ledgers = {name: part.ledger for name, part in parts.items()}
     if directory is not None:
-        directory.save_ledger(ledger)
+        if not parts:  # stopped, or at the budget: what was spent is spent
+            ledgers = {name: directory.part(name).ledger() or {"ledgers": []} for name in settings.parties}
+        directory.save_ledger(_together(ledgers))
         write_page(directory, both)
     return Outcome(
         ending.status,
         ending.text,
         dict(parts[settings.lead].model) if parts else {},
-        ledger,
+        _together(ledgers),
         history(kept, directory),
         directory.path if directory else None,
     )
 
 
-def _together(parts: Mapping[str, Part]) -> dict[str, Any]:
+def _together(ledgers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The ledgers of all parties, each with the name of its own."""
     found = []
-    for name, part in parts.items():
-        for ledger in part.ledger["ledgers"]:
+    for name, own in ledgers.items():
+        for ledger in own["ledgers"]:
             found.append({**ledger, "covers": [f"{what} of {name}" for what in ledger["covers"]]})
     return {"version": 1, "ledgers": found}
 
@@ -106,11 +112,25 @@ def join_party(settings: Any, name: str, site: Site, sink: Sink, directory: RunD
     kind = cast(Kind, kinds.of(settings))
     for note in settings.notes():
         both.emit(Noted(note))
-    party = kind.party(settings, name, Place(Store(directory.path, keep=2), both, site.local, site.folder))
-    with concluded(both, kept) as ending, meeting_place(settings, name, site, both) as ends:
+    party = kind.party(settings, name, Place(Store(directory.path, keep=2), both, site.local, site.folder, True))
+    with (
+        concluded(both, kept) as ending,
+        meeting_place(settings, name, site, both) as ends,
+        telling(ends, kind.told),
+    ):
         party(ends.meet())
     write_page(directory, both)
     return ending.status, ending.text
+
+
+@contextmanager
+def telling(ends: Hub | Spoke, told: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Have all others hear why this party cannot go on. Of other errors they hear no more than the type."""
+    try:
+        yield
+    except told as error:
+        ends.fail(str(error))
+        raise
 
 
 def meeting_place(settings: Any, name: str, site: Site, sink: Sink) -> Hub | Spoke:

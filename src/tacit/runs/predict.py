@@ -19,7 +19,7 @@ from tacit.runs import kinds
 from tacit.runs.config import ConfigError
 from tacit.runs.directory import party_of, read_model, replace_file
 from tacit.runs.join import Site
-from tacit.runs.lockstep import Place, meeting_place
+from tacit.runs.lockstep import Place, meeting_place, telling
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ Predictor = Callable[[Mapping[str, Channel]], Scores | None]
 
 class Kind(Protocol):
     """What a kind adds whose models are used by the parties together."""
+
+    told: tuple[type[Exception], ...]  # as in `lockstep.Kind`
 
     def predictor(
         self, settings: Any, name: str, model: Mapping[str, Any], source: Path | None, place: Place
@@ -60,9 +62,10 @@ def predict_here(settings: Any, run: Path, sources: Mapping[str, Path], sink: Si
 
 def predict_as(settings: Any, name: str, run: Path, source: Path | None, site: Site, sink: Sink) -> Scores | None:
     """Be one party of a prediction over a network: the scores, if this party gets them."""
-    place = Place(None, sink, site.local, site.folder)
-    own = _kind(settings).predictor(settings, name, _model(run, name), source, place)
-    with meeting_place(settings, name, site, sink) as ends:
+    place = Place(None, sink, site.local, site.folder, apart=True)
+    kind = _kind(settings)
+    own = kind.predictor(settings, name, _model(run, name), source, place)
+    with meeting_place(settings, name, site, sink) as ends, telling(ends, kind.told):
         return own(ends.meet())
 
 

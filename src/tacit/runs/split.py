@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tacit.boundary import Forecast
 from tacit.channel import Channel
 from tacit.dp.accounting import Ledger
+from tacit.errors import TOLD
 from tacit.events import Aligned, Nowhere, Sink
 from tacit.runs import lockstep
 from tacit.runs.config import ConfigError, fingerprint
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
     from tacit.split.parts import Part as Parts
     from tacit.split.parts import Rows
 
-__all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change", "party", "predictor"]
+__all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change", "party", "predictor", "told"]
 
+told = TOLD
 _MOST_COLUMNS = 64  # of scores that are written one by one
 _AGAINST = {
     "records": "for each record of this party, against the party that its activations or gradients go to",
@@ -80,7 +82,8 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
         own, kept = _aligned(settings, name, part, orders, channels, place.sink)
         total = Schedule.of(settings, len(own.train)).total if hasattr(own, "train") else 0
         save = _saver(settings, place.store, kept, total)
-        aids = Aids(clock=time.perf_counter, states=states, checkpoint=save)
+        paid, ledgers = _payer(place.store), _last_ledgers(place.store)
+        aids = Aids(clock=time.perf_counter, states=states, checkpoint=save, paid=paid, ledgers=ledgers)
         if name == settings.leader:
             outcome = leader(channels, settings, own, place.sink, aids)  # type: ignore[arg-type]
         else:
@@ -88,7 +91,7 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
         model = _networks(outcome.state.arrays)
         if place.store is not None:
             place.store.save_model(model)
-        return Part(model, _ledgers(outcome.state))
+        return Part(model, _ledgers(outcome.state.ledgers))
 
     return take_part
 
@@ -129,7 +132,7 @@ def _part(settings: Settings, name: str, place: Place) -> Parts:
         from tacit.tasks.parts import make_part
     except ModuleNotFoundError as error:
         raise ConfigError("a split network needs torch: pip install 'tacit[torch]'") from error
-    return make_part(_with_options(settings, place), name)
+    return make_part(_with_options(settings, place), name, secret=place.apart and not settings.insecure)
 
 
 def _aligned(
@@ -174,7 +177,7 @@ def _saver(
             "ledgers": dict(state.ledgers),
         }
         rows = {f"rows.{which}": order for which, order in orders.items()}
-        store.save(_networks(state.arrays), {**state.arrays, **rows, **plain}, _ledgers(state))
+        store.save(_networks(state.arrays), {**state.arrays, **rows, **plain}, _ledgers(state.ledgers))
 
     return save
 
@@ -197,10 +200,21 @@ def _networks(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {key: value for key, value in arrays.items() if not key.startswith(("optimizer.", "extra."))}
 
 
-def _ledgers(state: State) -> dict[str, Any]:
+def _payer(store: Store | None) -> Callable[[Mapping[str, dict[str, Any]]], None] | None:
+    """Stores what is paid before anything is sent for it."""
+    return None if store is None else lambda ledgers: store.save_ledger(_ledgers(ledgers))
+
+
+def _last_ledgers(store: Store | None) -> dict[str, dict[str, Any]]:
+    """What was paid before an interruption, that of the steps since the last save included."""
+    stored = None if store is None else store.ledger()
+    return {} if stored is None else {ledger["covers"][0]: ledger for ledger in stored["ledgers"]}
+
+
+def _ledgers(ledgers: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """What a party's records and labels cost, as in ledger.json."""
     found = []
-    for what, data in state.ledgers.items():
+    for what, data in ledgers.items():
         ledger = Ledger.from_json(data)
         if not ledger.lines:
             continue

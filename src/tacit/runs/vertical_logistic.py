@@ -34,8 +34,9 @@ from tacit.vertical.plan import forecast as forecast_of
 from tacit.vertical.session import Run
 from tacit.vertical.settings import Data, Settings
 
-__all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change", "party", "predictor", "tables"]
+__all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change", "party", "predictor", "tables", "told"]
 
+told: tuple[type[Exception], ...] = ()  # what a check found wrong may say more than the other party should learn
 _COLUMNS = "columns"  # the features' names, as JSON in bytes: new rows are read by them, in whatever order they come
 _NO_LEDGER: dict[str, Any] = {"version": 1, "ledgers": []}  # nothing here has an epsilon
 Rows = NDArray[np.int64]

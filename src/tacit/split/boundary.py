@@ -47,14 +47,22 @@ def releases(settings: Settings) -> tuple[Release, ...]:
 def _bodies(settings: Settings) -> tuple[Release, ...]:
     if settings.topology == "V":
         return (
-            _release("Activations", "body", "activations of its features", embedding_protection(settings), "follower"),
+            _release(
+                "Activations",
+                "body",
+                "activations of each follower's features",
+                embedding_protection(settings),
+                "follower",
+            ),
             *_gradients("the gradient of the loss at the cut, which depends on labels", settings),
         )
     own = "activations of the leader's own records, after the trunk"
     back = "the gradient at the first cut, of the leader's own records"
     clear = "in the clear; of the receiver's own records, and of the trunk"
     return (
-        _release("Activations", "body", "activations of its records", embedding_protection(settings), "leader"),
+        _release(
+            "Activations", "body", "activations of the leader's records", embedding_protection(settings), "leader"
+        ),
         _release("Activations", "body", own, clear, "follower"),
         *_gradients("the gradient of the loss at the second cut, which depends on records and labels", settings),
         _release("Gradient", "body", back, clear, "follower"),
@@ -100,8 +108,9 @@ def sentences(settings: Settings) -> list[str]:
     found = []
     for release in _bodies(settings):
         if release.field == "body":
-            receiver = settings.leader if release.receiver == "leader" else " and ".join(settings.followers)
-            found.append(f"{receiver} is sent {release.what}, {release.protection}.")
+            receivers = (settings.leader,) if release.receiver == "leader" else settings.followers
+            verb = "is" if len(receivers) == 1 else "are each"
+            found.append(f"{' and '.join(receivers)} {verb} sent {release.what}, {release.protection}.")
     if settings.label_dp is not None:
         found.append(
             f"Labels are randomized once, before training: eps {settings.label_dp.eps:g} for each label, whatever is "

@@ -107,7 +107,9 @@ def take_gradient(message: Gradient, step: int, shape: Shape, bits: int, sender:
     if bits == 32:
         return torch.from_numpy(_received(message.body, sender).reshape(shape))
     rows = np.frombuffer(message.body, np.int8).reshape(shape[0], -1).astype(np.float32)
-    rows *= _received(message.scales, sender).reshape(-1, 1)
+    with np.errstate(over="ignore"):
+        rows *= _received(message.scales, sender).reshape(-1, 1)
+    _check_finite(rows, sender)  # a scale near the largest float is finite, 127 of it are not
     return torch.from_numpy(rows.reshape(shape))
 
 
@@ -133,6 +135,10 @@ def _floats(tensor: Tensor) -> Floats:
 
 def _received(body: bytes, sender: str) -> Floats:
     values = np.frombuffer(bytearray(body), dtype="<f4")
+    _check_finite(values, sender)
+    return values
+
+
+def _check_finite(values: Floats, sender: str) -> None:
     if not np.isfinite(values).all():
         raise PeerError(f"{sender} sent numbers that are not finite: lower the learning rate, or look at its data")
-    return values

@@ -30,6 +30,7 @@ from tacit.split.lockstep import (
     Shape,
     as_tensor,
     bits_of,
+    check_reached,
     check_shape,
     compare,
     probed,
@@ -62,6 +63,7 @@ def predict(
     with telling({settings.leader: leader}):
         own = _Follower(leader, settings, party, part, None, PLAIN)
         start = own.agree("predict", 0, len(rows))
+        own.pay_for_scores()
         own.evaluate(rows, start.test_records, 0)
 
 
@@ -100,8 +102,16 @@ class _Follower:
             tuple(sorted({state.step for state in self._aids.states}))[-4:],
         )
         self._leader.send(offer)
-        compare(offer, self._leader.recv(Offer, 4096), self._name)
-        return self._leader.recv(Start, 256)
+        heard = self._leader.recv(Offer, 4096)
+        compare(offer, heard, self._name)
+        start = self._leader.recv(Start, 256)
+        counts = (records, test_records) if self._own else (heard.records, heard.test_records)
+        if (start.records, start.test_records) != counts:
+            raise PeerError(
+                f"numbers of records disagree: {self._name} begins with {start.records} and {start.test_records}, "
+                f"{counts[0]} and {counts[1]} were agreed on"
+            )
+        return start
 
     def train(self) -> Outcome:
         part, settings, learner = self._part, self._settings, self._learner
@@ -130,6 +140,9 @@ class _Follower:
             if progress is not None and schedule.ends_epoch(learner.step):
                 progress.finished(learner.step, learner.ledgers.get(RECORDS), {})
         return Outcome(learner.state(), learner.ledgers, self._leader.sent, self._leader.received)
+
+    def pay_for_scores(self) -> None:
+        self._spend(EVALUATION)
 
     def evaluate(self, rows: Rows, count: int, step: int) -> None:
         """Send activations of `count` records, or pass the leader's through the trunk; nothing is learnt."""
@@ -181,11 +194,11 @@ class _Follower:
 
     def _begin(self, schedule: Schedule, step: int) -> Progress | None:
         restored = next((state for state in self._aids.states if state.step == step), None)
-        if restored is None and step:
+        if restored is None and (step or self._aids.states):  # from 0 it would forget what it has spent
             raise PeerError(f"{self._name} begins at step {step}, of which this party has saved nothing")
         if restored is not None:
-            self._learner.restore(restored)
-            if step < schedule.total:
+            self._learner.restore(restored, self._aids.ledgers)
+            if step < schedule.total and step % schedule.steps:
                 self._spend(RECORDS)  # what was sent after the save, and is sent once more
         elif self._aids.checkpoint is not None:
             self._aids.checkpoint(self._learner.state())
@@ -210,11 +223,13 @@ class _Follower:
             event = self._settings.embedding.event(bits, 1, vectors)
             if event is not None:
                 self._learner.ledgers[ledger].spend(event)
+        if self._aids.paid is not None:
+            self._aids.paid(self._learner.spent())
 
     def _save(self, schedule: Schedule) -> None:
         if not saves(schedule, self._settings, self._learner.step):
             return
         self._leader.send(Reached(self._learner.step))
-        self._leader.recv(Reached, 64)
+        check_reached(self._leader.recv(Reached, 64), self._learner.step, self._name)
         if self._aids.checkpoint is not None:
             self._aids.checkpoint(self._learner.state())

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tacit.channel import Channel
 from tacit.dp.accounting import Ledger
-from tacit.errors import PeerError
+from tacit.errors import PeerError, Unfit
 from tacit.events import Sink
 from tacit.split.costs import gradient_noise
 from tacit.split.crossing import (
@@ -36,9 +36,9 @@ from tacit.split.lockstep import (
     Outcome,
     Schedule,
     Shape,
-    Unfit,
     as_tensor,
     bits_of,
+    check_reached,
     check_shape,
     compare,
     meeting_point,
@@ -71,6 +71,7 @@ def predict(channels: Mapping[str, Channel], settings: Settings, part: LeaderPar
     with telling(counted):
         own = _Leader(counted, settings, part, PLAIN)
         own.agree("predict", 0, len(rows))
+        own.pay_for_scores()
         return own.scores(rows, 0)
 
 
@@ -158,6 +159,9 @@ class _Leader:
         received = sum(channel.received for channel in self._channels.values())
         return Outcome(learner.state(), learner.ledgers, sent, received, metrics)
 
+    def pay_for_scores(self) -> None:
+        self._spend(EVALUATION)
+
     def scores(self, rows: Rows, step: int) -> Scores:
         """The scores of all records of `rows`; nothing is learnt."""
         found = []
@@ -240,8 +244,8 @@ class _Leader:
     def _begin(self, schedule: Schedule, step: int, sink: Sink) -> Progress:
         restored = next((state for state in self._aids.states if state.step == step), None)
         if restored is not None:
-            self._learner.restore(restored)
-            if step < schedule.total:
+            self._learner.restore(restored, self._aids.ledgers)
+            if step < schedule.total and step % schedule.steps:
                 self._spend(RECORDS)  # what was sent after the save, and is sent once more
         else:
             self._randomize_labels()
@@ -281,6 +285,8 @@ class _Leader:
             cuts = part.cuts.values() if isinstance(part, Top) else [part.back_cut]
             for cut in cuts:
                 self._learner.ledgers[ledger].spend(self._noise.event(bits_of(cut)[0]))
+        if self._aids.paid is not None:
+            self._aids.paid(self._learner.spent())
 
     def _covering(self) -> Ledger | None:
         """The ledger that covers all that leaves this party of its records; None where something is in the clear."""
@@ -297,8 +303,8 @@ class _Leader:
     def _save(self, schedule: Schedule) -> None:
         if not saves(schedule, self._settings, self._learner.step):
             return
-        for channel in self._channels.values():
-            channel.recv(Reached, 64)
+        for name, channel in self._channels.items():
+            check_reached(channel.recv(Reached, 64), self._learner.step, name)
         for channel in self._channels.values():
             channel.send(Reached(self._learner.step))
         if self._aids.checkpoint is not None:

@@ -15,6 +15,7 @@ from torch import nn
 from tacit.dp.accounting import Ledger
 from tacit.split.settings import Train
 
+Ledgers = Mapping[str, dict[str, Any]]  # by whose they are, as plain data
 _OPTIMIZER = "optimizer"
 _first = threading.Lock()
 
@@ -25,7 +26,7 @@ class State:
 
     step: int  # done
     arrays: Mapping[str, NDArray[Any]]
-    ledgers: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    ledgers: Ledgers = field(default_factory=dict)
 
 
 class Learner:
@@ -68,10 +69,16 @@ class Learner:
                 for key, value in values.items():
                     if value is not None:
                         arrays[f"{_OPTIMIZER}.{index}.{key}"] = _array(value)
-        return State(self.step, arrays, {name: ledger.to_json() for name, ledger in self.ledgers.items()})
+        return State(self.step, arrays, self.spent())
 
-    def restore(self, state: State) -> None:
-        """Go on from `state`, which this part or one of the same shape gave. ValueError where it does not fit."""
+    def spent(self) -> Ledgers:
+        return {name: ledger.to_json() for name, ledger in self.ledgers.items()}
+
+    def restore(self, state: State, ledgers: Ledgers) -> None:
+        """Go on from `state`, which this part or one of the same shape gave. ValueError where it does not fit.
+
+        `ledgers` are later than those of the state, where there are any: they count what was sent since.
+        """
         for name, network in self.networks.items():
             prefix = f"{name}."
             found = {k[len(prefix) :]: torch.from_numpy(np.array(v)) for k, v in _under(state, prefix).items()}
@@ -82,7 +89,7 @@ class Learner:
         if self._optimizer is not None:
             self._restore_optimizer(_under(state, f"{_OPTIMIZER}."))
         self.extra = {key[len("extra.") :]: np.array(value) for key, value in _under(state, "extra.").items()}
-        self.ledgers = {name: Ledger.from_json(data) for name, data in state.ledgers.items()}
+        self.ledgers = {name: Ledger.from_json(data) for name, data in {**state.ledgers, **ledgers}.items()}
         self.step = state.step
 
     def _restore_optimizer(self, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -18,9 +18,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from tacit.channel import LIMIT, Channel, Failed, sentence
 from tacit.dp.accounting import Budget, Ledger
-from tacit.errors import BudgetError, PeerError
+from tacit.errors import TOLD, PeerError, Unfit
 from tacit.randomness import secure_rng, seeded_rng
-from tacit.split.learner import State
+from tacit.split.learner import Ledgers, State
 from tacit.split.messages import Activations, Gradient, Offer, Reached, Start, frame_bytes
 from tacit.split.settings import Settings
 from tacit.wire import Message
@@ -33,25 +33,22 @@ Checkpoint = Callable[[State], None]
 _ORDER = 41  # of the seed's streams
 
 
-class Unfit(ValueError):
-    """A mistake of this party in a sentence that may be told to the others: it holds names, shapes and counts only."""
-
-
-TOLD = (PeerError, BudgetError, Unfit)  # errors whose sentence the others may hear
-
-
 @dataclass(frozen=True, slots=True)
 class Aids:
     """What surrounds a party: its clock, its randomness, and where its part is kept.
 
     `states` are those of an earlier, interrupted training, the last two or so: the parties go on from the latest that
-    all of them have. `checkpoint` is called with this party's state once all have reached the same step.
+    all of them have. `checkpoint` is called with this party's state once all have reached the same step. `paid` is
+    called with the ledgers before anything leaves that they pay for, and `ledgers` are the last that it was given: what
+    was sent after a save was sent, and is not forgotten with the steps.
     """
 
     clock: Callable[[], float] = time.perf_counter
     rng: Generator | None = None
     states: Sequence[State] = ()
     checkpoint: Checkpoint | None = None
+    paid: Callable[[Ledgers], None] | None = None
+    ledgers: Ledgers = field(default_factory=dict)
 
     def generator(self, settings: Settings, party: str) -> Generator:
         seed = settings.simulation.insecure_noise_seed
@@ -244,6 +241,11 @@ def refuse_mixing(networks: Mapping[str, nn.Module], why: str) -> None:
 def check_shape(tensor: Tensor, shape: Shape, name: str) -> None:
     if tuple(tensor.shape) != shape:
         raise Unfit(f"the {name} made {_words(tuple(tensor.shape))} of a batch, {_words(shape)} were agreed on")
+
+
+def check_reached(reached: Reached, step: int, sender: str) -> None:
+    if reached.step != step:
+        raise PeerError(f"{sender} says that it reached step {reached.step}, this side is at step {step}")
 
 
 def as_tensor(values: Any) -> Tensor:

@@ -41,9 +41,10 @@ class Seat:
     followers: tuple[str, ...]
     seed: int
     quantized: bool  # whether activations cross the cut as bits
+    secret: bool = False  # over a network, where first weights must not be drawn from the seed: see `first_weights`
 
     @classmethod
-    def of(cls, settings: Settings, party: str) -> Seat:
+    def of(cls, settings: Settings, party: str, *, secret: bool = False) -> Seat:
         if party not in settings.parties:
             raise ValueError(f"{party!r} is no party of this file: take one of {', '.join(settings.parties)}")
         return cls(
@@ -54,6 +55,7 @@ class Seat:
             settings.followers,
             settings.seed,
             settings.embedding_dp is not None,
+            secret,
         )
 
 

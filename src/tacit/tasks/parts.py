@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tacit.split.first_weights import first_weights
 from tacit.split.parts import Part, Rows, Seat, expected_part, modules
 from tacit.split.settings import Settings
 from tacit.tasks import made, module_of
@@ -21,10 +23,14 @@ BUILT_IN = {
 }
 
 
-def make_part(settings: Settings, party: str) -> Part:
-    """This party's part of the network and its records. Nothing of the other parties' is loaded."""
-    seat = Seat.of(settings, party)
-    part: Part = made(settings.task, BUILT_IN, "make_parts", {"seat": seat}, settings.task_options, ())
+def make_part(settings: Settings, party: str, *, secret: bool = False) -> Part:
+    """This party's part of the network and its records. Nothing of the other parties' is loaded.
+
+    Where its first weights are `secret`, torch draws from the operating system.
+    """
+    seat = Seat.of(settings, party, secret=secret)
+    with first_weights(seat, settings.seed) if secret else nullcontext():  # also of a task that does not ask for it
+        part: Part = made(settings.task, BUILT_IN, "make_parts", {"seat": seat}, settings.task_options, ())
     expected = expected_part(seat)
     if not isinstance(part, expected):
         raise ValueError(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data import read_table
+from tacit.split.first_weights import first_weights
 from tacit.split.parts import Bottom, Part, Rows, Seat, Top
 from tacit.tasks import partition
 
@@ -34,8 +35,8 @@ def make_parts(seat: Seat, width: int = 16, hidden: int = 16, test: float = 0.2)
     if len(seat.followers) > features.shape[1]:
         raise ValueError(f"{features.shape[1]} features cannot be shared out to {len(seat.followers)} followers")
     held_back, rest = order[: int(test * len(order))], order[int(test * len(order)) :]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seat.seed * 100 + (0 if seat.role == "leader" else 1 + seat.followers.index(seat.party)))
+    place = 0 if seat.role == "leader" else 1 + seat.followers.index(seat.party)
+    with first_weights(seat, seat.seed * 100 + place):
         if seat.role == "leader":
             return Top(
                 TopNetwork(width * len(seat.followers), hidden),

@@ -19,10 +19,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.split.first_weights import first_weights
 from tacit.split.parts import Ends, Part, Rows, Seat, Trunk
 
 try:
-    import torch
     from torch import Tensor, nn
 except ModuleNotFoundError as error:
     raise ValueError("a split network needs torch: pip install 'tacit[torch]'") from error
@@ -58,8 +58,7 @@ def make_parts(
     cut = width if cut is None else cut
     if not 1 <= cut <= 1 << 16:
         raise ValueError(f"cut must be from 1 to 65536 numbers of a token, got {cut}")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seat.seed * 2 + (seat.role == "follower"))
+    with first_weights(seat, seat.seed * 2 + (seat.role == "follower")):
         if seat.role == "follower":
             return Trunk(Middle(layers, cut, width, heads, sequence), (sequence, cut), (sequence, width))
         if not 0 <= test <= 0.5:
