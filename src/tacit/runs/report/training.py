@@ -130,9 +130,11 @@ def _headline(record: Trained, made: list[Promise], share: bool, covered: frozen
 def _cards(record: Trained, made: list[Promise], share: bool, covered: frozenset[str]) -> list[Markup]:
     found = []
     if record.epochs and (not share or "metrics" in covered):
-        for name, value in list(record.epochs[-1].metrics.items())[:3]:
+        last = record.epochs[-1]
+        shown = last.metrics if share or last.metrics else last.local  # of private records: for this party's eyes
+        for name, value in list(shown.items())[:3]:
             if number(value) is not None:
-                found.append(page.card(name[:1].upper() + name[1:], metric(name, value), "after the last epoch"))
+                found.append(page.card(_title(name), metric(name, value), "after the last epoch"))
     found += [promise_card(promise) for promise in made]
     if not made:
         found.append(page.card("ε", "none", "nothing here has an ε", "bad"))
@@ -168,6 +170,11 @@ def _notices(record: Trained, share: bool) -> list[Markup]:
         words = "Steps that were done again are shown as they came out the last time."
         found.append(page.notice("plain", f"The run was resumed {times}", words))
     return found
+
+
+def _title(name: str) -> str:
+    """A figure's name at the top of something."""
+    return name.upper() if name in ("auc", "ks", "roc") else name[:1].upper() + name[1:]
 
 
 # --- the figures
@@ -255,7 +262,7 @@ def _over_epochs(
     colour: Colour = "blue",
 ) -> Figure:
     points = tuple((event.epoch + 1, value(event)) for event in record.epochs)
-    title = axis[:1].upper() + axis[1:] if field not in EPSILONS else axis
+    title = _title(axis) if field not in EPSILONS else axis
     panel = Panel(axis, (Series(axis, points, colour),), from_zero=field in EPSILONS)
     return Figure(Chart(name, title, caption, _EPOCH, (panel,)), frozenset({field}))
 
