@@ -31,8 +31,8 @@ def command(
     """Run every party of FILE on this machine.
 
     --resume takes the directory of a run that was stopped or killed, and goes on with the settings stored there; of
-    these only rounds may change (--set rounds=50). FILE is needed only if the task lies beside it. A round that was
-    under way is done again, and what it released stays in the ledger.
+    these only its length may change, where no noise was sized for it (--set rounds=50, or train.epochs). FILE is needed
+    only if the task lies beside it. A round that was under way is done again, and what it released stays in the ledger.
 
     Exit codes: 0 done, 1 failed or stopped, 2 a mistake in the input, 3 a fault of another party, 4 budget reached.
     """
