@@ -84,7 +84,14 @@ def test_one_command_trains_and_leaves_each_party_its_own_part_and_ledger():
     assert spent["records of laboratory"] == pytest.approx(16 * 4 * 2.5)  # bits, visits, eps/2
     assert spent["labels of clinic"] == pytest.approx(3)
     page = (run / "report.html").read_text()
-    for words in ("Loss of steps", "Who saw what", "Activations", "records of laboratory", "Traffic"):
+    for words in (
+        "In floats it would be",
+        "Loss of steps",
+        "Who saw what",
+        "Activations",
+        "records of laboratory",
+        "Traffic",
+    ):
         assert words in page
     log = (run / "run.log").read_text()
     assert "epoch 1 step 2/8" in log

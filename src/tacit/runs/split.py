@@ -16,7 +16,7 @@ from tacit.boundary import Forecast
 from tacit.channel import Channel
 from tacit.dp.accounting import Ledger
 from tacit.errors import TOLD
-from tacit.events import Aligned, Nowhere, Sink
+from tacit.events import Aligned, Noted, Nowhere, Sink
 from tacit.runs import lockstep
 from tacit.runs.config import ConfigError, fingerprint
 from tacit.runs.directory import RunDirectory, Store
@@ -74,11 +74,16 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
     from tacit.split.follower import follower
     from tacit.split.leader import leader
     from tacit.split.lockstep import Aids, Schedule
+    from tacit.split.plan import Sizes
+    from tacit.split.plan import forecast as forecast_of
 
     part = _part(settings, name, place)
     states, orders = _stored(place.store)
 
     def take_part(channels: Mapping[str, Channel]) -> Part:
+        if name == settings.leader:
+            for sentence in forecast_of(settings, Sizes.of(settings, {name: part})).sections.get("Messages", ()):
+                place.sink.emit(Noted(sentence))  # bytes with and without packing, for the log and the report
         own, kept = _aligned(settings, name, part, orders, channels, place.sink)
         total = Schedule.of(settings, len(own.train)).total if hasattr(own, "train") else 0
         save = _saver(settings, place.store, kept, total)
