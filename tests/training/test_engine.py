@@ -174,14 +174,21 @@ def test_the_sum_is_added_onto_what_the_buffer_holds():
 
 
 @settings(max_examples=40)
-@given(st.floats(-12, 12), st.floats(-6, 6), st.integers(1, 40), st.integers(0, 999), st.sampled_from([0, 1 << 29]))
-def test_no_record_adds_more_than_the_clip(power, clip_power, steps, seed, memory):
+@given(
+    st.floats(-12, 12),
+    st.floats(-6, 6),
+    st.integers(1, 40),
+    st.integers(0, 999),
+    st.sampled_from([0, 1 << 29]),
+    st.one_of(st.just(1), st.integers(1, 10**6)),
+)
+def test_no_record_adds_more_than_the_clip(power, clip_power, steps, seed, memory, divisor):
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(7, 70), nn.LayerNorm(70), nn.Linear(70, 90))
     engine = Engine(model, memory=memory)
     (model(torch.randn(3, steps, 7)).sum() * 10**power).backward()
-    factors = engine.factors(engine.norms(), 10**clip_power)
-    assert torch.all(within(engine, factors, "mean") <= 10**clip_power)
+    factors = engine.factors(engine.norms(), 10**clip_power, divisor)
+    assert torch.all(within(engine, factors, "mean") <= 10**clip_power / divisor)
 
 
 @settings(max_examples=40)
@@ -205,6 +212,7 @@ def test_factors_are_one_below_the_clip_and_zero_beyond_reach():
     assert factors[:2].tolist() == [1.0, 1.0]
     assert 0.5 - 1e-6 < float(factors[2]) < 0.5
     assert float(factors[3]) == 0.0
+    assert engine.factors(torch.tensor([0.0, 1e37]), 1.0, 100.0).tolist() == [pytest.approx(0.01), 0.0]
     for clip in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="clip is"):
             engine.factors(torch.ones(2), clip)

@@ -4,6 +4,7 @@ import copy
 import math
 import os
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from scipy import stats
 
 from tacit.training import noise
-from tacit.training.noise import LARGEST, Gaussian, angles_of, radii_of
+from tacit.training.noise import LARGEST, Gaussian, angles_of, logarithms_of
 
 KEY = bytes(range(16))
 DTYPES = [torch.float32, torch.float64]
@@ -61,26 +62,36 @@ def test_every_size_is_filled(size, dtype):
         assert abs(values[-500:].std() - 2) < 0.3
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_radii_of_extreme_words(dtype):
-    words = torch.tensor([0, -1, 1, 2**31, 2**62, -(2**63), 2**63 - 1, 2**63 - 2**30])
-    radii = radii_of(words, torch.empty(8, dtype=torch.float64), torch.empty(8, dtype=dtype)).tolist()
-    relative = 4 * torch.finfo(dtype).eps
-    for word, radius in zip(words.tolist()[:5], radii[:5], strict=True):
-        assert radius == pytest.approx(math.sqrt(2 * (63 * math.log(2) - math.log(abs(word + 0.5)))), rel=relative)
-    assert radii[0] == radii[1] == pytest.approx(LARGEST, rel=relative)
-    assert 0 < radii[5] == radii[6] < 3e-7
-    assert radii[7] == pytest.approx(math.sqrt(2 * 2.0**-33), rel=1e-4)  # float32 would have nothing below 3e-4
+def test_logarithms_of_extreme_words():
+    words = [0, -1, 1, 2**31, 2**62, -(2**63), 2**63 - 1, 2**63 - 2**30]
+    found = logarithms_of(torch.tensor(words)).tolist()
+    for word, logarithm in zip(words[:5], found[:5], strict=True):
+        exact = Fraction(word, 2**63) ** 2 + Fraction(1, 2**128)
+        assert logarithm == pytest.approx(math.log(exact.numerator) - math.log(exact.denominator), rel=1e-14)
+    assert found[0] == pytest.approx(-(LARGEST**2), rel=1e-15)
+    assert found[5] == found[6] == 0  # of radius zero, as all words above are: 2^9 of them
+    assert found[7] == pytest.approx(-2 * 2.0**-33, rel=1e-6)  # float32 would have nothing below 1e-7
 
 
-@pytest.mark.parametrize("words", [torch.int32, torch.int64])
-def test_angles_go_once_around(words):
-    least, most = torch.iinfo(words).min, torch.iinfo(words).max
-    angles = angles_of(torch.tensor([least, 0, 1, most], dtype=words), torch.empty(4, dtype=torch.float64))
-    assert angles[0] == -math.pi
-    assert angles[1] == 0
-    assert angles[2] == pytest.approx(2 * math.pi / (most - least + 1))
-    assert angles[3] == pytest.approx(math.pi, rel=1e-8)
+def test_logarithms_are_made_in_the_memory_of_the_words():
+    """Torch converts in place, which its documentation does not promise: word by word against numpy."""
+    words = torch.from_numpy(np.random.default_rng(5).integers(-(2**63), 2**63 - 1, 200_003))
+    expected = np.log(np.square(np.ldexp(words.numpy().astype(np.float64), -63)) + 2.0**-128)
+    found = logarithms_of(words)
+    assert found.data_ptr() == words.data_ptr()
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_angles_go_once_around(dtype):
+    least, most = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+    words = torch.tensor([least, 0, 1, most, *range(0, most, most // 100_000)], dtype=dtype)
+    expected = words.numpy().astype(np.float64) * (2 * math.pi / (most - least + 1))
+    angles = angles_of(words)
+    assert angles.data_ptr() == words.data_ptr()
+    np.testing.assert_allclose(angles.numpy(), expected, rtol=2e-7)
+    assert float(angles[0]) == pytest.approx(-math.pi, rel=2e-7)
+    assert float(angles[1]) == 0
 
 
 def test_deviations_far_from_one():

@@ -134,11 +134,11 @@ def test_the_noise_of_the_secure_tier_is_on_a_grid_and_has_its_distribution():
     secure = sums.noisy_sum(given_plan, engine, rng=seeded_rng(4))
     secure.begin(0.5, 1.3)
     secure.finish(0.5, 1.3)
-    values = engine.sum.numpy() / 0.5
+    values = engine.sum.numpy() * 40 / 0.5
     d = len(values)
     step = 2.0 ** -math.ceil(-math.log2(min(secure.sensitivity * 1.3 / 2**12, secure.sensitivity / (d**0.5 * 2**13))))
-    integers = values / step
-    assert np.array_equal(integers, np.rint(integers))
+    integers = np.rint(values / step)
+    np.testing.assert_allclose(values / step, integers, rtol=1e-15, atol=0)
     assert np.any(integers % 2 == 1)
     sigma = math.sqrt((1.3 * (secure.sensitivity / step + d**0.5)) ** 2 + 72)
     assert sigma * step >= 1.3 * secure.sensitivity

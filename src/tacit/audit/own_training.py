@@ -157,7 +157,7 @@ def noisy_sums(plan: Plan, width: int, seed: int) -> Sums:
                 model(records).sum().backward()  # the gradient of a record is the record
                 noisy.add(engine.norms(order=noisy.order), plan.clip)
                 noisy.finish(plan.clip, multiplier)
-                row[:] = engine.sum.numpy()
+                row[:] = engine.sum.numpy() * plan.batch
         return found
 
     return sums

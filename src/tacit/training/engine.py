@@ -202,17 +202,18 @@ class Engine:
                 )
             return norms
 
-    def factors(self, norms: Tensor, clip: float) -> Tensor:
-        """min(1, clip / norm) for each record, so that rounding cannot lift a contribution above `clip`.
+    def factors(self, norms: Tensor, clip: float, divisor: float = 1.0) -> Tensor:
+        """min(1, clip / norm) / divisor for each record, so that rounding cannot lift it above clip / divisor.
 
-        Why: the factor is lowered by 8u. Division, conversion to the model's dtype, the number of records of a mean and
-        the product with the gradient round by at most 1 + u each, and (1 − 8u)(1 + u)⁵ < 1. A factor below the
+        Why: the factor is lowered by 8u. Divisions, conversion to the model's dtype, the number of records of a mean
+        and the product with the gradient round by at most 1 + u each, and (1 − 8u)(1 + u)⁵ < 1. A factor below the
         smallest normal number, where rounding is not relative, becomes 0.
         """
         if not (math.isfinite(clip) and clip > 0):
             raise ValueError(f"clip is {clip}: it must be positive and finite")
         dtype = self.sum.dtype
-        factors = (clip * (1 - 8 * unit_roundoff(dtype)) / norms.to(torch.float64)).clamp_(max=1)
+        lowered = clip * (1 - 8 * unit_roundoff(dtype)) / divisor
+        factors = (lowered / norms.to(torch.float64)).clamp_(max=1 / divisor)
         return factors.mul_(factors >= 2 * torch.finfo(dtype).tiny).to(dtype)
 
     def add_clipped(self, factors: Tensor) -> None:

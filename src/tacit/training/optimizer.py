@@ -220,7 +220,6 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def _finish(self) -> None:
         engine, clip = self.engine, self.clip_norm
         self._sum.finish(clip, self.plan.noise_of(self.steps))
-        engine.sum.mul_(1 / self.plan.batch)
         for parameter, view in zip(engine.parameters, engine.views, strict=True):
             parameter.grad = view
         self.inner.step()

@@ -4,7 +4,8 @@
     Secure      the sum in float64, then on a grid of integers, plus discrete Gaussian noise from a CSPRNG
     Laplace     each record on a grid by itself, integers summed exactly, plus exact discrete Laplace noise
 
-All leave the noisy sum in `engine.sum`. A record's contribution has at most norm `clip` (L1 for Laplace) as a real
+All leave the noisy sum, divided by `divisor`, in `engine.sum`: a division of its own would read and write all of it
+once more. A record's contribution has at most norm `clip` (L1 for Laplace) as a real
 number: that is the engine's guarantee, for the gradients that were recorded.
 """
 
@@ -56,16 +57,16 @@ class NoisySum(Protocol):
         """Add the recorded pass, clipped, and forget it."""
 
     def finish(self, clip: float, multiplier: float) -> None:
-        """The sample is whole: leave its noisy sum in `engine.sum`."""
+        """The sample is whole: leave its noisy sum, divided, in `engine.sum`."""
 
 
 def noisy_sum(plan: Plan, engine: Engine, source: NoiseSource | None = None, rng: Generator | None = None) -> NoisySum:
-    """The tier that `plan` asks for. `source` and `rng` are for tests: they must be secret."""
+    """The tier that `plan` asks for, divided by its batch. `source` and `rng` are for tests: they must be secret."""
     if plan.noise == "laplace":
-        return Laplace(engine, rng or secure_rng())
+        return Laplace(engine, rng or secure_rng(), plan.batch)
     if plan.tier == "secure":
-        return Secure(engine, largest_sample(plan), rng or secure_rng())
-    return Fast(engine, source or Gaussian(engine.sum.numel(), engine.sum.dtype))
+        return Secure(engine, largest_sample(plan), rng or secure_rng(), plan.batch)
+    return Fast(engine, source or Gaussian(engine.sum.numel(), engine.sum.dtype), plan.batch)
 
 
 class Fast:
@@ -77,15 +78,16 @@ class Fast:
 
     order: Literal[1, 2] = 2
 
-    def __init__(self, engine: Engine, source: NoiseSource) -> None:
+    def __init__(self, engine: Engine, source: NoiseSource, divisor: float = 1.0) -> None:
         self._engine = engine
         self._source = source
+        self._divisor = divisor
 
     def begin(self, clip: float, multiplier: float) -> None:
-        self._source.normal(self._engine.sum, multiplier * clip)
+        self._source.normal(self._engine.sum, multiplier * clip / self._divisor)
 
     def add(self, norms: Tensor, clip: float) -> None:
-        self._engine.add_clipped(self._engine.factors(norms, clip))
+        self._engine.add_clipped(self._engine.factors(norms, clip, self._divisor))
 
     def finish(self, clip: float, multiplier: float) -> None:
         """The noise is there already."""
@@ -110,9 +112,10 @@ class Secure:
 
     order: Literal[1, 2] = 2
 
-    def __init__(self, engine: Engine, largest: int, rng: Generator) -> None:
+    def __init__(self, engine: Engine, largest: int, rng: Generator, divisor: float = 1.0) -> None:
         self._engine = engine
         self._rng = rng
+        self._divisor = divisor
         self._total = torch.zeros(engine.sum.numel(), dtype=_DOUBLE, device=engine.sum.device)
         self.sensitivity = 1 + 2 * _rounding_share(largest)  # in units of the clipping norm
 
@@ -135,7 +138,7 @@ class Secure:
         released = mechanisms.gaussian(
             sums, sensitivity=self.sensitivity, noise_multiplier=multiplier, unit="record", rng=self._rng
         )
-        self._engine.sum.copy_(torch.from_numpy(released.value * clip))
+        self._engine.sum.copy_(torch.from_numpy(released.value * (clip / self._divisor)))
         self._total.zero_()
 
 
@@ -151,9 +154,10 @@ class Laplace:
 
     order: Literal[1, 2] = 1
 
-    def __init__(self, engine: Engine, rng: Generator) -> None:
+    def __init__(self, engine: Engine, rng: Generator, divisor: float = 1.0) -> None:
         self._engine = engine
         self._rng = rng
+        self._divisor = divisor
         self._total = torch.zeros(engine.sum.numel(), dtype=torch.int64, device=engine.sum.device)
         self._bits = 0
 
@@ -175,8 +179,8 @@ class Laplace:
     def finish(self, clip: float, multiplier: float) -> None:
         steps = (1 << self._bits) + -(-self._total.numel() // 2)
         drawn = noise.discrete_laplace(Fraction(1 / multiplier) / steps, self._total.numel(), self._rng)
-        values = np.ldexp((self._total.cpu().numpy() + drawn).astype(np.float64), -self._bits) * clip
-        self._engine.sum.copy_(torch.from_numpy(values))
+        values = np.ldexp((self._total.cpu().numpy() + drawn).astype(np.float64), -self._bits)
+        self._engine.sum.copy_(torch.from_numpy(values * (clip / self._divisor)))
         self._total.zero_()
 
 
