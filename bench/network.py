@@ -24,7 +24,7 @@ from typing import Any
 
 from bench.measure import Options, Row, peak_memory
 from bench.simulation import Still
-from bench.wiretap import Wiretap
+from tacit.audit.wiretap import Wiretap
 from tacit.engines.grpc.client import ClientEngine
 from tacit.engines.grpc.connection import Connection
 from tacit.engines.grpc.coordinator import COORDINATOR, CoordinatorEngine, client_name

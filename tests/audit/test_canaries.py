@@ -77,7 +77,9 @@ def test_too_little_noise_is_found(share):
 
 def test_missing_clipping_is_found(monkeypatch):
     claimed = plan().epsilon_after(plan().steps)
-    monkeypatch.setattr(Engine, "factors", lambda self, norms, clip: torch.ones_like(norms).to(self.sum.dtype))
+    monkeypatch.setattr(
+        Engine, "factors", lambda self, norms, clip, divisor: torch.ones_like(norms).to(self.sum.dtype) / divisor
+    )
     assert audit(training(plan(), size=5.0, source=Scaled(1.0))).epsilon > claimed
 
 

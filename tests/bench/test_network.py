@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from bench import network
-from bench.wiretap import Wiretap
+from tacit.audit.wiretap import Wiretap
 
 
 def echoing(listener: socket.socket) -> None:

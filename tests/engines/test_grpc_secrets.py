@@ -30,7 +30,7 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from bench.wiretap import Wiretap
+from tacit.audit.wiretap import Wiretap
 from tacit.dp.clipping import clip_l2
 from tacit.engines.identity import read_private
 from tacit.horizontal.protection import masked_sum

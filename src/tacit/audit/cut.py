@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.audit.inversion import one_thread
-from tacit.channel import Channel, Recorded, Recorder, run_parties
+from tacit.channel import Channel, Party, Recorded, Recorder, run_parties
 from tacit.events import Kept
 from tacit.randomness import seeded_rng
 from tacit.split.crossing import take_activations, take_gradient
@@ -121,20 +122,30 @@ def record_cut(settings: Settings, parts: Mapping[str, Part]) -> Recording:
     """
     recorders: dict[tuple[str, str], Recorder] = {}
 
-    def party(name: str, channels: Mapping[str, Channel]) -> Outcome:
-        own: dict[str, Channel] = {}
-        for other, channel in channels.items():
-            own[other] = recorders[name, other] = Recorder(channel)
-        place = list(settings.parties).index(name)
-        aids = Aids(rng=seeded_rng((settings.seed << 8) + place))
-        part = parts[name]
-        if isinstance(part, Top | Ends):
-            return leader(own, settings, part, Kept(), aids)
-        return follower(own, settings, name, part, Kept(), aids)
+    def recorded(name: str, party: Party[Outcome]) -> Party[Outcome]:
+        def live(channels: Mapping[str, Channel]) -> Outcome:
+            own: dict[str, Channel] = {}
+            for other, channel in channels.items():
+                own[other] = recorders[name, other] = Recorder(channel)
+            return party(own)
+
+        return live
 
     with one_thread():
-        outcomes = run_parties({name: lambda c, name=name: party(name, c) for name in settings.parties})  # type: ignore[misc]
+        outcomes = run_parties({name: recorded(name, party) for name, party in parties_of(settings, parts).items()})
     return Recording(settings, parts, outcomes, {key: recorder.log for key, recorder in recorders.items()})
+
+
+def parties_of(settings: Settings, parts: Mapping[str, Part]) -> dict[str, Party[Outcome]]:
+    """All parties of a training, with noise from the file's seed."""
+
+    def live(name: str, place: int, channels: Mapping[str, Channel]) -> Outcome:
+        aids, part = Aids(rng=seeded_rng((settings.seed << 8) + place)), parts[name]
+        if isinstance(part, Top | Ends):
+            return leader(channels, settings, part, Kept(), aids)
+        return follower(channels, settings, name, part, Kept(), aids)
+
+    return {name: partial(live, name, place) for place, name in enumerate(settings.parties)}
 
 
 def withhold(settings: Settings, parts: Mapping[str, Part], share: float) -> tuple[dict[str, Part], dict[str, Rows]]:

@@ -6,6 +6,7 @@
     audit_scores                                an active that looks at w·x
     audit_gradients                             a passive that looks at its gradients
     audit_oracle                                a passive that has residues decrypted
+    cost                                        how good the model is, beside one of all features in one place
 
 The passive that is attacked, or attacks, is the first of the file. Keys are short where their length changes nothing.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,12 +23,12 @@ from numpy.typing import NDArray
 
 from tacit.audit import residues
 from tacit.audit.bounds import clopper_pearson
-from tacit.audit.finding import Finding, Score
+from tacit.audit.finding import Cost, Finding, Score
 from tacit.audit.intervals import mean_score
 from tacit.audit.membership import curve_score
-from tacit.channel import Channel, Recorder, run_parties
+from tacit.channel import Channel, Party, Recorder, run_parties
 from tacit.crypto.paillier import PrivateKey
-from tacit.vertical import batches, encoding, logistic_masked
+from tacit.vertical import batches, encoding, logistic_masked, metrics
 from tacit.vertical.messages import Scores
 from tacit.vertical.model import Scaler
 from tacit.vertical.session import Run
@@ -79,6 +81,18 @@ class Deal:
         data["checks"] |= {"row_uses": 100_000, "batch": False, **(checks or {})}
         return Settings.model_validate(data)
 
+    def parties(self, settings: Settings) -> dict[str, Party[Any]]:
+        """Everybody, honest."""
+        passives = {name: partial(self._passive, settings, name) for name in settings.passives}
+        return {settings.active: partial(self._active, settings), **passives}
+
+    def _passive(self, settings: Settings, name: str, channels: Mapping[str, Channel]) -> Any:
+        return logistic_masked.passive(channels, self.features[name], settings, name, Run())
+
+    def _active(self, settings: Settings, channels: Mapping[str, Channel]) -> Any:
+        own = self.features[settings.active]
+        return logistic_masked.active(channels, own, self.labels, settings, Run(key=self.key))
+
     def play(
         self,
         settings: Settings,
@@ -94,16 +108,11 @@ class Deal:
             own: dict[str, Channel] = dict(channels)
             logs[self.victim] = Recorder(own[self.victim])
             own[self.victim] = logs[self.victim]
-            own = residues.forged(own, forge) if forge is not None else own
-            logistic_masked.active(own, self.features[settings.active], self.labels, settings, Run(key=self.key))
+            self._active(settings, residues.forged(own, forge) if forge is not None else own)
 
-        def passive(name: str) -> Callable[[Mapping[str, Channel]], None]:
-            def live(channels: Mapping[str, Channel]) -> None:
-                logistic_masked.passive(channels, self.features[name], settings, name, Run())
-
-            return thief if thief is not None and name == self.victim else live
-
-        parties = {settings.active: active} | {name: passive(name) for name in settings.passives}
+        parties = self.parties(settings) | {settings.active: active}
+        if thief is not None:
+            parties[self.victim] = thief
         try:
             run_parties({name: _caught(name, party, errors) for name, party in parties.items()}, patience=60.0)
         except Exception:  # a party that refused to go on; what it said is in `errors`
@@ -112,9 +121,7 @@ class Deal:
         return Played(errors, logs[self.victim])
 
 
-def _caught(
-    name: str, party: Callable[[Mapping[str, Channel]], None], errors: dict[str, BaseException]
-) -> Callable[[Mapping[str, Channel]], None]:
+def _caught(name: str, party: Party[Any], errors: dict[str, BaseException]) -> Callable[[Mapping[str, Channel]], None]:
     def live(channels: Mapping[str, Channel]) -> None:
         try:
             party(channels)
@@ -314,3 +321,23 @@ def audit_oracle(deal: Deal) -> Finding:
         off=Score(metric, right / deal.rows, low, high, _CONFIDENCE, baseline, deal.rows),
         not_tested=("the same in every epoch: each reads as many labels again",),
     )
+
+
+# --- what it costs
+
+
+def cost(deal: Deal) -> list[Cost]:
+    """How good the file's model is, beside the same regression with all features in one place."""
+    train = deal.settings.train
+    settings = deal.changed(checks=_of_file(deal), epochs=train.epochs, test=train.test, batch=train.batch)
+    training, held_out = batches.hold_out(deal.rows, train.test, settings.seed)
+    judged = held_out if len(held_out) else training
+    models = run_parties(deal.parties(settings))
+    scores = np.sum([model.score(deal.features[name][judged]) for name, model in models.items()], axis=0)
+    scalers = {name: model.scaler for name, model in models.items()}
+    x = np.hstack([scalers[name].apply(table) for name, table in deal.features.items()])
+    weights, intercept = residues.plain_training(x[training], deal.labels[training].astype(np.float64), settings)
+    labels = deal.labels[judged].astype(np.float64)
+    off, on = (metrics.measure(each, labels) for each in (x[judged] @ weights + intercept, scores))
+    rows = "held-out rows" if len(held_out) else "training rows"
+    return [Cost(f"{name} on {len(judged)} {rows} after {train.epochs} epochs", off[name], on[name]) for name in off]

@@ -164,16 +164,32 @@ def gradients_seen(own: Floats, others: Floats, labels: Floats, settings: Settin
     the protocol is equal."""
     x = np.hstack([Scaler.fit(own).apply(own), Scaler.fit(others).apply(others)]) if settings.scale else None
     x = np.hstack([own, others]) if x is None else x
-    weights, intercept, found = np.zeros(x.shape[1]), 0.0, []
+    found: list[Step] = []
+
+    def look(batch: NDArray[np.int64], gradient: Floats, residues: Floats) -> None:
+        found.append(Step(batch, gradient[: own.shape[1]], residues))
+
+    plain_training(x, labels, settings, look)
+    return found
+
+
+def plain_training(
+    x: Floats,
+    labels: Floats,
+    settings: Settings,
+    look: Callable[[NDArray[np.int64], Floats, Floats], None] = lambda batch, gradient, residues: None,
+) -> tuple[Floats, float]:
+    """The same regression with all features in one place: weights and intercept. `look` is shown each step."""
+    weights, intercept = np.zeros(x.shape[1]), 0.0
     for epoch in range(settings.train.epochs):
         rate = settings.train.rate(epoch)
         for batch in batches.batches(len(x), epoch, settings):
             residues = metrics.sigmoid(x[batch] @ weights + intercept) - labels[batch]
             gradient = x[batch].T @ residues
-            found.append(Step(batch, gradient[: own.shape[1]], residues))
+            look(batch, gradient, residues)
             weights = weights - rate * (gradient / len(batch) + settings.train.l2 * weights)
             intercept -= rate * float(residues.mean())
-    return found
+    return weights, intercept
 
 
 def infer_labels(own: Floats, steps: Sequence[Step]) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit import tasks
-from tacit.audit import gradients, own_round
+from tacit.audit import gradients, network, own_round
 from tacit.audit.finding import Claim, Cost, Finding
 from tacit.audit.inversion import Search
 from tacit.audit.masks import audit_federation_masks
@@ -18,16 +18,18 @@ from tacit.audit.steps import Attacks, Proved, Scope, Step, named
 from tacit.dp.accounting import Ledger
 from tacit.engines.memory import MemoryEngine
 from tacit.events import Evaluated, Event, RoundFinished
-from tacit.horizontal import evaluation
+from tacit.horizontal import evaluation, frames
 from tacit.horizontal.costs import Costs, Spent
 from tacit.horizontal.plan import most_uploads
 from tacit.horizontal.protection import LocalDP
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
 from tacit.horizontal.vector import Layout
+from tacit.secagg import messages
 from tacit.secagg.skellam import SkellamEncoding
 
 _MOST_CLIENTS = 1000  # of a round that is recorded whole
+_TAPPED = 12  # clients of a round over the network
 _WIDTH = 8  # numbers in a vector whose noise is audited: the noise of each is drawn by itself
 _WORDS = {
     "NOT_ENCRYPT": "none: updates in the clear",
@@ -55,6 +57,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     steps = [
         Step("gradient inversion", lambda: _inversion(encrypt, scene)),
         Step("label inference", lambda: _labels(encrypt, many)),
+        Step("the wire", lambda: _wire(encrypt, scope)),
     ]
     not_tested = [
         "an attacker who combines the messages of several rounds: the ledger counts them all",
@@ -151,6 +154,26 @@ def _inversion(encrypt: dict[str, Any], scene: gradients.Scene) -> list[Finding]
 def _labels(encrypt: dict[str, Any], scene: gradients.Scene) -> list[Finding]:
     found = gradients.audit_label_inference(encrypt, scene)
     return [replace(found, on=None) if encrypt["encrypt_type"] == "NOT_ENCRYPT" else found]
+
+
+def _wire(encrypt: dict[str, Any], scope: Scope) -> list[Finding]:
+    """A round over loopback, tapped: few clients, half of which are asked to take part."""
+    settings = Settings.model_validate(
+        {
+            "task": "digits",
+            "rounds": 1,
+            "clients": _TAPPED,
+            "start_fl_job_threshold": _TAPPED // 2,
+            "encrypt": encrypt,
+            "seed": scope.number("the wire") % 10**6,
+        }
+    )
+    task = tasks.make(settings.task, settings.clients, settings.seed, {})
+    off, on = (network.tap_federation(settings, task, secure=secure) for secure in (False, True))
+    return [
+        network.audit_reading(off, on, network.union_of(frames, messages)),
+        network.audit_taking_part(off, on),
+    ]
 
 
 # --- the file's own federation

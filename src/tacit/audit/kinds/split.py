@@ -25,6 +25,7 @@ from tacit.tasks.parts import make_part
 _WIDTH = 4  # bits, or numbers, in a vector whose randomization is audited
 _MOST_CLASSES = 10  # that are audited: more change nothing but the time
 _RECORDS = 400  # that a quick audit trains on
+_TAPPED = 16  # records of a step over the network
 
 
 def attacks(settings: Settings, scope: Scope) -> Attacks:
@@ -36,9 +37,11 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         update={"simulation": Simulation(insecure_noise_seed=scope.number("noise")), "budget": None}
     )
     steps = _steps_of_cut(seeded, settings, scope)
-    mechanisms = _mechanisms(settings, schedule, parts, scope)
+    steps += [Step("the wire", lambda: [_wire(seeded)]), *_mechanisms(settings, schedule, parts, scope)]
     not_tested = ["several parties that put together what they see", "the alignment of ids"]
-    return Attacks(_words(settings), [*steps, *mechanisms], _promises(settings, sizes, schedule), not_tested)
+    if settings.topology == "V" and len(settings.parties) > 2:
+        not_tested.append("what a follower learns of another's features from the gradients that come back to it")
+    return Attacks(_words(settings), steps, _promises(settings, sizes, schedule), not_tested)
 
 
 def _words(settings: Settings) -> str:
@@ -119,6 +122,20 @@ def _labels(settings: Settings, scope: Scope) -> Sequence[Finding]:
     if settings.label_dp is not None or settings.gradients.protection == "noised":
         return audit_gradients(settings, records=records)
     return [bare(each) for each in audit_gradients(settings, [Guard()], records=records)]
+
+
+def _wire(settings: Settings) -> Finding:
+    """Two steps over loopback, tapped."""
+    from tacit.audit import cut, network
+    from tacit.split import messages
+
+    train = settings.train.model_copy(update={"batch": _TAPPED, "epochs": 1, "steps": None})
+    short = settings.model_copy(update={"train": train})
+    tapped = []
+    for secure in (False, True):
+        parts = cut.at_most({name: make_part(short, name) for name in short.parties}, 2 * _TAPPED)
+        tapped.append(network.tap_parties(short.hub, cut.parties_of(short, parts), secure=secure))
+    return network.audit_reading(tapped[0], tapped[1], network.union_of(messages))
 
 
 def _tokens(settings: Settings, scope: Scope) -> Sequence[Finding]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.audit import deals
+from tacit.audit import deals, network
 from tacit.audit.deals import Deal
+from tacit.audit.finding import Finding
 from tacit.audit.steps import Attacks, Scope, Step
 from tacit.crypto.paillier import generate
 from tacit.runs.vertical_logistic import tables
+from tacit.vertical import messages
 from tacit.vertical.settings import Settings
 
 _SHORT = 512  # bits of a key where its length changes nothing but the time
@@ -38,6 +40,8 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         Step(
             "decryption oracle", lambda: [deals.audit_oracle(deal(min(rows, 120), scope.pick(min(bits, 2048), bits)))]
         ),
+        Step("the wire", lambda: [_wire(deal(_FEWEST, _SHORT))]),
+        Step("cost in utility", lambda: deals.cost(deal(min(len(labels), scope.pick(1000, 10_000)), _SHORT))),
     ]
     not_tested = [
         "the alignment of ids: it tells sizes and who is common, and says so",
@@ -51,3 +55,10 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         "s, whose scores are summed under masks" if settings.summed else ", whose scores are in the clear"
     )
     return Attacks(words, steps, (), not_tested)
+
+
+def _wire(deal: Deal) -> Finding:
+    """One epoch over loopback, tapped."""
+    parties = deal.parties(deal.changed())
+    off, on = (network.tap_parties(deal.settings.hub, parties, secure=secure) for secure in (False, True))
+    return network.audit_reading(off, on, network.union_of(messages))

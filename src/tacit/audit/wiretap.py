@@ -13,14 +13,13 @@ _CHUNK = 1 << 16
 class Wiretap:
     """Listens on `port` and passes everything on to another port of this machine, until the `with` block ends.
 
-    `up` counts bytes towards that port, `down` those back; with `keep`, `sent` and `answered` hold them, those of all
-    connections one after the other in the order of arrival.
+    `up` counts bytes towards that port, `down` those back; with `keep`, `connections` holds both of each connection.
     """
 
     def __init__(self, target: int, *, keep: bool = False) -> None:
         self.target = target
         self.up = self.down = 0
-        self.sent, self.answered = bytearray(), bytearray()
+        self.connections: list[tuple[bytearray, bytearray]] = []
         self._keep = keep
         self._lock = threading.Lock()
         self._ends: list[socket.socket] = []
@@ -51,15 +50,28 @@ class Wiretap:
                     continue
                 with self._lock:
                     self._ends += [near, far]
+                kept = bytearray(), bytearray()
+                self.connections.append(kept)
                 for end in (near, far):
                     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                threading.Thread(target=self._pass, args=(near, far, True), daemon=True).start()
-                threading.Thread(target=self._pass, args=(far, near, False), daemon=True).start()
+                threading.Thread(target=self._pass, args=(near, far, kept[0], True), daemon=True).start()
+                threading.Thread(target=self._pass, args=(far, near, kept[1], False), daemon=True).start()
 
-    def _pass(self, source: socket.socket, sink: socket.socket, up: bool) -> None:
+    @property
+    def sent(self) -> bytes:
+        """What went towards the port, one connection after the other."""
+        return b"".join(up for up, _ in self.connections)
+
+    @property
+    def answered(self) -> bytes:
+        return b"".join(down for _, down in self.connections)
+
+    def _pass(self, source: socket.socket, sink: socket.socket, kept: bytearray, up: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(_CHUNK):
                 self._count(data, up)
+                if self._keep:
+                    kept += data
                 sink.sendall(data)
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
@@ -70,5 +82,3 @@ class Wiretap:
                 self.up += len(data)
             else:
                 self.down += len(data)
-            if self._keep:
-                (self.sent if up else self.answered).extend(data)

@@ -1,0 +1,325 @@
+"""What whoever taps the wire sees: a real run over loopback through proxies, without TLS and with it.
+
+    tap_federation(settings, task, secure=...)      a federation: a coordinator and its clients
+    tap_parties(hub, parties, secure=...)           parties in lock step
+    Tapped.view                                     the NetworkView: attacks take that
+    audit_reading(off, on, union), audit_taking_part(off, on)
+
+A `NetworkView` reads what the bytes hold: HTTP/2, gRPC, the links of `engines.grpc`, frames, typed messages. Under TLS
+it finds none of these, and is left with how much passed, when, and between whom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+
+from tacit.audit.bounds import clopper_pearson
+from tacit.audit.finding import Finding, Score
+from tacit.audit.wiretap import Wiretap
+from tacit.channel import Channel, Party, Recorder
+from tacit.engines.grpc.channel import Envelope, Hub, Spoke
+from tacit.engines.grpc.client import ClientEngine
+from tacit.engines.grpc.coordinator import COORDINATOR, CoordinatorEngine, client_name
+from tacit.engines.grpc.handshake import shared
+from tacit.engines.grpc.link import PIECE_BYTES, Link
+from tacit.engines.identity import Authority, Credentials, request
+from tacit.errors import PeerError
+from tacit.events import Kept
+from tacit.horizontal.settings import Settings
+from tacit.horizontal.task import Task
+from tacit.wire import Message, decode, encode
+
+_CONFIDENCE = 0.95
+_LIMIT = 1 << 30  # bytes of what is read
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_DATA, _LAST_KIND, _PADDED = 0, 9, 8  # of HTTP/2 frames
+_ANYWHERE = "127.0.0.1:0"
+_PATIENCE = 60.0  # seconds
+Way = Literal["up", "down"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NetworkView:
+    """What passed between each party and the one that it connects to, by name: for each connection both directions."""
+
+    streams: Mapping[str, tuple[tuple[bytes, bytes], ...]]
+
+    def frames(self) -> Iterator[tuple[str, Way, bytes]]:
+        """Every frame that can be read; of encrypted bytes none."""
+        for party, connections in self.streams.items():
+            for up, down in connections:
+                for frame in _frames(up, from_client=True):
+                    yield party, "up", frame
+                for frame in _frames(down, from_client=False):
+                    yield party, "down", frame
+
+    def messages(self, union: Any) -> list[Message]:
+        """Every message of the union that can be read, taken out of its envelope where it has one."""
+        found = []
+        for _, _, frame in self.frames():
+            message = _message(_opened(frame), union)
+            if message is not None:
+                found.append(message)
+        return found
+
+    def volume(self, party: str, way: Way) -> int:
+        """Bytes, encrypted or not."""
+        return sum(len(connection[way == "down"]) for connection in self.streams[party])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tapped:
+    """A run: what the network shows of it, and, to judge that by, what the parties said."""
+
+    view: NetworkView
+    said: tuple[bytes, ...]  # frames of messages
+    took_part: Mapping[str, bool]
+
+
+# --- reading bytes
+
+
+def _frames(stream: bytes, *, from_client: bool) -> Iterator[bytes]:
+    """The frames of one direction of a connection, as far as they can be read."""
+    link = Link(_LIMIT)
+    for place, piece in enumerate(_grpc_messages(stream, from_client=from_client)):
+        if place == 0 or piece[:1] == b"A":  # the handshake, and confirmations
+            continue
+        try:
+            yield from link.receive(piece)
+        except PeerError:
+            return
+
+
+def _grpc_messages(stream: bytes, *, from_client: bool) -> Iterator[bytes]:
+    """Source: RFC 9113, sections 3.4 and 4.1; gRPC over HTTP/2, "length-prefixed message"."""
+    if from_client:
+        if not stream.startswith(_PREFACE):
+            return
+        stream = stream[len(_PREFACE) :]
+    bodies: dict[int, bytearray] = {}
+    at = 0
+    while at + 9 <= len(stream):
+        size, kind, flags = int.from_bytes(stream[at : at + 3], "big"), stream[at + 3], stream[at + 4]
+        if kind > _LAST_KIND or at + 9 + size > len(stream):
+            break
+        data = stream[at + 9 : at + 9 + size]
+        if kind == _DATA:
+            padding = data[0] if flags & _PADDED and data else 0
+            data = data[1 : len(data) - padding] if flags & _PADDED else data
+            bodies.setdefault(int.from_bytes(stream[at + 5 : at + 9], "big"), bytearray()).extend(data)
+        at += 9 + size
+    for body in bodies.values():
+        at = 0
+        while at + 5 <= len(body):
+            size = int.from_bytes(body[at + 1 : at + 5], "big")
+            if body[at] != 0 or size > 2 * PIECE_BYTES or at + 5 + size > len(body):
+                break
+            yield bytes(body[at + 5 : at + 5 + size])
+            at += 5 + size
+
+
+def _opened(frame: bytes) -> bytes:
+    envelope = _message(frame, Envelope)
+    return envelope.body if isinstance(envelope, Envelope) else frame
+
+
+def _message(frame: bytes, union: Any) -> Any:
+    try:
+        return decode(frame, union, _LIMIT)
+    except PeerError:
+        return None
+
+
+def union_of(*modules: ModuleType) -> Any:
+    """All messages that some modules define."""
+    found = [kind for module in modules for kind in vars(module).values() if _is_message(kind, module)]
+    return reduce(or_, found)
+
+
+def _is_message(kind: Any, module: ModuleType) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Message) and kind.__module__ == module.__name__
+
+
+# --- runs
+
+
+class _Telling(ClientEngine):
+    """A client that keeps the frames that it sent and got."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.said: list[bytes] = []
+        send = self.connection.send
+
+        def telling(frame: bytes) -> None:
+            self.said.append(frame)
+            send(frame)
+
+        self.connection.send = telling  # type: ignore[method-assign]
+
+    async def arrived(self, frame: bytes) -> None:
+        self.said.append(frame)
+        await super().arrived(frame)
+
+
+def tap_federation(settings: Settings, task: Task, *, secure: bool) -> Tapped:
+    """All rounds of a federation. Each client has a wire of its own, so that it is known whose bytes they are."""
+    return asyncio.run(_federation(settings, task, secure))
+
+
+async def _federation(settings: Settings, task: Task, secure: bool) -> Tapped:
+    own = _certificates(secure)
+    file = shared(settings.model_dump(mode="json"))
+    kept = Kept()
+    engine = CoordinatorEngine(settings, task, kept, file, _ANYWHERE, own(COORDINATOR))
+    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(engine.serve(ready=listening.set_result))
+    port = await asyncio.wait_for(listening, _PATIENCE)
+    clients: list[_Telling] = []
+    with ExitStack() as open_now, ThreadPoolExecutor(1) as thread:
+        taps = [open_now.enter_context(Wiretap(port, keep=True)) for _ in range(settings.clients)]
+        for identity, tap in enumerate(taps):
+            address, credentials = f"127.0.0.1:{tap.port}", own(client_name(identity))
+            clients.append(_Telling(settings, identity, task, Kept(), file, address, credentials, thread=thread))
+        running = [asyncio.create_task(client.run()) for client in clients]
+        try:
+            await asyncio.wait_for(asyncio.gather(serving, *running), _PATIENCE)
+        finally:
+            for each in (serving, *running):
+                each.cancel()
+            await asyncio.gather(serving, *running, return_exceptions=True)
+    names = [client_name(identity) for identity in range(settings.clients)]
+    view = NetworkView({name: _kept(tap) for name, tap in zip(names, taps, strict=True)})
+    said = tuple(frame for client in clients for frame in client.said)
+    return Tapped(view, said, {name: bool(client.rounds) for name, client in zip(names, clients, strict=True)})
+
+
+def tap_parties(hub: str, parties: Mapping[str, Party[Any]], *, secure: bool) -> Tapped:
+    """Parties in lock step, each in a thread; all but `hub` connect to it, each through a wire of its own."""
+    own = _certificates(secure)
+    others = [name for name in parties if name != hub]
+    said: list[Recorder] = []
+    errors: list[Exception] = []
+
+    def play(name: str, ends: Hub | Spoke) -> None:
+        channels: dict[str, Channel] = {}
+        for other, channel in ends.meet().items():
+            recorder = Recorder(channel)
+            said.append(recorder)
+            channels[other] = recorder
+        parties[name](channels)
+
+    def live(name: str, address: str) -> None:
+        rest = [other for other in others if other != name]
+        try:
+            with Spoke(name, hub, rest, address, credentials=own(name), patience=_PATIENCE) as spoke:
+                play(name, spoke)
+        except Exception as error:  # raised again in the caller's thread
+            errors.append(error)
+
+    threads: list[threading.Thread] = []
+    with ExitStack() as open_now:
+        taps: dict[str, Wiretap] = {}
+        try:
+            with Hub(hub, others, _ANYWHERE, credentials=own(hub), patience=_PATIENCE) as center:
+                for name in others:
+                    tap = taps[name] = open_now.enter_context(Wiretap(center.port, keep=True))
+                    threads.append(threading.Thread(target=live, args=(name, f"127.0.0.1:{tap.port}"), daemon=True))
+                    threads[-1].start()
+                play(hub, center)
+        finally:
+            for thread in threads:
+                thread.join(_PATIENCE)
+    if errors:
+        raise errors[0]
+    view = NetworkView({name: _kept(tap) for name, tap in taps.items()})
+    frames = tuple(encode(message) for recorder in said for message in recorder.sent)
+    return Tapped(view, frames, dict.fromkeys(others, True))
+
+
+def _certificates(secure: bool) -> Callable[[str], Credentials | None]:
+    """For each party a certificate of one authority, or none."""
+    if not secure:
+        return lambda name: None
+    authority = Authority.create()
+
+    def certified(name: str) -> Credentials:
+        private, asked = request(name)
+        return Credentials.of(private, authority.sign(asked), authority.certificate_pem)
+
+    return certified
+
+
+def _kept(tap: Wiretap) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple((bytes(up), bytes(down)) for up, down in tap.connections)
+
+
+# --- findings
+
+
+_SEES = "every byte between the parties, through a proxy on each wire"
+_TLS = "TLS, certificates on both sides"
+
+
+def audit_reading(off: Tapped, on: Tapped, union: Any) -> Finding:
+    """How many of the parties' messages are read off the wire, word for word. `union`: the messages of the protocol."""
+    return Finding(
+        attack="messages read off the wire, against TLS",
+        adversary="network",
+        sees=_SEES,
+        protection=_TLS,
+        off=_read(off, union),
+        on=_read(on, union),
+        not_tested=(
+            "a party on the wire that answers in another's name: certificates are verified, the audit only listens",
+            "what the lengths and times of encrypted messages tell beside who takes part: sizes of models and tables "
+            "show in them",
+        ),
+    )
+
+
+def _read(tapped: Tapped, union: Any) -> Score:
+    wanted = Counter(frame for frame in tapped.said if _message(frame, union) is not None)
+    found = Counter(encode(message) for message in tapped.view.messages(union))
+    return _share("messages read", (wanted & found).total(), wanted.total(), baseline=0.0)
+
+
+def audit_taking_part(off: Tapped, on: Tapped) -> Finding:
+    """Who takes part in a round, named by how much passes: those parties whose bytes are above the widest gap."""
+    return Finding(
+        attack="who takes part, by the amount that passes, against TLS",
+        adversary="network",
+        sees="how many bytes each party sends",
+        protection=_TLS,
+        off=_named(off),
+        on=_named(on),
+    )
+
+
+def _named(tapped: Tapped) -> Score:
+    names = list(tapped.took_part)
+    volumes = np.array([tapped.view.volume(name, "up") for name in names])
+    order = np.sort(volumes)
+    gap = int(np.argmax(np.diff(order)))
+    threshold = (order[gap] + order[gap + 1]) / 2
+    right = sum(bool(volume > threshold) == tapped.took_part[name] for name, volume in zip(names, volumes, strict=True))
+    share = np.mean(list(tapped.took_part.values()))
+    return _share("clients named right", right, len(names), baseline=float(max(share, 1 - share)))
+
+
+def _share(metric: str, right: int, trials: int, *, baseline: float) -> Score:
+    low, high = clopper_pearson(right, trials, _CONFIDENCE)
+    return Score(metric, right / trials, low, high, _CONFIDENCE, baseline, trials)
