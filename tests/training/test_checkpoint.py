@@ -169,7 +169,8 @@ def test_a_learning_rate_that_was_scheduled_is_kept():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "version 2"),
+        ({"version": 3}, "version 3"),
+        ({"initial_noise": 0.5}, "began with a noise of 0.5 times the clipping norm"),
         ({"steps": 99}, "no state of this plan"),
         ({"clip_norm": float("nan")}, "no state of this plan"),
         ({"abandoned": None}, "not the state"),

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrizations
 
 from tacit.training import refuse_unfit
 
@@ -27,6 +28,8 @@ class Tracking(nn.Module):
         (nn.LSTM(4, 4), r"1 \(LSTM\).*LSTMCell"),
         (nn.MultiheadAttention(4, 2, kdim=3), r"1 \(MultiheadAttention\).*scaled_dot_product_attention"),
         (nn.MultiheadAttention(4, 2, add_bias_kv=True), r"1 \(MultiheadAttention\).*scaled_dot_product_attention"),
+        (parametrizations.spectral_norm(nn.Linear(4, 4)), r"\(_SpectralNorm\).*weight_norm"),
+        (nn.utils.spectral_norm(nn.Linear(4, 4)), r"1 \(Linear\).*weight_norm"),
         (nn.Linear(4, 4).to(torch.bfloat16), r"1\.weight has dtype torch\.bfloat16"),
         (nn.Linear(4, 4).double(), "differ in dtype or device"),
     ],
@@ -34,6 +37,19 @@ class Tracking(nn.Module):
 def test_refused_by_name(layer, message):
     with pytest.raises(ValueError, match=message):
         refuse_unfit(nn.Sequential(nn.Linear(4, 4), layer))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("compiler", "message"),
+    [
+        (torch.compile, r"1 \(OptimizedModule\).*compile what attach returns"),
+        (torch.jit.script, r"1 \(RecursiveScriptModule\).*attach the module"),
+    ],
+)
+def test_compiled_modules_are_refused(compiler, message):
+    with pytest.raises(ValueError, match=message):
+        refuse_unfit(nn.Sequential(nn.Linear(4, 4), compiler(nn.Linear(4, 4))))
 
 
 def test_nothing_to_train():
@@ -44,6 +60,11 @@ def test_nothing_to_train():
 def test_what_keeps_records_apart_is_accepted():
     refuse_unfit(
         nn.Sequential(
-            nn.Linear(4, 4), nn.Dropout(), nn.GroupNorm(2, 4), nn.InstanceNorm1d(4), nn.MultiheadAttention(4, 2)
+            nn.Linear(4, 4),
+            nn.Dropout(),
+            nn.GroupNorm(2, 4),
+            nn.InstanceNorm1d(4),
+            nn.MultiheadAttention(4, 2),
+            parametrizations.weight_norm(nn.Linear(4, 4)),
         )
     )

@@ -12,7 +12,8 @@ import torch
 from scipy import stats
 
 from tacit.training import noise
-from tacit.training.noise import LARGEST, Gaussian, angles_of, logarithms_of
+from tacit.training.noise import LARGEST, Gaussian, angles_of, logarithms_of, tail_of
+from tacit.training.plan import LOG2_SLACK
 
 KEY = bytes(range(16))
 DTYPES = [torch.float32, torch.float64]
@@ -68,9 +69,51 @@ def test_logarithms_of_extreme_words():
     for word, logarithm in zip(words[:5], found[:5], strict=True):
         exact = Fraction(word, 2**63) ** 2 + Fraction(1, 2**128)
         assert logarithm == pytest.approx(math.log(exact.numerator) - math.log(exact.denominator), rel=1e-14)
-    assert found[0] == pytest.approx(-(LARGEST**2), rel=1e-15)
+    assert found[0] == pytest.approx(-128 * math.log(2), rel=1e-15)
     assert found[5] == found[6] == 0  # of radius zero, as all words above are: 2^9 of them
     assert found[7] == pytest.approx(-2 * 2.0**-33, rel=1e-6)  # float32 would have nothing below 1e-7
+
+
+@pytest.mark.parametrize("word", [0, 1, -1, 2, 3, 1000, -(2**20), 2**39 + 1])
+@pytest.mark.parametrize("more", [0, 1, -1, 2**62, -(2**63), 2**63 - 1])
+def test_the_tail_has_64_bits_more(word, more):
+    """Against exact fractions, from the logarithm of the word alone."""
+    found = float(tail_of(logarithms_of(torch.tensor([word])), torch.tensor([more])))
+    exact = max(abs(abs(word) + Fraction(more, 2**64)), Fraction(1, 2**65)) / 2**63
+    assert found == pytest.approx(2 * (math.log(exact.numerator) - math.log(exact.denominator)), rel=1e-13)
+
+
+def test_the_tail_ends_where_it_is_said_to():
+    ends = -float(tail_of(logarithms_of(torch.tensor([0])), torch.tensor([0])))
+    assert math.sqrt(ends) == pytest.approx(LARGEST, rel=1e-15)
+    pairs = 2**46 // 2
+    assert math.log2(pairs) + math.log2(2 * math.exp(-(LARGEST**2) / 2)) <= LOG2_SLACK["fast"]
+
+
+class Words:
+    """In place of the cipher: given words instead of random ones."""
+
+    def __init__(self, *words: int) -> None:
+        self.left = list(words)
+
+    def encrypt_into(self, nonce, data, associated, output) -> None:
+        size = 8 if len(data) % 8 == 0 else 4
+        values = [self.left.pop(0) for _ in range(len(data) // size)]
+        output[: len(data)] = np.array(values, dtype=f"<i{size}").tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_radius_in_the_tail_is_drawn_again_in_part(dtype):
+    """Two words for the radii, two for the angles (both 0: cosine 1, sine 0), one more for the radius in the tail."""
+    source = Gaussian(4, dtype, key=KEY)
+    radii = [2**19, 2**50]
+    source._cipher = Words(*radii, 0, *([0] if dtype == torch.float64 else []), 2**62)
+    flat = torch.empty(4, dtype=dtype)
+    source.normal(flat, 1.0)
+    exact = [math.sqrt(-2 * math.log((2**19 + 0.25) / 2**63)), math.sqrt(-2 * math.log(2**50 / 2**63))]
+    assert flat[:2].tolist() == pytest.approx(exact, rel=4 * torch.finfo(dtype).eps)
+    assert flat[2:].tolist() == [0, 0]
+    assert source._cipher.left == []
 
 
 def test_logarithms_are_made_in_the_memory_of_the_words():

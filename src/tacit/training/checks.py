@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from torch import Tensor, float32, float64, nn
+from torch.jit import ScriptModule
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.nn.parameter import UninitializedParameter, is_lazy
+from torch.nn.utils.parametrizations import _SpectralNorm
+from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.optim import Optimizer
 
 
@@ -29,6 +32,12 @@ def _unfit(module: nn.Module) -> str | None:
     if any(is_lazy(tensor) for tensor in (*module._parameters.values(), *module._buffers.values())):
         return "not initialised: run the model once on a few records that are not private, or state its sizes"
     match module:
+        case ScriptModule():
+            return "compiled by torch.jit, so its layers cannot be recorded: attach the module that it was made from"
+        case _ if type(module).__name__ == "OptimizedModule":  # of torch._dynamo, which takes a second to import
+            return "compiled already: attach the model itself first, and compile what attach returns"
+        case _ if _spectral(module):
+            return "spectral_norm rewrites its vectors in each forward: use weight_norm, or the layer without it"
         case _InstanceNorm() if module.track_running_stats:
             return "keeps running statistics of the records: use track_running_stats=False"
         case _InstanceNorm():
@@ -50,6 +59,13 @@ def _unfit(module: nn.Module) -> str | None:
     if getattr(module, "track_running_stats", False) is True:
         return "keeps running statistics of the records (track_running_stats): use a layer without them"
     return None
+
+
+def _spectral(module: nn.Module) -> bool:
+    """Either of torch's two ways."""
+    return isinstance(module, _SpectralNorm) or any(
+        isinstance(hook, SpectralNorm) for hook in module._forward_pre_hooks.values()
+    )
 
 
 def _check_parameters(model: nn.Module) -> None:

@@ -26,7 +26,7 @@ from tacit.training.plan import Plan, priced
 from tacit.training.sampler import Piece, Sampler
 from tacit.training.sums import NoisySum
 
-_VERSION = 1
+_VERSION = 2
 
 
 class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
@@ -309,6 +309,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             "abandoned": [[step, count] for step, count in sorted(abandoned.items())],
             "proved": not self._unproved,
             "plan": _same(self.plan),
+            "initial_noise": self.plan.initial_noise,
             "ledger": self.ledger.to_json(),
             **self._sampler.state(),
             **checkpoint.store(self.inner),
@@ -333,6 +334,12 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         differing = {key for key, value in _same(self.plan).items() if state["plan"].get(key) != value}
         if differing:
             raise ValueError(f"the state is of a plan with another {', '.join(sorted(differing))}: make the same plan")
+        begun = float(state["initial_noise"])
+        if not math.isclose(begun, self.plan.initial_noise, rel_tol=1e-6):
+            raise ValueError(
+                f"the training began with a noise of {begun:.6g} times the clipping norm, this plan has "
+                f"{self.plan.initial_noise:.6g}: go on with the release that began it"
+            )
         steps, clip_norm = int(state["steps"]), float(state["clip_norm"])
         if not (0 <= steps <= self.plan.steps and math.isfinite(clip_norm) and clip_norm > 0):
             raise ValueError(f"{steps} steps with a clipping norm of {clip_norm} are no state of this plan")

@@ -49,7 +49,8 @@ M = TypeVar("M", bound="nn.Module")
 
 TOLERANCE = 1 + 1e-9  # of a budget: what was calibrated to an epsilon meets it
 _UNIFORM_BITS = 53  # of the numbers that a sample is drawn with
-SECURE_LOG2_SLACK = -250.0  # for each step of the secure tier: its noise, and samples larger than its bound allows
+# For each step: the tail of floating-point noise of up to 2^46 numbers; exact noise, and samples that are too large.
+LOG2_SLACK = {"fast": -80.0, "secure": -250.0}
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ class Plan:
             return least(lambda initial: cost(initial) <= epsilon, 1e-6)
         _quiet()
         found = noise_multiplier(epsilon, self.delta, steps=self.steps, sampling_probability=self.probability)
-        while cost(found) > epsilon * TOLERANCE:  # the slack of the secure tier
+        while cost(found) > epsilon * TOLERANCE:  # its slack
             found *= 1 + 1e-5
         return found
 
@@ -233,8 +234,9 @@ class Plan:
 
     def _event(self, multiplier: float) -> Event:
         if self.noise == "gaussian":
-            slack = SECURE_LOG2_SLACK if self.tier == "secure" else None
-            return GaussianEvent(multiplier, "record", self.relation, self.probability, log2_slack=slack)
+            return GaussianEvent(
+                multiplier, "record", self.relation, self.probability, log2_slack=LOG2_SLACK[self.tier]
+            )
         return PureEvent(_amplified(1 / multiplier, self.probability), "record", self.relation)
 
     @property

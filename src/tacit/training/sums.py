@@ -71,7 +71,6 @@ def noisy_sum(plan: Plan, engine: Engine, source: NoiseSource | None = None, rng
 
 class Fast:
     """Guarantee: that of Gaussian noise, were floats real numbers. What rounding reveals is not bounded: see the docs.
-    Nor is the end of the noise's tail in the price: see `noise`, δ += (1 + e^ε) N 2^-65 for N numbers.
 
     The noise is in the buffer before the first gradient, so that no sum without noise exists.
     """
