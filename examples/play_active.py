@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import time
 
-from tacit.engines.grpc.channel import Hub
+from tacit.engines.grpc.hub import Hub
 from tacit.events import EpochFinished, Event
 from tacit.tasks.cancer import make_parts
 from tacit.vertical import logistic_masked

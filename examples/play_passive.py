@@ -7,7 +7,7 @@ import time
 
 from play_active import SETTINGS, Printed
 
-from tacit.engines.grpc.channel import Spoke
+from tacit.engines.grpc.spoke import Spoke
 from tacit.tasks.cancer import make_parts
 from tacit.vertical import logistic_masked
 from tacit.vertical.align import align

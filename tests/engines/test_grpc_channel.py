@@ -18,8 +18,12 @@ from tacit.channel import Recorder
 from tacit.crypto.agreement import KeyPair
 from tacit.crypto.signing import SigningKey
 from tacit.engines.grpc import channel as network
-from tacit.engines.grpc.channel import Envelope, Hub, Spoke
+from tacit.engines.grpc import hub as hub_module
+from tacit.engines.grpc import spoke as spoke_module
+from tacit.engines.grpc.channel import Envelope
+from tacit.engines.grpc.hub import Hub
 from tacit.engines.grpc.relay import federation, introduce, meet
+from tacit.engines.grpc.spoke import Spoke
 from tacit.engines.tls import Authority, Credentials, identity_of, request
 from tacit.errors import BudgetError, PeerError
 from tacit.events import Kept
@@ -232,7 +236,8 @@ def test_a_large_message_passes_directly_and_through_the_hub(secure):
 
 
 def test_more_than_fits_the_window_arrives_in_order(monkeypatch):
-    monkeypatch.setattr(network, "_WINDOW", 10_000)
+    for module in (hub_module, spoke_module):
+        monkeypatch.setattr(module, "WINDOW", 10_000)
 
     def b(channels):
         for value in range(40):
@@ -385,7 +390,7 @@ def test_no_certificates_no_other_machines():
 CHILD = """
 import sys
 from tacit.channel import Failed
-from tacit.engines.grpc.channel import Spoke
+from tacit.engines.grpc.spoke import Spoke
 with Spoke("b", "a", ["c"], sys.argv[1]) as spoke:
     channels = spoke.meet()
     print("met", flush=True)
@@ -405,7 +410,7 @@ def child(port):
 
 
 def test_a_party_that_is_killed_ends_the_others_within_their_patience(monkeypatch):
-    monkeypatch.setattr(network, "_AWAY", 0.5)
+    monkeypatch.setattr(hub_module, "_AWAY", 0.5)
     seen = {}
 
     def c(port, met):
@@ -435,7 +440,7 @@ def test_a_party_that_is_killed_ends_the_others_within_their_patience(monkeypatc
 
 
 def test_a_party_that_starts_anew_ends_the_run(monkeypatch):
-    monkeypatch.setattr(network, "_AWAY", 0.5)
+    monkeypatch.setattr(hub_module, "_AWAY", 0.5)
     with Hub("a", ["b", "c"], "127.0.0.1:0", patience=10) as hub, child(hub.port) as process:
         address = f"127.0.0.1:{hub.port}"
         with Spoke("c", "a", ["b"], address, patience=10) as other:

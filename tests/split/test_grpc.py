@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from tacit.engines.grpc.channel import Hub, Spoke
+from tacit.engines.grpc.hub import Hub
+from tacit.engines.grpc.spoke import Spoke
 from tacit.errors import TOLD
 from tests.split.networks import (
     assert_close,

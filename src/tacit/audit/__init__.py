@@ -20,6 +20,7 @@
     utility       what a protection costs in accuracy
     canaries      records made to be found, and what their traces in a model say about epsilon
     residues      attacks on vertical regression; `deals` makes them on a file's own tables
+    network       what whoever taps the wire sees, with TLS and without; `wiretap` is the proxy
     own_round     a round of a file's own federation, recorded and attacked
     own_training  a file's own private training as a subject
     steps         what an audit is made of; `kinds` says which attacks fit a file, `carry_out` makes them

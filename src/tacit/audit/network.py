@@ -29,11 +29,13 @@ from tacit.audit.bounds import clopper_pearson
 from tacit.audit.finding import Finding, Score
 from tacit.audit.wiretap import Wiretap
 from tacit.channel import Channel, Party, Recorder
-from tacit.engines.grpc.channel import Envelope, Hub, Spoke
+from tacit.engines.grpc.channel import Envelope
 from tacit.engines.grpc.client import ClientEngine
 from tacit.engines.grpc.coordinator import COORDINATOR, CoordinatorEngine, client_name
 from tacit.engines.grpc.handshake import shared
+from tacit.engines.grpc.hub import Hub
 from tacit.engines.grpc.link import PIECE_BYTES, Link
+from tacit.engines.grpc.spoke import Spoke
 from tacit.engines.identity import Authority, Credentials, request
 from tacit.errors import PeerError
 from tacit.events import Kept

@@ -16,8 +16,9 @@ from typing import Any, Protocol, cast
 from numpy.typing import NDArray
 
 from tacit.channel import Channel, run_parties
-from tacit.engines.grpc.channel import Hub, Spoke
 from tacit.engines.grpc.handshake import shared
+from tacit.engines.grpc.hub import Hub
+from tacit.engines.grpc.spoke import Spoke
 from tacit.events import Event, Kept, Noted, Sink, Tee
 from tacit.runs import kinds
 from tacit.runs.directory import RunDirectory, Store
