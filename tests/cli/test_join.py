@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.numpy
-from click.testing import CliRunner
 
 import tacit
-from tacit.cli import main
 from tacit.runs import keys
+from tests.cli import processes
+from tests.cli.processes import free_port
 
 FILE = """\
 kind: horizontal
@@ -29,12 +26,6 @@ round: {start_fl_job_time_window: 30000}
 """
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
-
-
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -43,17 +34,11 @@ def here(tmp_path, monkeypatch):
 
 
 def invoke(*arguments: str):
-    return CliRunner().invoke(main, ["join", *arguments])
+    return processes.invoke("join", *arguments)
 
 
 def start(*arguments: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tacit", "join", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    return processes.start("join", *arguments)
 
 
 @pytest.mark.parametrize(

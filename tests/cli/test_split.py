@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.numpy
-from click.testing import CliRunner
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
 
 import tacit
-from tacit.cli import main
 from tacit.events import TrainingResumed
-from tacit.runs import keys
 from tacit.runs.directory import read_events
+from tests.cli.processes import certify, free_port, invoke, kill_once, start
 
 pytest.importorskip("torch")
 
@@ -45,25 +37,8 @@ PROTECTED = ["--set", "embedding_dp.eps=5", "--set", "label_dp.eps=3"]
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    Path("clinic.yaml").write_text(FILE.replace("PORT", str(port)))
+    Path("clinic.yaml").write_text(FILE.replace("PORT", str(free_port())))
     return tmp_path
-
-
-def invoke(*arguments: str):
-    return CliRunner().invoke(main, list(arguments))
-
-
-def start(*arguments: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tacit", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
-    )
 
 
 def weights(run: Path, party: str) -> dict[str, np.ndarray]:
@@ -108,13 +83,7 @@ def test_the_plan_gives_the_epsilon_that_the_run_has():
 def test_killed_and_resumed_it_ends_as_if_it_had_not_been():
     whole = tacit.run("clinic.yaml", overrides=["train.epochs=60"], runs="whole")
     process = start("run", "clinic.yaml", "--quiet", "--set", "train.epochs=60")
-    deadline = time.monotonic() + 120
-    while not list(Path("runs").glob("*/clinic/state-*.safetensors")) or not _saved(next(Path("runs").iterdir())):
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill_once(process, lambda: any(map(_saved, Path("runs").glob("*"))))
     (run,) = Path("runs").iterdir()
     resumed = invoke("run", "--resume", str(run))
     assert resumed.exit_code == 0, resumed.output
@@ -132,12 +101,8 @@ def test_parties_over_tls_train_as_they_do_here_and_predict(here):
     with Path("clinic.yaml").open("a") as file:
         file.write("simulation: {insecure_noise_seed: 1}\n")  # first weights from the seed, also over a network
     local = tacit.run("clinic.yaml", runs="local")
-    keys.init_authority(here / "ca")
     names = ("clinic", "laboratory", "scanner")
-    for name in names:
-        keys.make_request(name, here / name)
-        keys.sign_request(here / "ca", here / name / f"{name}.request.pem", here / name / "c.pem")
-        own = {"private": f"{name}/{name}.private.pem", "certificate": f"{name}/c.pem", "authority": "ca/authority.pem"}
+    for name, own in certify(here, *names).items():
         Path(f"{name}-local.yaml").write_text(json.dumps({"keys": own}))
     processes = [
         start("join", "clinic.yaml", "--party", name, "--local", f"{name}-local.yaml", "--test-insecure-noise")

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
-import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.numpy
-from click.testing import CliRunner
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
 
-from tacit.cli import main
 from tacit.events import Aligned, Curve, Nowhere, TrainingResumed
-from tacit.runs import keys
 from tacit.runs.config import load
 from tacit.runs.directory import read_events
 from tacit.runs.local import Local
 from tacit.runs.lockstep import Place
 from tacit.runs.vertical_logistic import predictor
 from tacit.vertical.model import Model, Scaler
+from tests.cli.processes import certify, free_port, invoke, kill_once, start
 
 DATA = load_breast_cancer()
 FILE = """\
@@ -57,30 +51,13 @@ def write_table(path: str, columns: range, rows: np.ndarray, label: bool) -> Non
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(1)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    Path("deal.yaml").write_text(FILE.replace("PORT", str(port)))
+    Path("deal.yaml").write_text(FILE.replace("PORT", str(free_port())))
     old, new = np.arange(400), np.arange(400, 569)
     write_table("bank.csv", range(15), rng.permutation(old), True)
     write_table("shop.csv", range(15, 30), rng.permutation(old)[:380], False)
     write_table("bank_new.csv", range(14, -1, -1), new, True)
     write_table("shop_new.csv", range(15, 30), rng.permutation(new), False)
     return tmp_path
-
-
-def invoke(*arguments: str):
-    return CliRunner().invoke(main, list(arguments))
-
-
-def start(*arguments: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tacit", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
 
 
 def auc(path: str) -> float:
@@ -115,13 +92,7 @@ def test_one_command_aligns_trains_and_leaves_each_party_its_own_part(here):
 
 def test_a_run_that_was_stopped_goes_on_with_the_same_rows(here):
     process = start("run", "deal.yaml", "--quiet", "--set", "train.epochs=12", "--set", "checks.row_uses=50")
-    deadline = time.monotonic() + 120
-    while not list(Path("runs").glob("*/bank/state-2.safetensors")):
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill_once(process, lambda: list(Path("runs").glob("*/bank/state-2.safetensors")))
     (run,) = Path("runs").iterdir()
     rows = _rows(run)
     resumed = invoke("run", "--resume", str(run))
@@ -171,20 +142,9 @@ def _rows(run: Path) -> np.ndarray:
 
 @pytest.fixture
 def certified(here):
-    keys.init_authority(here / "ca")
-    for name in ("bank", "shop"):
-        keys.make_request(name, here / name)
-        keys.sign_request(here / "ca", here / name / f"{name}.request.pem", here / name / "c.pem")
+    for name, own in certify(here, "bank", "shop").items():
         data = {"path": f"{name}.csv", **({"label": "y"} if name == "bank" else {})}
-        local = {
-            "keys": {
-                "private": f"{name}/{name}.private.pem",
-                "certificate": f"{name}/c.pem",
-                "authority": "ca/authority.pem",
-            },
-            "data": data,
-        }
-        Path(f"{name}.yaml").write_text(json.dumps(local))
+        Path(f"{name}.yaml").write_text(json.dumps({"keys": own, "data": data}))
 
 
 def test_two_companies_train_and_predict_over_tls(certified):

@@ -14,7 +14,6 @@ import json
 import math
 import os
 import re
-import socket
 import struct
 import subprocess
 import sys
@@ -36,6 +35,7 @@ from tacit.engines.identity import read_private
 from tacit.horizontal.protection import masked_sum
 from tacit.runs.config import load
 from tacit.runs.keys import init_authority, make_request, sign_request
+from tests.cli.processes import free_port
 
 CLIENTS = 4
 SIZE = 60
@@ -132,12 +132,6 @@ def private_forms(pem: bytes) -> list[bytes]:
     assert len(raw) == 2
     lines = [line for line in pem.splitlines() if len(line) > 40 and b"-----" not in line]
     return [*raw, *(secret.hex().encode() for secret in raw), *(base64.b64encode(r)[:40] for r in raw), *lines]
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def prepared(root: Path, secure: bool, raising: str) -> list[Party]:

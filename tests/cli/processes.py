@@ -1,0 +1,64 @@
+"""The command as tests start it: in this process, as processes of their own, with certificates, killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from tacit.cli import main
+from tacit.runs import keys
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tacit", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+    )
+
+
+def kill_once(process: subprocess.Popen[str], holds: Callable[[], Any], seconds: float = 120.0) -> None:
+    """SIGKILL as soon as something holds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def certify(folder: Path, *names: str) -> dict[str, dict[str, str]]:
+    """A certificate for each name, of one authority in `folder`: the `keys` of each party's local file."""
+    keys.init_authority(folder / "ca")
+    found = {}
+    for name in names:
+        keys.make_request(name, folder / name)
+        keys.sign_request(folder / "ca", folder / name / f"{name}.request.pem", folder / name / "c.pem")
+        found[name] = {
+            "private": f"{name}/{name}.private.pem",
+            "certificate": f"{name}/c.pem",
+            "authority": "ca/authority.pem",
+        }
+    return found
