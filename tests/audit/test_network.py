@@ -7,7 +7,7 @@ import pytest
 
 from tacit import tasks
 from tacit.audit import network
-from tacit.audit.network import NetworkView, audit_reading, audit_taking_part, tap_federation, tap_parties, union_of
+from tacit.audit.network import NetworkView, audit_reading, tap_federation, tap_parties, union_of
 from tacit.audit.wiretap import Wiretap
 from tacit.engines.grpc.link import PIECE_BYTES, Link
 from tacit.horizontal import frames
@@ -101,8 +101,8 @@ def test_a_federation_is_open_without_tls_and_closed_with_it(encrypt):
     assert found.off.trials == found.on.trials >= 6
     assert found.off.informative
     assert not found.on.informative
-    named = audit_taking_part(off, on)
-    assert (named.off.value, named.on.value, named.on.baseline) == (1.0, 1.0, 0.5)
+    ((named_off, named_on),) = found.also
+    assert (named_off.value, named_on.value, named_on.baseline) == (1.0, 1.0, 0.5)
     assert sum(on.took_part.values()) == 3
     assert all(on.view.volume(client, "up") > 500 for client in on.took_part)
     kinds = {type(message) for message in off.view.messages(UNION)}
@@ -144,6 +144,7 @@ def test_spokes_are_sealed_from_each_other_even_without_tls():
     assert (found.off.trials, found.on.trials) == (6, 6)
     assert found.off.value == pytest.approx(4 / 6)  # of b and c to each other nothing
     assert found.on.value == 0
+    assert found.also == ()
     assert all(isinstance(message, Start) for message in off.view.messages(union_of(split)))
 
 

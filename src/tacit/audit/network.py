@@ -3,7 +3,7 @@
     tap_federation(settings, task, secure=...)      a federation: a coordinator and its clients
     tap_parties(hub, parties, secure=...)           parties in lock step
     Tapped.view                                     the NetworkView: attacks take that
-    audit_reading(off, on, union), audit_taking_part(off, on)
+    audit_reading(off, on, union)                   what is read of it, and who took part
 
 A `NetworkView` reads what the bytes hold: HTTP/2, gRPC, the links of `engines.grpc`, frames, typed messages. Under TLS
 it finds none of these, and is left with how much passed, when, and between whom.
@@ -272,19 +272,20 @@ def _kept(tap: Wiretap) -> tuple[tuple[bytes, bytes], ...]:
 # --- findings
 
 
-_SEES = "every byte between the parties, through a proxy on each wire"
-_TLS = "TLS, certificates on both sides"
-
-
 def audit_reading(off: Tapped, on: Tapped, union: Any) -> Finding:
-    """How many of the parties' messages are read off the wire, word for word. `union`: the messages of the protocol."""
+    """How many of the parties' messages are read off the wire, word for word, and who took part where not all did.
+
+    `union`: the messages of the protocol.
+    """
+    some = len(set(on.took_part.values())) > 1
     return Finding(
         attack="messages read off the wire, against TLS",
         adversary="network",
-        sees=_SEES,
-        protection=_TLS,
+        sees="every byte between the parties, through a proxy on each wire",
+        protection="TLS, certificates on both sides",
         off=_read(off, union),
         on=_read(on, union),
+        also=((_named(off), _named(on)),) if some else (),
         not_tested=(
             "a party on the wire that answers in another's name: certificates are verified, the audit only listens",
             "what the lengths and times of encrypted messages tell beside who takes part: sizes of models and tables "
@@ -299,19 +300,8 @@ def _read(tapped: Tapped, union: Any) -> Score:
     return _share("messages read", (wanted & found).total(), wanted.total(), baseline=0.0)
 
 
-def audit_taking_part(off: Tapped, on: Tapped) -> Finding:
-    """Who takes part in a round, named by how much passes: those parties whose bytes are above the widest gap."""
-    return Finding(
-        attack="who takes part, by the amount that passes, against TLS",
-        adversary="network",
-        sees="how many bytes each party sends",
-        protection=_TLS,
-        off=_named(off),
-        on=_named(on),
-    )
-
-
 def _named(tapped: Tapped) -> Score:
+    """Who takes part in a round, told by the bytes that each sends: those above the widest gap."""
     names = list(tapped.took_part)
     volumes = np.array([tapped.view.volume(name, "up") for name in names])
     order = np.sort(volumes)
@@ -319,7 +309,9 @@ def _named(tapped: Tapped) -> Score:
     threshold = (order[gap] + order[gap + 1]) / 2
     right = sum(bool(volume > threshold) == tapped.took_part[name] for name, volume in zip(names, volumes, strict=True))
     share = np.mean(list(tapped.took_part.values()))
-    return _share("clients named right", right, len(names), baseline=float(max(share, 1 - share)))
+    return _share(
+        "who takes part, named right by the bytes each sends", right, len(names), baseline=float(max(share, 1 - share))
+    )
 
 
 def _share(metric: str, right: int, trials: int, *, baseline: float) -> Score:

@@ -64,7 +64,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         "clients that lie about their updates, and what the model itself tells those who get it",
     ]
     if not scope.quick:
-        steps += [Step(f"gradient inversion, {wide}", partial(_inversion, encrypt, wide)) for wide in _axes(scope)]
+        steps += [Step(f"gradient inversion, {wide}", partial(_wider, encrypt, wide)) for wide in _axes(scope)]
     if settings.clients <= _MOST_CLIENTS:
         once = _one_round(settings, costs, scope)
         if own_round.fits(task):
@@ -151,6 +151,12 @@ def _inversion(encrypt: dict[str, Any], scene: gradients.Scene) -> list[Finding]
     return gradients.audit_gradients(encrypt, scene)
 
 
+def _wider(encrypt: dict[str, Any], scene: gradients.Scene) -> list[Finding]:
+    """The same in another scene, which its name tells."""
+    where = f"{scene.clients} clients with {scene.batch} record" + "s" * (scene.batch > 1)
+    return [replace(found, attack=f"{found.attack}, {where}") for found in _inversion(encrypt, scene)]
+
+
 def _labels(encrypt: dict[str, Any], scene: gradients.Scene) -> list[Finding]:
     found = gradients.audit_label_inference(encrypt, scene)
     return [replace(found, on=None) if encrypt["encrypt_type"] == "NOT_ENCRYPT" else found]
@@ -170,10 +176,7 @@ def _wire(encrypt: dict[str, Any], scope: Scope) -> list[Finding]:
     )
     task = tasks.make(settings.task, settings.clients, settings.seed, {})
     off, on = (network.tap_federation(settings, task, secure=secure) for secure in (False, True))
-    return [
-        network.audit_reading(off, on, network.union_of(frames, messages)),
-        network.audit_taking_part(off, on),
-    ]
+    return [network.audit_reading(off, on, network.union_of(frames, messages))]
 
 
 # --- the file's own federation

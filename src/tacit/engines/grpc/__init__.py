@@ -3,6 +3,6 @@
 link            frames that arrive once, in order, over connections that break; without I/O
 handshake       who speaks, which conversation, whether the files agree
 server          the side that is connected to;  connection: the side that connects, and comes back
-channel         a few parties in lock step: what `hub` and `spoke` share;  relay: what passes the hub, which cannot read it
+channel         a few parties in lock step: what `hub` and `spoke` share;  relay: what passes the hub unread
 coordinator     a horizontal federation's coordinator on a server;  client: one of its clients on a connection
 """
