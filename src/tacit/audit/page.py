@@ -28,13 +28,11 @@ def whole_page(made: Audit) -> str:
         ("boundary", "Who sees what", sections.boundary(kinds.of(made.settings).boundary, made.settings)),
         ("settings", "Settings", _settings(made)),
     ]
-    kept = [(anchor, title, body) for anchor, title, body in parts if body is not None]
     return page.page(
         f"{made.settings.name}: audit",
         _headline(made),
         *(_false(each) for each in made.false_claims),
-        page.contents([(anchor, title) for anchor, title, _ in kept]),
-        *(page.section(anchor, title, body) for anchor, title, body in kept),
+        *page.sections(parts),
         element("footer", f"Made by tacit {__version__}."),
         styles=("audit.css",),
         images=True,

@@ -41,10 +41,12 @@ def header(kind: str, title: str, *lines: Markup) -> Markup:
     return element("header", element("p", kind, class_="kind"), element("h1", title), *lines)
 
 
-def contents(sections: Sequence[tuple[str, str]]) -> Markup:
-    """Links to the sections: (anchor, title)."""
-    links = [element("li", element("a", title, href=f"#{anchor}")) for anchor, title in sections]
-    return element("nav", element("ul", *links), aria_label="Contents")
+def sections(parts: Iterable[tuple[str, str, Markup | None]]) -> list[Markup]:
+    """Links to the parts that there are, (anchor, title, body), and the parts."""
+    kept = [(anchor, title, body) for anchor, title, body in parts if body is not None]
+    links = [element("li", element("a", title, href=f"#{anchor}")) for anchor, title, _ in kept]
+    contents = element("nav", element("ul", *links), aria_label="Contents")
+    return [contents, *(section(anchor, title, body) for anchor, title, body in kept)]
 
 
 def section(anchor: str, title: str, *children: Markup | None) -> Markup:

@@ -38,13 +38,11 @@ def training(record: Trained, share: bool) -> tuple[str, list[Figure]]:
         ("costs", "Time and traffic", None if share else _spent_time(record, drawn["costs"])),
         ("settings", "Settings", _settings(record, share)),
     ]
-    kept = [(anchor, title, body) for anchor, title, body in parts if body is not None]
     whole = page.page(
         f"{record.settings.name}: report",
         _headline(record, made, share, covered),
         *_notices(record, share),
-        page.contents([(anchor, title) for anchor, title, _ in kept]),
-        *(page.section(anchor, title, body) for anchor, title, body in kept),
+        *page.sections(parts),
         _footer(),
     )
     return whole, [each for found in shown.values() for each in found]
