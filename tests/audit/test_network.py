@@ -152,8 +152,10 @@ def test_the_error_of_a_party_is_raised():
     def broken(channels) -> None:
         raise ZeroDivisionError("a mistake")
 
-    for who in ("a", "b"):
-        parties = {name: broken if name == who else lambda channels: None for name in ("a", "b")}
+    def waiting(other: str, channels) -> None:
+        channels[other].recv(Start)
+
+    for parties in ({"a": broken, "b": partial(waiting, "a")}, {"a": partial(waiting, "b"), "b": broken}):
         with pytest.raises(ZeroDivisionError, match="a mistake"):
             tap_parties("a", parties, secure=False)
 

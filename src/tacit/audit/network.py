@@ -242,11 +242,12 @@ def tap_parties(hub: str, parties: Mapping[str, Party[Any]], *, secure: bool) ->
                     threads.append(threading.Thread(target=live, args=(name, f"127.0.0.1:{tap.port}"), daemon=True))
                     threads[-1].start()
                 play(hub, center)
-        finally:
-            for thread in threads:
-                thread.join(_PATIENCE)
+        except Exception as error:
+            errors.append(error)
+        for thread in threads:
+            thread.join(_PATIENCE)
     if errors:
-        raise errors[0]
+        raise min(errors, key=lambda each: isinstance(each, PeerError))  # not what others made of it
     view = NetworkView({name: _kept(tap) for name, tap in taps.items()})
     frames = tuple(encode(message) for recorder in said for message in recorder.sent)
     return Tapped(view, frames, dict.fromkeys(others, True))

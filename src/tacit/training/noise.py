@@ -118,7 +118,7 @@ class Gaussian:
 
 
 def logarithms_of(words: Tensor) -> Tensor:
-    """ln(u² + 2^-128), where u = w 2^-63 of 64-bit words w: from −LARGEST² to 0. Made in the memory of the words."""
+    """ln(u² + 2^-128), where u = w 2^-63 of 64-bit words w: from −128 ln 2 to 0. Made in the memory of the words."""
     wide = words.view(torch.float64).copy_(words)
     return torch.addcmul(_LEAST, wide, wide, value=2.0**-126, out=wide).log_()
 
