@@ -9,15 +9,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from tacit.errors import BudgetError, PeerError, TacitError
     from tacit.runs.outcome import Outcome
     from tacit.split.embedding_dp import EmbeddingDP
     from tacit.split.label_dp import LabelDP
     from tacit.training.plan import Plan
 
 __version__ = "0.1.0"
-__all__ = ["EmbeddingDP", "LabelDP", "Plan", "__version__", "run"]
+__all__ = ["BudgetError", "EmbeddingDP", "LabelDP", "PeerError", "Plan", "TacitError", "__version__", "run"]
 
-_HOMES = {  # heavy: imported only when they are used
+_HOMES = {  # some are heavy: imported only when they are used
+    "BudgetError": "tacit.errors",
+    "PeerError": "tacit.errors",
+    "TacitError": "tacit.errors",
     "EmbeddingDP": "tacit.split.embedding_dp",
     "LabelDP": "tacit.split.label_dp",
     "Plan": "tacit.training.plan",

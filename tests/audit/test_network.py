@@ -129,6 +129,29 @@ def test_tls_that_is_left_out_is_noticed(monkeypatch):
     assert audit_reading(on, on, UNION).on.value == 1.0
 
 
+def test_what_cannot_be_parsed_is_searched_for():
+    """Bytes that are wrapped and not encrypted: the reading fails, the search does not."""
+    settings, task = digits("NOT_ENCRYPT")
+    off = tap_federation(settings, task, secure=False)
+    wrapped = {
+        name: tuple(tuple(b"\x17\x03\x03" + way for way in both) for both in connections)
+        for name, connections in off.view.streams.items()
+    }
+    on = network.Tapped(NetworkView(wrapped), off.said, off.took_part)
+    assert list(on.view.frames()) == []
+    assert audit_reading(off, on, UNION).on.value >= 0.5  # all updates; the first model is zeros, which are anywhere
+
+
+def test_a_coordinator_that_fails_before_it_listens_is_heard(monkeypatch):
+    async def broken(self, bind, parties):
+        raise OSError("no port is left")
+
+    monkeypatch.setattr("tacit.engines.grpc.server.Server.start", broken)
+    settings, task = digits("NOT_ENCRYPT")
+    with pytest.raises(OSError, match="no port is left"):
+        tap_federation(settings, task, secure=False)
+
+
 def talker(name: str, others: list[str], channels) -> None:
     for place, other in enumerate(sorted(others)):
         channels[other].send(Start(place, len(name), 7))

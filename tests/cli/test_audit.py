@@ -116,7 +116,7 @@ def test_the_page_has_what_is_promised(fleet):
         "Cost in utility",
         "What was not tested",
         "Who sees what",
-        "tacit audit FILE --quick --seed 0",
+        "tacit audit FILE|RUN --quick --seed 0",
     ):
         assert words in page
     assert page.count("data:image/png;base64,") >= 4
@@ -184,6 +184,8 @@ def test_a_run_is_audited_where_it_lies(monkeypatch):
         (["fleet.yaml", "--set", "task=unheard"], "unheard"),
         (["fleet.yaml", "--seed", "-1"], "--seed"),
         (["deal.yaml", "--set", "task_options.rows=20"], "rows"),
+        (["deal.yaml", "--set", "train.batch=4"], "batch"),
+        (["fleet.yaml", "--output", "."], "Is a directory"),
     ],
 )
 def test_a_mistake_ends_in_2(arguments, words):
@@ -191,6 +193,17 @@ def test_a_mistake_ends_in_2(arguments, words):
     assert done.exit_code == 2, done.output
     assert words in done.output
     assert "Traceback" not in done.output
+
+
+def test_what_nobody_expected_is_no_false_claim(monkeypatch):
+    def broken(*given):
+        raise ZeroDivisionError("a mistake of ours")
+
+    monkeypatch.setattr("tacit.audit.carry_out.kinds.of", broken)
+    done = invoke("fleet.yaml", "--quiet")
+    assert done.exit_code == 3
+    assert "a mistake of ours" in done.stderr
+    assert "not a false claim" in done.stderr
 
 
 def test_a_place_that_cannot_be_written(monkeypatch):

@@ -6,8 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.data import TensorDataset
 
 from tacit.dp.schedules import ClipAdaptation
+from tacit.training import Plan
 from tacit.training.company import some_of
 from tests.training.trainings import Silent, data, flat, model, plan, train
 
@@ -40,15 +42,15 @@ def test_the_first_batch_is_shown_again_in_part_and_adds_nothing():
         _, optimizer, loader = attach(
             given(), module, sgd(module), data(), check=check, source=Silent(), rng=seeded_rng(1)
         )
-        assert len(loader) == 2 + check
+        assert len(loader) == 2 + 2 * check
         for x, y in loader:
             sizes.append(len(x))
             F.cross_entropy(module(x), y).backward()
             optimizer.step()
         assert len(loader) == 2
-        assert len(sizes) == 2 + check
+        assert len(sizes) == 2 + 2 * check
         if check:
-            assert sizes[1] == sizes[0] // 4
+            assert sizes[1:3] == [sizes[0] // 4, 3]
         ends.append(flat(module))
     assert torch.equal(*ends)
 
@@ -83,6 +85,39 @@ def test_a_loss_that_mixes_records_is_refused(loss, reduction, message):
     with pytest.raises(ValueError, match=message):
         train(module, optimizer, loader, 1, loss)
     assert torch.equal(before, flat(module))  # nothing was released
+
+
+@pytest.mark.parametrize("loss", ["ignored", "weighted"])
+def test_a_quarter_like_the_whole_does_not_hide_a_loss_that_mixes(loss):
+    """Labels 0 and 1 in turn: a quarter has the same share of both as the batch, three records have not."""
+    inputs = torch.randn(32, 5, dtype=torch.float64)
+    labels = torch.arange(32) % 2
+
+    def mixing(outputs, given):
+        if loss == "ignored":
+            return F.cross_entropy(outputs, torch.where(given == 0, -100, given))
+        return F.cross_entropy(outputs, given, weight=torch.tensor([1.0, 1.3, 1.0]).double())
+
+    module = model()
+    whole = Plan(records=32, batch=32, epochs=1, noise_multiplier=1.0)
+    _, optimizer, loader = whole.attach(module, sgd(module), TensorDataset(inputs, labels))
+    with pytest.raises(ValueError, match="mixes records"):
+        train(module, optimizer, loader, 1, mixing)
+
+
+def test_records_that_are_finite_only_among_others_are_mixed():
+    """Alone they have no label that counts: a mean over nothing."""
+    labels = torch.cat([torch.ones(28), torch.zeros(4)]).long()
+    module = model()
+    whole = Plan(records=32, batch=32, epochs=1, noise_multiplier=1.0)
+    data = TensorDataset(torch.randn(32, 5, dtype=torch.float64), labels)
+    _, optimizer, loader = whole.attach(module, sgd(module), data)
+
+    def ignoring(outputs, given):
+        return F.cross_entropy(outputs, torch.where(given == 0, -100, given))
+
+    with pytest.raises(ValueError, match="mixes records"):
+        train(module, optimizer, loader, 1, ignoring)
 
 
 @pytest.mark.parametrize("loss", [F.cross_entropy, lambda o, y: F.cross_entropy(o, y, reduction="none").sum() / len(y)])
@@ -131,14 +166,16 @@ def test_a_model_that_mixes_records_is_refused():
 
 def test_what_belongs_to_a_record():
     batch = {"x": torch.arange(6).view(3, 2), "y": [torch.arange(3)]}
-    part = some_of(batch, 3, 1)
+    part = some_of(batch, 3, slice(0, 1))
     assert part["x"].tolist() == [[0, 1]]
     assert part["y"][0].tolist() == [0]
-    assert some_of([torch.arange(3), ["a", "b", "c"]], 3, 2)[1] == ["a", "b"]
-    assert some_of([torch.arange(3), ["a", "b"]], 3, 1) is None
-    assert some_of([torch.arange(2), torch.arange(2)], 2, 1)[1].tolist() == [0]  # two tensors, not two records
-    assert some_of([torch.arange(3), "name"], 3, 1) is None
-    assert some_of([torch.arange(4)], 3, 1) is None
+    assert some_of([torch.arange(3), ["a", "b", "c"]], 3, slice(0, 2))[1] == ["a", "b"]
+    assert some_of([torch.arange(3), ["a", "b"]], 3, slice(0, 1)) is None
+    assert some_of([torch.arange(2), torch.arange(2)], 2, slice(0, 1))[1].tolist() == [
+        0
+    ]  # two tensors, not two records
+    assert some_of([torch.arange(3), "name"], 3, slice(0, 1)) is None
+    assert some_of([torch.arange(4)], 3, slice(0, 1)) is None
 
 
 @pytest.mark.parametrize(
@@ -242,6 +279,17 @@ def test_parameters_that_are_unfrozen_later_are_not_moved_by_gradients_without_n
         parameter.grad = None
     train(module, optimizer, loader, 1)
     assert optimizer.steps == given().steps
+
+
+def test_a_parameter_unfrozen_later_beside_a_trained_one_is_refused():
+    """Its layer is recorded for the other: no gradient ever shows."""
+    module = model()
+    module[0].weight.requires_grad_(False)
+    _, optimizer, loader = given().attach(module, sgd(module), data())
+    train(module, optimizer, loader, 1)
+    module.requires_grad_(True)
+    with pytest.raises(ValueError, match="trainable now"):
+        train(module, optimizer, loader, 1)
 
 
 def test_a_count_that_leaves_nothing_for_the_gradients_is_refused_before_the_loop():

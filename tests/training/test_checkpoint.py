@@ -175,7 +175,8 @@ def test_a_learning_rate_that_was_scheduled_is_kept():
         ({"clip_norm": float("nan")}, "no state of this plan"),
         ({"abandoned": None}, "not the state"),
         ({"order": np.zeros(40, dtype=np.int64)}, "no permutation"),
-        ({"inner": {"groups": [], "values": {}}}, "other groups"),
+        ({"inner": {"kind": "SGD", "groups": [], "values": {}}}, "other groups"),
+        ({"inner": {"kind": "Adam", "groups": [], "values": {}}}, "the state is of Adam, the optimizer is SGD"),
         ({"inner/0/momentum_buffer": np.zeros(3)}, "shape"),
     ],
 )

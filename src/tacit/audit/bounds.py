@@ -165,6 +165,9 @@ def corrected(confidence: float, tests: int) -> float:
     return 1 - (1 - confidence) / tests
 
 
+_CORRECTED = "tests, corrected"
+
+
 def strongest(bounds: Iterable[LowerBound], confidence: float) -> LowerBound:
     """The best of bounds that were each made at `corrected(confidence, number of them)`."""
     tried = list(bounds)
@@ -172,7 +175,8 @@ def strongest(bounds: Iterable[LowerBound], confidence: float) -> LowerBound:
     if any(bound.confidence < needed - 1e-12 for bound in tried):
         raise ValueError(f"each of {len(tried)} tests must be made at confidence {needed:.6g}")
     best = max(tried, key=lambda bound: bound.epsilon)
-    method = best.method if len(tried) == 1 else f"{best.method}; the best of {len(tried)} tests, corrected"
+    told = best.method.endswith(_CORRECTED)  # where tests of several tests are compared
+    method = best.method if len(tried) == 1 or told else f"{best.method}; the best of {len(tried)} {_CORRECTED}"
     return LowerBound(best.epsilon, best.delta, confidence, method, sum(b.samples for b in tried), best.assumes)
 
 

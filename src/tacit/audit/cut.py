@@ -167,6 +167,11 @@ def at_most(parts: Mapping[str, Part], records: int | None) -> dict[str, Part]:
     }
 
 
+def without_test(parts: Mapping[str, Part]) -> dict[str, Part]:
+    """The parts without records to evaluate on."""
+    return {name: part if isinstance(part, Trunk) else replace(part, test=Rows()) for name, part in parts.items()}
+
+
 def chosen(part: Part, order: Indices) -> Part:
     """The same part with these of its training records."""
     match part:

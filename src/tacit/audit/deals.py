@@ -37,6 +37,8 @@ from tacit.vertical.settings import Settings
 _CONFIDENCE = 0.95
 _UNIT = 2.0**-32  # of scores on the wire
 _READ = 5  # columns that a steering active reads
+_POSITIONAL = "residues that carry rows digit by digit"
+_EQUATIONS = 4  # for each row, at most, where least squares is shown at its best
 OPEN = {"decryption": False, "gradient_bound": False, "few_rows": False}
 Features = Mapping[str, NDArray[np.float64]]
 
@@ -46,12 +48,13 @@ class Played:
     """What came of a deal."""
 
     errors: Mapping[str, BaseException]
-    seen: Recorder  # of the active, from the first passive
+    seen: Mapping[str, Recorder]  # by the active, of each passive
 
     def scores(self) -> list[NDArray[np.float64]]:
-        """The passive's scores in each message, as the active reads them."""
-        found = [message.words for message in self.seen.seen if isinstance(message, Scores)]
-        return [np.frombuffer(words, "<i8") * _UNIT for words in found]
+        """The sum of the passives' scores in each of their messages, as the active reads it: masks cancel in it."""
+        words = [[m.words for m in each.seen if isinstance(m, Scores)] for each in self.seen.values()]
+        together = [np.sum([np.frombuffer(one, "<i8") for one in every], axis=0) for every in zip(*words, strict=False)]
+        return [total * _UNIT for total in together]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,9 +108,8 @@ class Deal:
         logs: dict[str, Recorder] = {}
 
         def active(channels: Mapping[str, Channel]) -> None:
-            own: dict[str, Channel] = dict(channels)
-            logs[self.victim] = Recorder(own[self.victim])
-            own[self.victim] = logs[self.victim]
+            logs.update((name, Recorder(channels[name])) for name in settings.passives)
+            own: dict[str, Channel] = dict(logs)
             self._active(settings, residues.forged(own, forge) if forge is not None else own)
 
         parties = self.parties(settings) | {settings.active: active}
@@ -118,7 +120,7 @@ class Deal:
         except Exception:  # a party that refused to go on; what it said is in `errors`
             if not errors:
                 raise
-        return Played(errors, logs[self.victim])
+        return Played(errors, logs)
 
 
 def _caught(name: str, party: Party[Any], errors: dict[str, BaseException]) -> Callable[[Mapping[str, Channel]], None]:
@@ -144,21 +146,22 @@ def audit_forgeries(deal: Deal, *, trials: int, seed: int) -> list[Finding]:
         "residues that single out one row": [residues.one_hot(deal.key, rows[:1]) for rows in chosen],
         "residues that single out three rows": [residues.one_hot(deal.key, rows) for rows in chosen],
         "residues 16 times too large": [residues.scaled(deal.key, 16)] * trials,
-        "residues that carry rows digit by digit": [residues.positional(deal.key)] * trials,
+        _POSITIONAL: [residues.positional(deal.key)] * trials,
     }
     found = []
     for name, forges in forgeries.items():
-        scores = [
-            _answered(deal, deal.changed(checks=checks, batch=batch), forges) for checks in (OPEN, _of_file(deal))
-        ]
+        always = name == _POSITIONAL  # sums that overrun their slot end a run whatever the file says
+        off = None if always else _answered(deal, deal.changed(checks=OPEN, batch=batch), forges)
+        on = _answered(deal, deal.changed(checks=_of_file(deal), batch=batch), forges)
+        checks = "that sums keep to their slots, which is always on" if always else _named_checks(deal.settings)
         found.append(
             Finding(
                 attack=name,
                 adversary="active that cheats",
                 sees="the passive's next scores, which follow from the forged gradient",
-                protection=f"the passive's checks: {_named_checks(deal.settings)}",
-                off=scores[0],
-                on=scores[1],
+                protection=f"the passive's checks: {checks}",
+                off=off,
+                on=on,
                 not_tested=(
                     "residues spread over more rows than three, a little: they pass, and tell scores as an honest run",
                 ),
@@ -232,8 +235,11 @@ def _distance(guesses: NDArray[np.float64], truth: NDArray[np.float64]) -> Score
 # --- an active that looks
 
 
-def audit_scores(deal: Deal, *, known: int) -> Finding:
-    """Rows of the passive out of its scores over the epochs, by linear algebra, for an active that knows some rows."""
+def audit_scores(deal: Deal) -> Finding:
+    """Rows of one passive out of scores over the epochs, by linear algebra, for an active that knows some of its rows:
+    as many as all passives have columns, and two more."""
+    columns = sum(deal.features[name].shape[1] for name in deal.settings.passives)
+    known = min(deal.rows // 2, columns + 2)
     alone = {deal.settings.active: deal.features[deal.settings.active], deal.victim: deal.features[deal.victim]}
     single = deal.settings.model_dump()
     single["parties"] = {name: single["parties"][name] for name in alone}
@@ -247,14 +253,14 @@ def audit_scores(deal: Deal, *, known: int) -> Finding:
         protection=f"scores summed over {len(deal.settings.passives)} passives" if deal.settings.summed else "none",
         off=off,
         on=_rows_read(deal, known) if deal.settings.summed else None,
-        not_tested=("an active that knows rows of several passives",),
     )
 
 
 def _rows_read(deal: Deal, known: int) -> Score:
     """The active sees all scores of an epoch made with the same weights: there is one batch."""
     own = deal.features[deal.victim]
-    epochs = min(own.shape[1] + 2, deal.settings.train.epochs)
+    together = sum(deal.features[name].shape[1] for name in deal.settings.passives)
+    epochs = min(together + 2, deal.settings.train.epochs)
     settings = deal.changed(checks=OPEN, epochs=epochs + 1, batch=deal.rows)
     played = deal.play(settings)
     if played.errors:
@@ -265,7 +271,7 @@ def _rows_read(deal: Deal, known: int) -> Score:
         column[batches.batches(deal.rows, epoch, settings)[0]] = scores
         columns.append(column)
     truth = Scaler.fit(own).apply(own) if settings.scale else own
-    guesses = residues.rows_from_scores(np.stack(columns[1:], axis=1), range(known), truth[:known])
+    guesses = residues.rows_from_scores(np.stack(columns[1:], axis=1), range(known), truth[:known], together)
     return _distance(guesses[known:], truth[known:])
 
 
@@ -280,9 +286,10 @@ def audit_gradients(deal: Deal, *, seed: int) -> Finding:
     labels = np.random.default_rng([seed, 41]).integers(0, 2, deal.rows)
     train = deal.settings.train
     small = max(2, own.shape[1] // 2)
+    brief = max(1, min(train.epochs, _EQUATIONS * small // own.shape[1]))
     scores = []
-    for batch in (small, min(train.batch, deal.rows)):
-        settings = deal.changed(batch=batch, epochs=train.epochs)
+    for batch, epochs in ((small, brief), (min(train.batch, deal.rows), train.epochs)):
+        settings = deal.changed(batch=batch, epochs=epochs)
         steps = residues.gradients_seen(own, others, labels.astype(np.float64), settings)
         guessed = residues.infer_labels(Scaler.fit(own).apply(own) if settings.scale else own, steps)
         score = curve_score(guessed[None], labels[None].astype(bool))
@@ -326,10 +333,12 @@ def audit_oracle(deal: Deal) -> Finding:
 # --- what it costs
 
 
-def cost(deal: Deal) -> list[Cost]:
-    """How good the file's model is, beside the same regression with all features in one place."""
+def cost(deal: Deal, *, epochs: int) -> list[Cost]:
+    """How good the file's model is after at most so many epochs, beside the same regression with all features in one
+    place."""
     train = deal.settings.train
-    settings = deal.changed(checks=_of_file(deal), epochs=train.epochs, test=train.test, batch=train.batch)
+    epochs = min(epochs, train.epochs)
+    settings = deal.changed(checks=_of_file(deal), epochs=epochs, test=train.test, batch=train.batch)
     training, held_out = batches.hold_out(deal.rows, train.test, settings.seed)
     judged = held_out if len(held_out) else training
     models = run_parties(deal.parties(settings))
@@ -340,4 +349,5 @@ def cost(deal: Deal) -> list[Cost]:
     labels = deal.labels[judged].astype(np.float64)
     off, on = (metrics.measure(each, labels) for each in (x[judged] @ weights + intercept, scores))
     rows = "held-out rows" if len(held_out) else "training rows"
-    return [Cost(f"{name} on {len(judged)} {rows} after {train.epochs} epochs", off[name], on[name]) for name in off]
+    after = f"after {epochs} epoch" + "s" * (epochs > 1)
+    return [Cost(f"{name} on {len(judged)} {rows} {after}", off[name], on[name]) for name in off]

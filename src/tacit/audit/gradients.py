@@ -27,8 +27,10 @@ from tacit.audit.intervals import CONFIDENCE, mean_score
 from tacit.audit.inversion import Records, Search
 from tacit.audit.similarity import ssim
 from tacit.audit.view import ServerView, record
+from tacit.horizontal.costs import Costs
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays, Fitted, FitWork, Task
+from tacit.horizontal.vector import Layout
 
 Encrypt = dict[str, Any]  # as in a file
 Attack = Literal["closed form", "DLG", "cosine DLG", "imprint"]
@@ -141,6 +143,16 @@ def _settings(encrypt: Encrypt, scene: Scene, number: int) -> Settings:
         simulation={"insecure_noise_seed": scene.seed + number},  # type: ignore[arg-type]  # so that an audit repeats
         seed=scene.seed + number,
     )
+
+
+def unfit(encrypt: Encrypt, scene: Scene) -> str | None:
+    """Why a scene cannot have this protection, if it cannot: noise that many clients share may be too much for few."""
+    try:
+        task, _, _ = _task(scene, scene.seed)
+        Costs(_settings(encrypt, scene, 0), Layout.of(task.model()).size)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

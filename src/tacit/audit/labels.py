@@ -234,7 +234,7 @@ def _finding(attack: str, guard: Guard, off: Pair, on: Pair) -> Finding:
     not_tested: tuple[str, ...] = _NOT_TESTED
     if bound is not None:
         limit = expected_limit(bound.samples, delta=bound.delta, confidence=_SURE)
-        not_tested += (f"epsilons above {limit:.3g}: so many records in one run cannot show more",)
+        not_tested += (f"epsilons above {limit:.3g} by gradients: {bound.samples} records cannot show more",)
     return Finding(
         attack=f"labels inferred from the {attack} of gradients",
         adversary="follower, honest but curious",

@@ -168,9 +168,8 @@ def audit_membership(
     delta = proved.delta if proved else 0.0
     limit = expected_limit(on.took_part.shape[1], delta=delta, confidence=confidence)
     not_tested = (
-        f"epsilons above {limit:.3g}: so many records in one run cannot show more",
-        "records made to be found: see the canaries of private training",
-        "an attacker who sees every step, and not only the last model",
+        f"epsilons above {limit:.3g} by membership: {on.took_part.shape[1]} records of one run cannot show more",
+        "an attacker who sees the model after every step: a proof covers him, these attacks do not use it",
     )
     found = []
     for name, score in _ATTACKS.items():

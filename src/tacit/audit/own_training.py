@@ -52,7 +52,7 @@ class Subject:
         records: Any = self._task.records
         data = Subset(records, [int(index) for index in self._pool[chosen]])
         model = self._task.model()
-        plan = replace(self._plan, records=len(data))
+        plan = resized(self._plan, len(data))
         with one_thread():
             (_privately if self._private else _plainly)(self._task, self._settings, plan, model, data, seed)
             model.eval()
@@ -67,6 +67,15 @@ class Subject:
                 float(self._task.loss(model, default_collate([records[int(self._pool[index])]]))) for index in asked
             ]
         return np.asarray(found, dtype=np.float64)
+
+
+def resized(plan: Plan, records: int) -> Plan:
+    """The plan for a few records more or less: the same part of them in a sample, and so as many steps and about the
+    same epsilon."""
+    if records == plan.records:
+        return plan
+    batch = max(1, min(records, round(plan.batch * records / plan.records)))
+    return replace(plan, records=records, batch=batch, count_noise=plan.count_noise * plan.batch / batch)
 
 
 def _privately(task: Task, settings: Settings, plan: Plan, model: nn.Module, data: Any, seed: int) -> None:
@@ -114,7 +123,13 @@ def canary_plan(plan: Plan, canaries: int, steps: int) -> Plan:
     """The same noise and the same sampling probability for so many canaries, and at most so many steps."""
     batch = max(1, round(plan.batch / plan.records * canaries))
     small = replace(
-        plan, records=canaries, batch=batch, epsilon=None, noise_multiplier=plan.initial_noise, physical=None
+        plan,
+        records=canaries,
+        batch=batch,
+        epsilon=None,
+        noise_multiplier=plan.initial_noise,
+        count_noise=plan.count_noise * plan.batch / batch,
+        physical=None,
     )
     return replace(small, epochs=max(1, min(plan.epochs, steps // small.steps_an_epoch)))
 

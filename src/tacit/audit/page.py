@@ -182,7 +182,7 @@ def _costs(made: Audit) -> Markup:
 def _settings(made: Audit) -> Markup:
     manner = "--quick" if made.scope.quick else "--full"
     return join(
-        page.paragraph("The same audit again, to the last digit:"),
-        page.code(f"tacit audit FILE {manner} --seed {made.scope.seed}"),
+        page.paragraph("The same audit again, to the last digit, of a file with these settings or of the run:"),
+        page.code(f"tacit audit FILE|RUN {manner} --seed {made.scope.seed}"),
         page.folded("The settings, with every default filled in", page.code(resolved(made.settings))),
     )

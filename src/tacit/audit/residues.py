@@ -141,11 +141,15 @@ def confirms_guess(residues: Ciphertexts, guess: NDArray[np.int64], slot_bits: i
     return all(int(c) * pow(int(d), -1, key.n) % key.n == 1 for c, d in zip(masked.values, made.values, strict=True))
 
 
-def rows_from_scores(scores: Floats, known: Sequence[int], rows: Floats) -> Floats:
-    """All rows of a single passive, from scores (rows × epochs, all rows of an epoch with the same weights) and some
-    rows that the active knows from elsewhere: scores and rows span the same space."""
+def rows_from_scores(scores: Floats, known: Sequence[int], rows: Floats, columns: int | None = None) -> Floats:
+    """All rows of a passive, from scores (rows × epochs, all rows of an epoch with the same weights) and some rows of
+    it that the active knows from elsewhere: the rows lie in the space that the scores span.
+
+    `columns`: of all passives together, where the scores are their sums.
+    """
     u, s, _ = np.linalg.svd(scores, full_matrices=False)
-    rank = min(rows.shape[1], int(np.sum(s > 1e-7 * s[0])))  # below that there is fixed-point rounding only
+    most = min(columns or rows.shape[1], len(known))
+    rank = min(most, int(np.sum(s > 1e-7 * s[0])))  # below that there is fixed-point rounding only
     solution, *_ = np.linalg.lstsq(u[list(known), :rank], rows, rcond=None)
     return np.asarray(u[:, :rank] @ solution)
 

@@ -22,6 +22,7 @@ class Wiretap:
         self.connections: list[tuple[bytearray, bytearray]] = []
         self._keep = keep
         self._lock = threading.Lock()
+        self._closed = False
         self._ends: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -34,6 +35,7 @@ class Wiretap:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._lock:
+            self._closed = True
             for end in (self._listener, *self._ends):
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
@@ -49,6 +51,10 @@ class Wiretap:
                     near.close()
                     continue
                 with self._lock:
+                    if self._closed:
+                        near.close()
+                        far.close()
+                        return
                     self._ends += [near, far]
                 kept = bytearray(), bytearray()
                 self.connections.append(kept)

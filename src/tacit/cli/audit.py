@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from tacit.cli.exits import FAILED, USER, end
+from tacit.cli.exits import FAILED, PEER, USER, end
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -41,36 +43,55 @@ def command(
     The page is RUN/audit.html, or NAME-audit.html here for a FILE called NAME.yaml. It may show records that the
     attacks recovered: keep it to yourself.
 
-    Exit codes: 0 done, 1 a claim is false (an audited bound lies above what is proved), 2 a mistake in the input.
+    Exit codes: 0 done, 1 a claim is false (an audited bound lies above what is proved), 2 a mistake in the input, 3 the
+    audit could not be carried out.
     """
     import json
 
     from tacit.audit.page import whole_page
     from tacit.audit.steps import Scope
     from tacit.audit.words import false_claim, plain, print_table
+    from tacit.errors import TacitError
     from tacit.runs.config import ConfigError
     from tacit.runs.directory import replace_file
 
     file, page = _places(target)
     page = output or page
+    _check_place(page)
     sys.path += [str(Path.cwd()), str(file.resolve().parent)]
     try:
         made = _carried_out(_settings(file, overrides), Scope(quick, seed), quiet)
-    except (ConfigError, ValueError) as error:
+    except (ConfigError, ValueError, TacitError) as error:
         end(str(error), USER)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         end("this audit needs torch: pip install 'tacit[torch]'", USER)
+    except Exception:
+        click.echo(traceback.format_exc(), err=True)
+        end("the audit could not be carried out: this is a mistake in Tacit or in a task, not a false claim", PEER)
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         replace_file(page, whole_page(made).encode())
     except OSError as error:
-        end(f"{page}: the page cannot be written there: {error.strerror}. Name a place with --output", USER)
+        _refuse_place(page, str(error.strerror))
     click.echo(json.dumps(plain(made), indent=2) if as_json else print_table(made, _width()), nl=as_json)
     click.echo(f"Audit: {page}", err=as_json)
     if made.false_claims:
         end("\n".join(false_claim(each) for each in made.false_claims), FAILED)
+
+
+def _check_place(page: Path) -> None:
+    """Before minutes of work: whether the page can be written."""
+    if page.is_dir():
+        _refuse_place(page, "Is a directory")
+    there = next((folder for folder in page.absolute().parents if folder.exists()), page.parent)
+    if not (there.is_dir() and os.access(there, os.W_OK)):
+        _refuse_place(page, f"{there} is no folder that can be written to")
+
+
+def _refuse_place(page: Path, reason: str) -> NoReturn:
+    end(f"{page}: the page cannot be written there: {reason}. Name a place with --output", USER)
 
 
 def _places(target: Path) -> tuple[Path, Path]:

@@ -55,7 +55,7 @@ def epsilon_of(lines: Lines, delta: float, method: Method) -> float:
     """The epsilon at which the price and the slack of the samplers together stay within `delta`."""
     if _log_slack(lines) == -math.inf:
         return _epsilon_without_slack(lines, delta, method)
-    for share in (1e-10, 0.5):
+    for share in (1e-10, 1e-5, 1e-2, 0.5):
         epsilon = _epsilon_without_slack(lines, delta * (1 - share), method)
         if _slack(lines, epsilon) <= share * delta:
             return epsilon
@@ -270,6 +270,8 @@ def _rdp_of_one(event: Event) -> NDArray[np.float64]:
             import dp_accounting
             from dp_accounting import rdp
 
+            _quiet()
+
             accountant = rdp.RdpAccountant(orders)
             gaussian = dp_accounting.GaussianDpEvent(event.noise_multiplier)
             accountant.compose(dp_accounting.PoissonSampledDpEvent(event.sampling_probability, gaussian))
@@ -341,3 +343,12 @@ def _minimum(function: Callable[[float], float]) -> float:
     best = int(np.argmin(values))
     low, high = points[max(0, best - 1)], points[min(480, best + 1)]
     return min(values[best], float(minimize_scalar(function, bounds=(low, high), method="bounded").fun))
+
+
+@lru_cache(maxsize=1)
+def _quiet() -> None:
+    """dp-accounting reports each Renyi order that it leaves out, at which the others answer: not for a terminal."""
+    from importlib import import_module
+
+    converge: Callable[[Any], bool] = lambda record: "failed to converge" not in record.getMessage()  # noqa: E731
+    import_module("absl.logging").get_absl_logger().addFilter(converge)

@@ -25,7 +25,7 @@ def store(inner: torch.optim.Optimizer) -> dict[str, Any]:
             else:
                 plain.setdefault(str(parameter), {})[name] = value
     groups = [{name: _plain(value) for name, value in group.items()} for group in whole["param_groups"]]
-    kept = {"groups": groups, "values": plain}
+    kept = {"kind": type(inner).__name__, "groups": groups, "values": plain}
     try:
         return {"inner": json.loads(json.dumps(kept, allow_nan=False)), **arrays}
     except (TypeError, ValueError) as error:
@@ -34,6 +34,11 @@ def store(inner: torch.optim.Optimizer) -> dict[str, Any]:
 
 def load(inner: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
     """Give an optimizer over the same parameters its state back."""
+    kind = state["inner"]["kind"]
+    if kind != type(inner).__name__:
+        raise ValueError(
+            f"the state is of {kind}, the optimizer is {type(inner).__name__}: make it as it was made before"
+        )
     current = inner.state_dict()["param_groups"]
     groups = state["inner"]["groups"]
     if [group["params"] for group in groups] != [group["params"] for group in current]:

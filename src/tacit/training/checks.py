@@ -90,11 +90,11 @@ def refuse_unclipped(trained: Collection[Tensor], optimizer: Optimizer) -> None:
     known = {id(parameter) for parameter in trained}
     for group in optimizer.param_groups:
         for parameter in group["params"]:
-            if id(parameter) not in known and parameter.grad is not None:
+            if id(parameter) not in known and (parameter.requires_grad or parameter.grad is not None):
                 raise ValueError(
                     f"a parameter of shape {tuple(parameter.shape)} that was not trained when the optimizer was "
-                    "attached has a gradient: clear it (parameter.grad = None) and freeze the parameter with "
-                    "requires_grad_(False), or unfreeze it and attach again"
+                    "attached is trainable now, or has a gradient: clear it (parameter.grad = None) and freeze the "
+                    "parameter with requires_grad_(False), or unfreeze it and attach again"
                 )
 
 

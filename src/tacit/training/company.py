@@ -2,7 +2,9 @@
 
 Everything rests on that. A loss that is summed where the mean is expected multiplies each gradient by the size of the
 sample, and a weighted mean divides by the weights of all: one record more changes what all others add, by more than
-the clipping norm. Gradients alone do not show it, so that the first batch is shown twice: whole, and a part of it.
+the clipping norm. Gradients alone do not show it, so that the first batch is shown whole, and then two parts of it by
+themselves: a quarter, and three records. A weighted mean stays hidden only where both parts have the batch's own mean
+weight.
 """
 
 from __future__ import annotations
@@ -13,16 +15,29 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+MIXED = (
+    "the gradient of a record changes with the other records of its batch, so clipping does not bound what one record "
+    "changes: the loss or the model mixes records (a weighted mean, ignored labels, a comparison, a statistic over the "
+    "batch). Compute a value for each record and take the mean of those over the batch. If the loop draws random "
+    "numbers that are not torch's: attach(..., check=False)"
+)
 _ROUNDING = 1e-2  # of gradient norms in batches of different sizes
+_FEW = 3  # odd: no such part of two equal halves is half and half
 _SCALED = 2.0  # a factor that randomness in the model does not reach; the wrong reduction is off by the sizes' ratio
 
 
-def some_of(batch: Any, records: int, fewer: int) -> Any:
-    """The first records of a collated batch; None where it cannot be seen what belongs to a record."""
+def parts(records: int) -> list[slice]:
+    """Which records of a batch are shown again: the first quarter, and the last three where there are more."""
+    quarter = slice(0, max(1, records // 4))
+    return [quarter, slice(records - _FEW, records)] if records > 2 * _FEW else [quarter]
+
+
+def some_of(batch: Any, records: int, part: slice) -> Any:
+    """Some records of a collated batch; None where it cannot be seen what belongs to a record."""
     leaves, spec = pytree.tree_flatten(batch, is_leaf=_texts)
     if not leaves or not all(_one_each(leaf, records) for leaf in leaves):
         return None
-    return pytree.tree_unflatten([leaf[:fewer] for leaf in leaves], spec)
+    return pytree.tree_unflatten([leaf[part] for leaf in leaves], spec)
 
 
 def _one_each(leaf: Any, records: int) -> bool:
@@ -62,9 +77,4 @@ def refuse_company(whole: Tensor, part: Tensor, sizes: tuple[int, int], random: 
             "Take the mean, or attach(..., reduction='sum')"
         )
     if not random:
-        raise ValueError(
-            "the gradient of a record changes with the other records of its batch, so clipping does not bound what one "
-            "record changes: the loss or the model mixes records (a weighted mean, ignored labels, a comparison, a "
-            "statistic over the batch). Compute a value for each record and take the mean of those over the batch. If "
-            "the loop draws random numbers that are not torch's: attach(..., check=False)"
-        )
+        raise ValueError(MIXED)

@@ -9,8 +9,8 @@ within a training step, which leaves the caches to other data), of which the bit
 
 What is exact and what is not. A radius takes 64 random bits and its logarithm is computed in float64, so that neither
 its tail nor its values near zero show a grid of float32. An angle takes 32 bits (64 for float64).
-- The tail: a radius above 7.7, which one pair in 2^42 has, takes 64 more bits. No number is above √(256 ln 2) = 13.3
-  deviations; a true radius would be with probability 2^-128, which is in the slack of a plan's events.
+- The tail: a radius above 7.7, which one pair in 2^43 has, takes 192 more bits. No number is above √(512 ln 2) = 18.8
+  deviations; a true radius would be with probability 2^-256, which is in the slack of a plan's events.
 - Each number is rounded: in float32 by at most 5e-7 of its pair's radius. What an attacker who sees all bits of a
   result can learn from rounding is not counted (Mironov 2012); the secure tier is for those who count it.
 """
@@ -27,12 +27,13 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from torch import Tensor
 
 KEY_BYTES = 16
-LARGEST = math.sqrt(256 * math.log(2))  # deviations
+LARGEST = math.sqrt(512 * math.log(2))  # deviations
 _PAGE_BYTES = 1 << 18  # made in one call: fits the second-level cache
 _TAG_BYTES = 16
 _ZEROS = bytes(_PAGE_BYTES)
-_LEAST = torch.tensor(2.0**-128, dtype=torch.float64)
+_LEAST = torch.tensor(2.0**-128, dtype=torch.float64, device="cpu")
 _FAR = 2 * 43 * math.log(2)  # of a squared radius, from which on 64 bits are few: u below 2^-43
+_MORE = 3  # words for a radius in the tail
 _PAIRS = 1 << 17  # computed at once: long enough for several threads, and what it takes stays in their caches
 
 
@@ -78,7 +79,7 @@ class Gaussian:
         pairs = (len(part) + 1) // 2
         self._random(self._radius_bits, pairs * 8)
         self._random(self._angle_bits, pairs * self._angle_words.element_size())
-        here = part if part.device.type == "cpu" else torch.empty(part.shape, dtype=part.dtype)
+        here = part if part.device.type == "cpu" else torch.empty(part.shape, dtype=part.dtype, device="cpu")
         first, second = here[:pairs], here[pairs:]
         angles = angles_of(self._angle_words[:pairs])
         torch.cos(angles, out=first)
@@ -96,9 +97,9 @@ class Gaussian:
     def _refine(self, radii: Tensor, logarithms: Tensor) -> None:
         """Draw more bits for squared radii in the tail."""
         far = (radii > _FAR).nonzero().flatten()
-        bits, words = _buffer(len(far), torch.int64)
-        self._random(bits, 8 * len(far))
-        radii[far] = tail_of(logarithms[far], words).neg_().to(radii.dtype)
+        bits, words = _buffer(_MORE * len(far), torch.int64)
+        self._random(bits, 8 * _MORE * len(far))
+        radii[far] = tail_of(logarithms[far], words.view(_MORE, -1)).neg_().to(radii.dtype)
 
     def _random(self, output: memoryview, size: int) -> None:
         """Write `size` random bytes. The tag of each page lies behind it and is overwritten by the next."""
@@ -124,13 +125,15 @@ def logarithms_of(words: Tensor) -> Tensor:
 
 
 def tail_of(logarithms: Tensor, words: Tensor) -> Tensor:
-    """ln(u²) where u = |w + v| 2^-63: of the w that gave these logarithms, below 2^40, and of v, 64 bits behind it.
+    """ln(u²) where u = |w + v| 2^-63: of the w that gave these logarithms, below 2^40, and of v, more bits behind it.
 
     Which w get more bits makes no difference: v is uniform from -1/2 to 1/2, the place between w and its neighbours.
+    `words` has a row for each 64 of them.
     """
-    whole = torch.exp(logarithms / 2).mul_(2.0**63).add_(0.25).floor_()  # of √(w² + 1/4)
-    place = words.to(torch.float64).mul_(2.0**-64).add_(whole).abs_().clamp_(min=2.0**-65)
-    return place.log_().mul_(2).sub_(126 * math.log(2))
+    place = torch.exp(logarithms / 2).mul_(2.0**63).add_(0.25).floor_()  # of √(w² + 1/4)
+    for number, row in enumerate(words, start=1):
+        place.add_(row.to(torch.float64), alpha=2.0 ** (-64 * number))
+    return place.abs_().clamp_(min=2.0 ** (-64 * len(words) - 1)).log_().mul_(2).sub_(126 * math.log(2))
 
 
 def angles_of(words: Tensor) -> Tensor:

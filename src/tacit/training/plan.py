@@ -13,9 +13,9 @@ for `attach`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tacit.dp.accounting import Budget, Ledger, check_count
@@ -50,7 +50,7 @@ M = TypeVar("M", bound="nn.Module")
 TOLERANCE = 1 + 1e-9  # of a budget: what was calibrated to an epsilon meets it
 _UNIFORM_BITS = 53  # of the numbers that a sample is drawn with
 # For each step: the tail of floating-point noise of up to 2^46 numbers; exact noise, and samples that are too large.
-LOG2_SLACK = {"fast": -80.0, "secure": -250.0}
+LOG2_SLACK = {"fast": -200.0, "secure": -250.0}
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,8 @@ class Plan:
         check_positive(given, getattr(self, given))
         if self.decay is None and number(self.rate) != 0:
             raise ValueError(f"rate is {self.rate!r} without a decay: choose one of Time, Step and Exp")
+        if self.decay is not None and number(self.rate) == 0:
+            raise ValueError(f"decay is {self.decay!r} with a rate of 0, so that nothing falls: give a rate")
         if self.decay is not None:
             _ = self._levels.ratio  # refuses a rate that cannot be accounted for
         if self.adapt is not None and not isinstance(self.adapt, ClipAdaptation):
@@ -160,7 +162,7 @@ class Plan:
         epsilon = float(self.epsilon)
 
         def cost(initial: float) -> float:
-            return priced(self._ledger(initial, self.steps), self.delta, self.method)
+            return self._ledger(initial, self.steps).epsilon(self.delta, self.method)
 
         if self.decay is not None and self.noise == "gaussian" and self.probability < 1:
             levels = self._levels.counts(self.steps)
@@ -172,10 +174,10 @@ class Plan:
             return calibrate(cost, estimate, epsilon)
         if self.noise == "laplace" or self.probability == 1:
             return least(lambda initial: cost(initial) <= epsilon, 1e-6)
-        _quiet()
         found = noise_multiplier(epsilon, self.delta, steps=self.steps, sampling_probability=self.probability)
-        while cost(found) > epsilon * TOLERANCE:  # its slack
-            found *= 1 + 1e-5
+        step = 1e-5
+        while cost(found) > epsilon * TOLERANCE:  # the slack, where epsilon is large
+            found, step = found * (1 + step), 2 * step
         return found
 
     @property
@@ -216,7 +218,7 @@ class Plan:
         """What the first `steps` steps cost at `delta`."""
         if steps == 0:
             return 0.0
-        return priced(self._ledger(self.initial_noise, steps), self.delta, method or self.method)
+        return self._ledger(self.initial_noise, steps).epsilon(self.delta, method or self.method)
 
     def summary(self) -> dict[str, Any]:
         """The plan in plain numbers and words, for a report."""
@@ -293,18 +295,3 @@ def _amplified(epsilon: float, probability: float) -> float:
     if epsilon > 500:  # e^epsilon leaves the floats: what is left of 1 - q counts for nothing
         return epsilon + math.log(probability) + 1e-9
     return math.log1p(probability * math.expm1(epsilon)) * (1 + 1e-15)
-
-
-def priced(ledger: Ledger, delta: float, method: Method) -> float:
-    """What a ledger comes to, without a word on the way."""
-    _quiet()
-    return ledger.epsilon(delta, method)
-
-
-@lru_cache(maxsize=1)
-def _quiet() -> None:
-    """dp-accounting reports each Renyi order that it leaves out, at which the others answer: not for a terminal."""
-    from importlib import import_module
-
-    converge: Callable[[Any], bool] = lambda record: "failed to converge" not in record.getMessage()  # noqa: E731
-    import_module("absl.logging").get_absl_logger().addFilter(converge)

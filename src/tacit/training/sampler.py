@@ -26,7 +26,7 @@ from torch.utils.data import (
 )
 
 from tacit.randomness import secure_rng
-from tacit.training.company import some_of
+from tacit.training.company import parts, some_of
 from tacit.training.plan import Plan
 
 Indices = NDArray[np.int64]
@@ -43,7 +43,8 @@ class Piece:
 
     indices: Indices
     last: bool  # whether the sample is whole with it
-    again: bool = False  # shown a second time, in other company, to see that its gradients stay the same
+    again: int = 0  # shown again, in other company, to see that its gradients stay the same: so many showings are left
+    start: int = 0  # of these records among those that were shown together
 
 
 class Sampler:
@@ -99,7 +100,7 @@ class Loader:
     """The batches of an epoch, for the ordinary loop. An iteration goes on to the end of the epoch it begins in.
 
     The taker is told of each piece before it is handed out. The first batch of all is followed by some of its records
-    again, where the taker wants that: see `company`.
+    again, twice, where the taker wants that: see `company`.
     """
 
     def __init__(self, plan: Plan, data: Any, sampler: Sampler, taker: Taker) -> None:
@@ -109,8 +110,8 @@ class Loader:
         self._taker = taker
 
     def __len__(self) -> int:
-        """The batches of an epoch, where `physical` does not cut them; at most one more than its steps."""
-        return self._plan.steps_an_epoch + self._taker.unproved
+        """The batches of an epoch, where `physical` does not cut them; at most two more than its steps."""
+        return self._plan.steps_an_epoch + 2 * self._taker.unproved
 
     def __iter__(self) -> Iterator[Any]:
         self._taker.abandon()
@@ -123,17 +124,22 @@ class Loader:
             self._taker.begin(piece)
             return
         batch = self._fetch(piece.indices)
-        fewer = max(1, len(piece.indices) // 4)
-        again = None
-        if self._taker.unproved and len(piece.indices) > 1:
-            again = some_of(batch, len(piece.indices), fewer)
-            if again is None:
-                warnings.warn(_UNSEEN, stacklevel=3)
-        self._taker.begin(piece if again is None else replace(piece, last=False))
+        shown = self._again(batch, len(piece.indices))
+        self._taker.begin(replace(piece, last=False) if shown else piece)
         yield batch
-        if again is not None:
-            self._taker.begin(Piece(piece.indices[:fewer], piece.last, again=True))
-            yield again
+        for left, (part, some) in zip(range(len(shown), 0, -1), shown, strict=True):
+            self._taker.begin(Piece(piece.indices[part], piece.last and left == 1, left, part.start))
+            yield some
+
+    def _again(self, batch: Any, records: int) -> list[tuple[slice, Any]]:
+        """What of the first batch is shown again: see `company`."""
+        if not self._taker.unproved or records < 2:
+            return []
+        found = [(part, some_of(batch, records, part)) for part in parts(records)]
+        if any(some is None for _, some in found):
+            warnings.warn(_UNSEEN, stacklevel=4)
+            return []
+        return found
 
 
 def _fetcher(plan: Plan, data: Any) -> Callable[[Indices], Any]:

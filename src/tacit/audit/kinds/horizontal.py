@@ -54,17 +54,24 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     effort = Effort(confidence=scope.confidence(len(claims) + (laplace is not None)))
     scene, many = _scenes(settings, scope)
     encrypt = _of_scene(settings, costs)
-    steps = [
-        Step("gradient inversion", lambda: _inversion(encrypt, scene)),
-        Step("label inference", lambda: _labels(encrypt, many)),
-        Step("the wire", lambda: _wire(encrypt, scope)),
-    ]
+    steps: list[Step] = []
     not_tested = [
-        "an attacker who combines the messages of several rounds: the ledger counts them all",
+        "an attacker who combines the messages of several rounds",
         "clients that lie about their updates, and what the model itself tells those who get it",
     ]
+    scenes = [
+        ("gradient inversion", scene, partial(_inversion, encrypt, scene)),
+        ("label inference", many, partial(_labels, encrypt, many)),
+    ]
     if not scope.quick:
-        steps += [Step(f"gradient inversion, {wide}", partial(_wider, encrypt, wide)) for wide in _axes(scope)]
+        scenes += [(f"gradient inversion, {wide}", wide, partial(_wider, encrypt, wide)) for wide in _axes(scope)]
+    for name, asked, find in scenes:
+        reason = gradients.unfit(encrypt, asked)
+        if reason is None:
+            steps.append(Step(name, find))
+        else:
+            not_tested.append(f"{name}, because {asked.clients} clients cannot have the file's protection: {reason}")
+    steps.append(Step("the wire", lambda: _wire(encrypt, scope)))
     if settings.clients <= _MOST_CLIENTS:
         once = _one_round(settings, costs, scope)
         if own_round.fits(task):
@@ -163,7 +170,12 @@ def _labels(encrypt: dict[str, Any], scene: gradients.Scene) -> list[Finding]:
 
 
 def _wire(encrypt: dict[str, Any], scope: Scope) -> list[Finding]:
-    """A round over loopback, tapped: few clients, half of which are asked to take part."""
+    """A round over loopback, tapped: few clients, half of which are asked to take part.
+
+    Noise changes nothing of what can be read; masks do, in the messages that there are.
+    """
+    if encrypt["encrypt_type"] == "DDP_ENCRYPT":
+        encrypt = {**encrypt, "encrypt_type": "PW_ENCRYPT"}
     settings = Settings.model_validate(
         {
             "task": "digits",

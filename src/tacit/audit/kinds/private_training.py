@@ -15,12 +15,14 @@ from tacit.audit.mechanisms import Effort, audit_clipping
 from tacit.audit.membership import audit_membership, run_trials
 from tacit.audit.steps import Attacks, Proved, Scope, Step, named
 from tacit.dp.gaussian import gaussian_epsilon
+from tacit.dp.release import GaussianEvent
 from tacit.training.plan import Plan
 from tacit.training.settings import Settings
 from tacit.training.task import Task
 
 _TESTS = 5  # lower bounds: the noise, the canaries, and three attacks on membership
 _WIDTH = 4
+_FEWEST = 40  # records
 _GUESSES = 1000  # at least, of canaries, where there are few records
 _AGAINST = "for each record, against whoever has the model, and every model stored on the way"
 
@@ -28,6 +30,8 @@ _AGAINST = "for each record, against whoever has the model, and every model stor
 def attacks(settings: Settings, scope: Scope) -> Attacks:
     """Membership of the file's own records, canaries in its own plan, and its noise."""
     task = tasks.make_training(settings.task, settings.seed, settings.task_options)
+    if len(task.records) < _FEWEST:
+        raise ValueError(f"the task has {len(task.records)} records, an audit needs {_FEWEST} or more")
     plan = settings.plan(len(task.records))
     confidence = scope.confidence(_TESTS)
     steps = [
@@ -36,7 +40,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         Step("cost in utility", lambda: _utility(task, settings, plan, scope)),
     ]
     not_tested = [
-        "an attacker who sees the model after every step: the proof covers him, these attacks do not use it",
+        "an attacker who sees the model after every step: a proof covers him, these attacks do not use it",
         "floating-point noise, bit by bit, in the tier fast",
     ]
     if plan.noise == "gaussian":
@@ -56,13 +60,22 @@ def _noise(plan: Plan, scope: Scope, confidence: float) -> Finding:
     """One step on a whole sample: its price without the luck of not being in it."""
     from tacit.audit.own_training import noisy_sums
 
-    multiplier = plan.noise_of(plan.steps - 1)
+    multiplier = _paid(plan, plan.steps - 1)
     claim = Claim(gaussian_epsilon(multiplier, plan.delta), plan.delta, "record", plan.relation)
     sums = noisy_sums(plan, _WIDTH, scope.number("noise of a step"))
     effort = Effort(scope.pick(24_000, 200_000), confidence)
     found = audit_clipping(sums, claim, clip=plan.clip, width=_WIDTH, sizes=(1, 4), effort=effort)
     words = f"noise of {multiplier:.4g} times the clipping norm on one sum, tier {plan.drawn}"
     return named(found, "Noise and clipping of a step", words, "whoever sees one step's sum")
+
+
+def _paid(plan: Plan, step: int) -> float:
+    """The noise multiplier of a step's sum that the ledger pays for: of the event, less what the noisy count takes."""
+    event = plan.event(step)
+    assert isinstance(event, GaussianEvent)  # noqa: S101  # Laplace noise is audited as a whole
+    if plan.adapt is None:
+        return event.noise_multiplier
+    return float((event.noise_multiplier**-2 - (2 * plan.count_noise * plan.batch) ** -2) ** -0.5)
 
 
 def _canaries(plan: Plan, scope: Scope, confidence: float) -> Finding:
@@ -86,13 +99,15 @@ def _canaries(plan: Plan, scope: Scope, confidence: float) -> Finding:
         f"{small.records} records that are made to be found",
         proved=Claim(epsilon, plan.delta, "record", plan.relation),
         audited=found,
-        not_tested=(f"epsilons above {math.log(found.samples / 4):.2g}: so few guesses cannot show more",),
+        not_tested=(
+            f"epsilons above {math.log(found.samples / 4):.2g} by canaries: {found.samples} guesses cannot show more",
+        ),
     )
 
 
 def _membership(task: Task, settings: Settings, plan: Plan, scope: Scope, confidence: float) -> Sequence[Finding]:
-    """Each model is trained on a random half of some of the file's own records, at the file's epsilon."""
-    from tacit.audit.own_training import Subject
+    """Each model is trained on a random half of some of the file's own records, at about the file's epsilon."""
+    from tacit.audit.own_training import Subject, resized
 
     records = min(plan.records, scope.pick(400, 1500))
     pool = np.random.default_rng([scope.seed, 31]).permutation(plan.records)[:records]
@@ -101,8 +116,7 @@ def _membership(task: Task, settings: Settings, plan: Plan, scope: Scope, confid
     seed = scope.number("membership") % 10**9
     off, on = (Subject(task, settings, half, pool, private=private) for private in (False, True))
     trials = [run_trials(subject.train, records, models=models, seed=seed) for subject in (off, on)]
-    sizes = np.unique(trials[1].took_part.sum(axis=1))
-    trained = [replace(half, records=int(size)) for size in sizes]  # as each was: its samples and steps follow from it
+    trained = [resized(half, int(size)) for size in np.unique(trials[1].took_part.sum(axis=1))]  # as each was
     epsilon = max(each.epsilon_after(each.steps) for each in trained)
     claim = Claim(epsilon, plan.delta, "record", plan.relation)
     words = (
@@ -114,13 +128,17 @@ def _membership(task: Task, settings: Settings, plan: Plan, scope: Scope, confid
 
 
 def _half(plan: Plan, records: int, scope: Scope) -> Plan:
-    """The plan for about half of the records, with noise sized for a few less: a sample is then a larger part of them,
-    so that the file's epsilon is about what each training costs."""
-    fewest = max(2, records // 2 - round(3 * math.sqrt(records)))
-    batch = max(1, min(plan.batch, fewest // 2))
-    small = replace(plan, records=fewest, batch=batch, physical=None)
+    """The plan for half of the records: smaller batches, and noise for about the file's epsilon."""
+    half = max(2, records // 2)
+    batch = max(1, min(plan.batch, half // 2))
+    small = _smaller(plan, half, batch)
     small = replace(small, epochs=max(1, min(plan.epochs, scope.pick(150, 3000) // small.steps_an_epoch)))
     return replace(small, epsilon=None, noise_multiplier=small.initial_noise)
+
+
+def _smaller(plan: Plan, records: int, batch: int) -> Plan:
+    """With the same noise on the count of unclipped records, whatever the batch."""
+    return replace(plan, records=records, batch=batch, physical=None, count_noise=plan.count_noise * plan.batch / batch)
 
 
 def _utility(task: Task, settings: Settings, plan: Plan, scope: Scope) -> list[Cost]:

@@ -36,9 +36,12 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     seeded = settings.model_copy(
         update={"simulation": Simulation(insecure_noise_seed=scope.number("noise")), "budget": None}
     )
+    not_tested = ["several parties that put together what they see", "the alignment of ids"]
+    if schedule.total < schedule.steps:
+        seeded = seeded.model_copy(update={"train": seeded.train.model_copy(update={"steps": None, "epochs": 1})})
+        not_tested.append(f"the file's {schedule.total} steps, which do not reach all records: an epoch was attacked")
     steps = _steps_of_cut(seeded, settings, scope)
     steps += [Step("the wire", lambda: [_wire(seeded)]), *_mechanisms(settings, schedule, parts, scope)]
-    not_tested = ["several parties that put together what they see", "the alignment of ids"]
     if settings.topology == "V" and len(settings.parties) > 2:
         not_tested.append("what a follower learns of another's features from the gradients that come back to it")
     return Attacks(_words(settings), steps, _promises(settings, sizes, schedule), not_tested)
@@ -133,7 +136,8 @@ def _wire(settings: Settings) -> Finding:
     short = settings.model_copy(update={"train": train})
     tapped = []
     for secure in (False, True):
-        parts = cut.at_most({name: make_part(short, name) for name in short.parties}, 2 * _TAPPED)
+        made = {name: make_part(short, name) for name in short.parties}
+        parts = cut.without_test(cut.at_most(made, 2 * _TAPPED))
         tapped.append(network.tap_parties(short.hub, cut.parties_of(short, parts), secure=secure))
     return network.audit_reading(tapped[0], tapped[1], network.union_of(messages))
 

@@ -10,11 +10,13 @@ from tacit.audit.finding import Finding
 from tacit.audit.steps import Attacks, Scope, Step
 from tacit.crypto.paillier import generate
 from tacit.runs.vertical_logistic import tables
-from tacit.vertical import messages
+from tacit.vertical import batches, messages
+from tacit.vertical.checks import check_batch, check_row_uses, row_uses
 from tacit.vertical.settings import Settings
 
 _SHORT = 512  # bits of a key where its length changes nothing but the time
 _FEWEST = 40  # rows
+_MOST_SOLVED = 3000  # rows whose labels are solved for at once
 
 
 def attacks(settings: Settings, scope: Scope) -> Attacks:
@@ -22,6 +24,9 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     features, labels = tables(settings)
     if len(labels) < _FEWEST:
         raise ValueError(f"the parties have {len(labels)} rows in common, an audit needs {_FEWEST} or more")
+    training, _ = batches.hold_out(len(labels), settings.train.test, settings.seed)
+    for name in settings.passives:
+        _check_file(settings, name, features[name].shape[1], len(training))
     order = np.random.default_rng([scope.seed, 43]).permutation(len(labels))
 
     def deal(rows: int, bits: int) -> Deal:
@@ -31,17 +36,18 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
 
     rows = min(len(labels), scope.pick(120, 400))
     few = deal(rows, _SHORT)
-    own = features[few.victim].shape[1]
+    solved = min(len(labels), max(scope.pick(400, 1000), min(settings.train.batch, _MOST_SOLVED)))
+    trained = min(len(labels), scope.pick(1000, 10_000))
     bits = scope.pick(min(settings.paillier.bits, 2048), settings.paillier.bits)
     steps = [
         Step("forged residues", lambda: deals.audit_forgeries(few, trials=scope.pick(6, 12), seed=scope.seed)),
-        Step("scores w·x", lambda: [deals.audit_scores(few, known=min(rows // 2, own + 2))]),
-        Step("gradients of a passive", lambda: [deals.audit_gradients(deal(len(labels), _SHORT), seed=scope.seed)]),
+        Step("scores w·x", lambda: [deals.audit_scores(few)]),
+        Step("gradients of a passive", lambda: [deals.audit_gradients(deal(solved, _SHORT), seed=scope.seed)]),
         Step(
             "decryption oracle", lambda: [deals.audit_oracle(deal(min(rows, 120), scope.pick(min(bits, 2048), bits)))]
         ),
         Step("the wire", lambda: [_wire(deal(_FEWEST, _SHORT))]),
-        Step("cost in utility", lambda: deals.cost(deal(min(len(labels), scope.pick(1000, 10_000)), _SHORT))),
+        Step("cost in utility", lambda: deals.cost(deal(trained, _SHORT), epochs=scope.pick(20, 200))),
     ]
     not_tested = [
         "the alignment of ids: it tells sizes and who is common, and says so",
@@ -55,6 +61,15 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         "s, whose scores are summed under masks" if settings.summed else ", whose scores are in the clear"
     )
     return Attacks(words, steps, (), not_tested)
+
+
+def _check_file(settings: Settings, name: str, features: int, rows: int) -> None:
+    """What would end the file's own run before its first step."""
+    smallest = batches.smallest(rows, settings.train.batch)
+    if settings.checks.batch:
+        check_batch(name, features, smallest)
+    most = row_uses(features, smallest) if settings.checks.row_uses is None else settings.checks.row_uses
+    check_row_uses(settings.train.epochs, most, name, features)
 
 
 def _wire(deal: Deal) -> Finding:
