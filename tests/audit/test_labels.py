@@ -98,8 +98,10 @@ def test_scores_say_what_they_should():
     scores = cosine_scores(directions, [np.flatnonzero(labels == c)[:3] for c in range(3)])
     assert (scores.argmax(axis=1) == labels).all()
     lengths = np.where(labels == 0, 2.0, 1.0)[None, :, None] * rng.choice([-1, 1], (2, 90, 1))
-    assert set(norm_scores(lengths, 0)[labels == 0].argmax(axis=1)) == {0}
-    assert norm_scores(lengths, 1)[labels == 0, 1].min() > norm_scores(lengths, 1)[labels != 0, 1].max()
+    longer, shorter = np.flatnonzero(labels == 0)[:3], np.flatnonzero(labels != 0)[:3]
+    assert set(norm_scores(lengths, [longer, shorter])[labels == 0].argmax(axis=1)) == {0}
+    told = norm_scores(lengths, [shorter, longer])  # the other way round: known records say which class is longer
+    assert told[labels == 0, 1].min() > told[labels != 0, 1].max()
 
 
 def test_what_cannot_be_inferred_is_refused():

@@ -37,10 +37,7 @@ from tacit.tasks.parts import make_part
 Scores = NDArray[np.float64]  # [record, class], large where the attacker thinks that it is the label
 Labels = NDArray[np.int64]  # from 0 on
 _KNOWN = 10  # records of each class whose labels the attacker knows
-_KNOWS = {
-    "direction": f"the labels of {_KNOWN} records of each class",
-    "length": "which of the two classes is the rarer one",
-}
+_KNOWS = f"the labels of {_KNOWN} records of each class"
 _SURE = 0.999  # confidence of lower bounds: one above the proof says that the proof is wrong
 _COINS = 47  # of the seed's streams
 _NOT_TESTED = (
@@ -107,14 +104,16 @@ class Pair:
         return cls(*(follow(guard, settings, follower, records, make, coins) for coins in (False, True)))
 
 
-def norm_scores(gradients: NDArray[np.float64], rare: int) -> Scores:
-    """By the length of a record's gradients among all, in each visit; the `rare` one of two classes has the longer.
+def norm_scores(gradients: NDArray[np.float64], known: Sequence[NDArray[np.int64]]) -> Scores:
+    """By the length of a record's gradients among all, in each visit; known records tell which of two classes has the
+    longer ones.
 
     The model says of most records that they are of the frequent class, so that the loss of the others is larger.
     """
     lengths = np.linalg.norm(gradients, axis=2)
     score = np.mean([rankdata(visit) / len(visit) for visit in lengths], axis=0)
-    return np.stack([score, -score] if rare == 0 else [-score, score], axis=1)
+    first, second = (float(score[rows].mean()) for rows in known)
+    return np.stack([score, -score] if first > second else [-score, score], axis=1)
 
 
 def cosine_scores(gradients: NDArray[np.float64], known: Sequence[NDArray[np.int64]]) -> Scores:
@@ -191,7 +190,7 @@ def _attacks(followed: Followed) -> tuple[str, ...]:
 
 def _scores(attack: str, followed: Followed) -> Scores:
     if attack == "length":
-        return norm_scores(followed.gradients, int(np.bincount(followed.labels).argmin()))
+        return norm_scores(followed.gradients, followed.known())
     return cosine_scores(followed.gradients, followed.known())
 
 
@@ -238,7 +237,7 @@ def _finding(attack: str, guard: Guard, off: Pair, on: Pair) -> Finding:
     return Finding(
         attack=f"labels inferred from the {attack} of gradients",
         adversary="follower, honest but curious",
-        sees=f"the gradient of each record at the cut, {len(on.true.gradients)} times; knows {_KNOWS[attack]}",
+        sees=f"the gradient of each record at the cut, {len(on.true.gradients)} times; knows {_KNOWS}",
         protection=str(guard),
         proved=claim,
         audited=bound,

@@ -107,7 +107,7 @@ def _audited(made: Audit) -> Markup:
         bound = each.audited
         rows.append(
             (
-                each.attack,
+                f"{each.attack} ({words.subject_words(each)})",
                 f"{each.adversary}: {each.sees}",
                 words.unit_words(each.proved),
                 words.claim_words(each.proved),

@@ -39,6 +39,12 @@ def baseline_words(score: Score | None) -> str:
     return "" if score is None else f"{round(score.baseline, 3) + 0.0:.3g}"
 
 
+def subject_words(found: Finding) -> str:
+    """What was audited; without the mechanism's name where the attack has it already."""
+    name = found.attack.partition(":")[0]
+    return found.protection.removeprefix(f"{name}: ")
+
+
 def cost_words(cost: Cost) -> tuple[str, str, str]:
     shown = percent if "accuracy" in cost.metric else _short
     return cost.metric, shown(cost.off), shown(cost.on)
@@ -117,7 +123,8 @@ def _claims(made: Audit, width: int) -> Any:
     for each in made.audited:
         bound = each.audited
         confidence = f"{bound.confidence:.5g}" if bound else ""
-        table.add_row(each.attack, unit_words(each.proved), claim_words(each.proved), bound_words(bound), confidence)
+        claim = f"{each.attack}\n  {subject_words(each)}"
+        table.add_row(claim, unit_words(each.proved), claim_words(each.proved), bound_words(bound), confidence)
     return table
 
 

@@ -36,6 +36,8 @@ class Noise(Section):
     def _fits(self) -> Noise:
         if (self.kind == "adaptive") != (self.decay is not None):
             raise ValueError(f"kind is {self.kind}: adaptive noise needs a decay (Time, Step or Exp), other noise none")
+        if self.decay is not None and self.rate == 0:
+            raise ValueError(f"decay is {self.decay} with a rate of 0, so that nothing falls: give a rate")
         return self
 
 

@@ -91,8 +91,9 @@ def unprotected(settings: Settings) -> list[str]:
     found = []
     if settings.summed:
         found.append(
-            f"The sum of the scores tells about the passives' features together; {active} and all but one of the "
-            "passives, if they work together, see the scores of the one that is left."
+            f"The sum of the scores is linear in the passives' features: over as many epochs as all of them have, "
+            f"{active} learns the features of one passive if it knows as many of its rows from elsewhere. With all but "
+            "one of the passives it sees the scores of the one that is left."
         )
     else:
         found.append(
