@@ -58,8 +58,8 @@ def test_the_rarer_class_has_the_longer_gradients():
     longer = settings_v("split_cancer", train={"epochs": 4, "batch": 16, "learning_rate": 0.003})
     found = audited(label(0.0), settings=longer, make=rare)[LENGTH, str(label(0.0))]
     assert found.off.low > 0.75
-    assert not found.on.informative
-    assert not found.also[0][1].informative
+    assert found.on.value < found.off.value
+    assert not found.also[0][1].informative  # labels by lot: what is left above is what features tell of true ones
 
 
 def test_noise_on_gradients_hides_labels():
