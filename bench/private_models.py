@@ -146,12 +146,12 @@ def _forever(loader: Any) -> Iterator[Any]:
 
 
 def peak_bytes(side: str, name: str) -> int:
-    """The most memory that three steps hold beyond what there was before them. For a process of its own."""
+    """The most memory that six steps hold beyond what there was before them. For a process of its own."""
     torch.set_num_threads(2)
     step = step_of(side, name)
     reset_peak()
     before = memory_of("VmRSS")
-    for _ in range(3):
+    for _ in range(6):
         step()
     return memory_of("VmHWM") - before
 
