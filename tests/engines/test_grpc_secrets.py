@@ -21,6 +21,7 @@ import threading
 import time
 import urllib.request
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 
 import numpy as np
@@ -166,7 +167,10 @@ def prepared(root: Path, secure: bool, raising: str) -> list[Party]:
 
 def scrape(port: int, process: subprocess.Popen[bytes], found: bytearray) -> None:
     while process.poll() is None:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=1) as got:
+        with (
+            contextlib.suppress(OSError, HTTPException),
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=1) as got,
+        ):
             found += got.read()
         time.sleep(0.02)
 
