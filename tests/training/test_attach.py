@@ -9,8 +9,10 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from tacit.dp.schedules import ClipAdaptation
+from tacit.randomness import seeded_rng
 from tacit.training import Plan
-from tacit.training.company import some_of
+from tacit.training.attach import attach
+from tacit.training.company import MOST_PARTS, parts, some_of
 from tests.training.trainings import Silent, data, flat, model, plan, train
 
 
@@ -35,22 +37,19 @@ def test_the_three_changed_lines():
 def test_the_first_batch_is_shown_again_in_part_and_adds_nothing():
     ends = []
     for check in (True, False):
-        from tacit.randomness import seeded_rng
-        from tacit.training.attach import attach
-
         module, sizes = model(), []
         _, optimizer, loader = attach(
             given(), module, sgd(module), data(), check=check, source=Silent(), rng=seeded_rng(1)
         )
-        assert len(loader) == 2 + 2 * check
+        assert len(loader) == 2 + 3 * check
         for x, y in loader:
             sizes.append(len(x))
             F.cross_entropy(module(x), y).backward()
             optimizer.step()
         assert len(loader) == 2
-        assert len(sizes) == 2 + 2 * check
+        assert len(sizes) == 2 + 3 * check
         if check:
-            assert sizes[1:3] == [sizes[0] // 4, 3]
+            assert sizes[1:4] == [sizes[0] // 4, 3, 2]
         ends.append(flat(module))
     assert torch.equal(*ends)
 
@@ -79,12 +78,38 @@ def standardized(outputs, labels):
     ],
 )
 def test_a_loss_that_mixes_records_is_refused(loss, reduction, message):
-    module = model()
-    before = flat(module)
-    _, optimizer, loader = given().attach(module, sgd(module), data(), reduction=reduction)
-    with pytest.raises(ValueError, match=message):
-        train(module, optimizer, loader, 1, loss)
-    assert torch.equal(before, flat(module))  # nothing was released
+    for seed in range(5):
+        module = model()
+        before = flat(module)
+        rng = seeded_rng(seed)  # by chance a weighted mean may look like a sum, and be refused as one
+        _, optimizer, loader = attach(given(), module, sgd(module), data(), reduction=reduction, rng=rng)
+        with pytest.raises(ValueError, match=message):
+            train(module, optimizer, loader, 1, loss)
+        assert torch.equal(before, flat(module))  # nothing was released
+
+
+@pytest.mark.parametrize("records", range(1, 40))
+def test_parts_are_apart_and_of_the_batch(records):
+    found = [list(range(records))[part] for part in parts(records)]
+    together = [record for part in found for record in part]
+    assert len(together) == len(set(together)) <= records
+    assert all(found)
+    assert [len(part) for part in found[1:]] in ([], [2], [3], [3, 2])
+    assert len(found) == MOST_PARTS or records < 8
+
+
+@pytest.mark.parametrize("share", range(1, 16))
+def test_two_weights_show_whatever_share_has_which(share):
+    """Every order of labels: those of 1 in 16 have another weight, and any records come last."""
+    labels = torch.zeros(16, dtype=torch.int64)
+    labels[:share] = 1
+    weights = torch.tensor([1.0, 1.2, 1.0]).double()
+    hidden = 0
+    for seed in range(20):
+        shuffled = labels[torch.randperm(16, generator=torch.Generator().manual_seed(seed))]
+        means = [float(weights[shuffled[part]].mean()) for part in (slice(0, 16), *parts(16))]
+        hidden += all(abs(mean / means[0] - 1) < 1e-9 for mean in means)
+    assert hidden == 0
 
 
 @pytest.mark.parametrize("loss", ["ignored", "weighted"])

@@ -2,9 +2,10 @@
 
 Everything rests on that. A loss that is summed where the mean is expected multiplies each gradient by the size of the
 sample, and a weighted mean divides by the weights of all: one record more changes what all others add, by more than
-the clipping norm. Gradients alone do not show it, so that the first batch is shown whole, and then two parts of it by
-themselves: a quarter, and three records. A weighted mean stays hidden only where both parts have the batch's own mean
-weight.
+the clipping norm. Gradients alone do not show it, so that the first batch is shown whole, and then parts of it by
+themselves: a quarter, three records, two others. A weighted mean stays hidden only where all of them have the batch's
+own mean weight. With two weights, one of them for records that are ignored, say, they cannot: no share of a whole is
+both a number of halves and a number of thirds.
 """
 
 from __future__ import annotations
@@ -22,14 +23,19 @@ MIXED = (
     "numbers that are not torch's: attach(..., check=False)"
 )
 _ROUNDING = 1e-2  # of gradient norms in batches of different sizes
-_FEW = 3  # odd: no such part of two equal halves is half and half
+_FEW = (3, 2)
+MOST_PARTS = 1 + len(_FEW)
 _SCALED = 2.0  # a factor that randomness in the model does not reach; the wrong reduction is off by the sizes' ratio
 
 
 def parts(records: int) -> list[slice]:
-    """Which records of a batch are shown again: the first quarter, and the last three where there are more."""
-    quarter = slice(0, max(1, records // 4))
-    return [quarter, slice(records - _FEW, records)] if records > 2 * _FEW else [quarter]
+    """Which records of a batch are shown again: the first quarter, and few of the last ones where there are more."""
+    found, last = [slice(0, max(1, records // 4))], records
+    for few in _FEW:
+        if last - few >= found[0].stop:
+            found.append(slice(last - few, last))
+            last -= few
+    return found
 
 
 def some_of(batch: Any, records: int, part: slice) -> Any:

@@ -26,7 +26,7 @@ from torch.utils.data import (
 )
 
 from tacit.randomness import secure_rng
-from tacit.training.company import parts, some_of
+from tacit.training.company import MOST_PARTS, parts, some_of
 from tacit.training.plan import Plan
 
 Indices = NDArray[np.int64]
@@ -100,7 +100,7 @@ class Loader:
     """The batches of an epoch, for the ordinary loop. An iteration goes on to the end of the epoch it begins in.
 
     The taker is told of each piece before it is handed out. The first batch of all is followed by some of its records
-    again, twice, where the taker wants that: see `company`.
+    again, in parts, where the taker wants that: see `company`.
     """
 
     def __init__(self, plan: Plan, data: Any, sampler: Sampler, taker: Taker) -> None:
@@ -110,8 +110,8 @@ class Loader:
         self._taker = taker
 
     def __len__(self) -> int:
-        """The batches of an epoch, where `physical` does not cut them; at most two more than its steps."""
-        return self._plan.steps_an_epoch + 2 * self._taker.unproved
+        """The batches of an epoch, where `physical` does not cut them; at most three more than its steps."""
+        return self._plan.steps_an_epoch + MOST_PARTS * self._taker.unproved
 
     def __iter__(self) -> Iterator[Any]:
         self._taker.abandon()
