@@ -81,15 +81,24 @@ class Fast:
         self._engine = engine
         self._source = source
         self._divisor = divisor
+        self._deviation: float | None = None  # of noise that is not drawn yet
 
     def begin(self, clip: float, multiplier: float) -> None:
-        self._source.normal(self._engine.sum, multiplier * clip / self._divisor)
+        self._deviation = multiplier * clip / self._divisor
 
     def add(self, norms: Tensor, clip: float) -> None:
-        self._engine.add_clipped(self._engine.factors(norms, clip, self._divisor))
+        factors = self._engine.factors(norms, clip, self._divisor)
+        self._draw()
+        self._engine.add_clipped(factors)
 
     def finish(self, clip: float, multiplier: float) -> None:
-        """The noise is there already."""
+        self._draw()  # where nobody was sampled
+
+    def _draw(self) -> None:
+        """Once a sample, and as late as can be: the buffer is then at hand for the gradients."""
+        if self._deviation is not None:
+            self._source.normal(self._engine.sum, self._deviation)
+            self._deviation = None
 
 
 class Secure:
