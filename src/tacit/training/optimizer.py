@@ -157,7 +157,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     # --- one step
 
     def _pay(self) -> None:
-        """Before the sample is looked at: the event of a step is known. Noise comes before any gradient, sums are added on top."""
+        """Before the sample is looked at: the event of a step is known. Noise comes before any gradient."""
         self._refuse_step()
         self._under_way = True
         self._sum.begin(self.clip_norm, self.plan.noise_of(self.steps))
