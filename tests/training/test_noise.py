@@ -135,8 +135,9 @@ def test_angles_go_once_around(dtype):
     expected = words.numpy().astype(np.float64) * (2 * math.pi / (most - least + 1))
     angles = angles_of(words)
     assert angles.data_ptr() == words.data_ptr()
-    np.testing.assert_allclose(angles.numpy(), expected, rtol=2e-7)
-    assert float(angles[0]) == pytest.approx(-math.pi, rel=2e-7)
+    rounding = 2 * torch.finfo(angles.dtype).eps
+    np.testing.assert_allclose(angles.numpy(), expected, rtol=rounding)
+    assert float(angles[0]) == pytest.approx(-math.pi, rel=rounding)
     assert float(angles[1]) == 0
 
 

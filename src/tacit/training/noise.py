@@ -3,9 +3,9 @@
     noise = Gaussian(size, torch.float32)
     noise.normal(flat, deviation)              # fills `flat`, a vector of that size, with N(0, deviation²)
 
-The bits are those of a cryptographic generator because they cost little: 670,000 floats take 1.0 ms on two cores (1.6
-within a training step, which leaves the caches to other data), of which the bits are 0.3 ms, on one core. Torch's own
-`normal_`, from a Mersenne twister and on one core, takes 2.3 ms.
+The bits are those of a cryptographic generator because they cost little: 670,000 floats take 1.4 ms on two cores (1.6
+within a training step), of which the bits are 0.3 ms (0.4), on one core. Torch's own `normal_`, from a Mersenne twister
+and on one core, takes 2.3 ms.
 
 What is exact and what is not. A radius takes 64 random bits and its logarithm is computed in float64, so that neither
 its tail nor its values near zero show a grid of float32. An angle takes 32 bits (64 for float64).

@@ -71,7 +71,11 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
             steps.append(Step(name, find))
         else:
             not_tested.append(f"{name}, because {asked.clients} clients cannot have the file's protection: {reason}")
-    steps.append(Step("the wire", lambda: _wire(encrypt, scope)))
+    reason = gradients.unfit(encrypt, gradients.Scene(clients=_TAPPED // 2))
+    if reason is None:
+        steps.append(Step("the wire", lambda: _wire(encrypt, scope)))
+    else:
+        not_tested.append(f"the wire, because {_TAPPED // 2} clients cannot have the file's protection: {reason}")
     if settings.clients <= _MOST_CLIENTS:
         once = _one_round(settings, costs, scope)
         if own_round.fits(task):
@@ -170,12 +174,7 @@ def _labels(encrypt: dict[str, Any], scene: gradients.Scene) -> list[Finding]:
 
 
 def _wire(encrypt: dict[str, Any], scope: Scope) -> list[Finding]:
-    """A round over loopback, tapped: few clients, half of which are asked to take part.
-
-    Noise changes nothing of what can be read; masks do, in the messages that there are.
-    """
-    if encrypt["encrypt_type"] == "DDP_ENCRYPT":
-        encrypt = {**encrypt, "encrypt_type": "PW_ENCRYPT"}
+    """A round over loopback, tapped: few clients, half of which are asked to take part."""
     settings = Settings.model_validate(
         {
             "task": "digits",
