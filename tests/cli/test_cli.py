@@ -152,7 +152,7 @@ def test_overrides_reach_the_run_and_its_directory(here, executed):
     assert load(directory.path / "config.yaml") == settings
 
 
-@pytest.mark.parametrize(("status", "code"), [("done", 0), ("failed", 1), ("stopped", 1), ("budget reached", 4)])
+@pytest.mark.parametrize(("status", "code"), [("done", 0), ("failed", 1), ("stopped", 5), ("budget reached", 4)])
 @pytest.mark.parametrize("quiet", [(), ("--quiet",)])
 def test_the_exit_code_says_how_it_ended(here, executed, status, code, quiet):
     executed(lambda settings, sink, directory: (status, "as told"))
@@ -169,7 +169,7 @@ def test_the_exit_code_says_how_it_ended(here, executed, status, code, quiet):
         (ValueError("task 'x' is not known: take digits"), 2, "task 'x' is not known: take digits\n"),
         (PeerError("client 3 sent a wrong signature"), 3, "Another party broke the protocol: client 3 sent a wrong"),
         (BudgetError("epsilon would be 9, above 8"), 4, "epsilon would be 9, above 8. What was finished is in"),
-        (KeyboardInterrupt(), 1, "Stopped. What was finished is in"),
+        (KeyboardInterrupt(), 5, "Stopped. What was finished is in"),
     ],
 )
 def test_what_the_user_can_mend_is_one_sentence(here, executed, error, code, words):
@@ -204,7 +204,7 @@ def test_an_error_within_a_round_is_not_the_users_input(here, executed):
         (["fleet.yaml", "--set", "rounds=0"], "--set rounds=0: rounds is 0: give a whole number of at least 1\n"),
         (["broken.yaml"], "broken.yaml:4: rouds is not a known key: did you mean rounds?\n"),
         (["fleet.yaml", "--runs", "fleet.yaml"], "fleet.yaml: results cannot be stored there: "),
-        ([], "Give the FILE to run, or a run to go on with: "),
+        ([], "Give the FILE to run, or a run to resume: "),
     ],
 )
 def test_mistakes_in_the_input_end_with_2_and_leave_nothing(here, arguments, words):
@@ -287,7 +287,7 @@ def test_an_interrupt_leaves_a_directory_that_is_whole(process, number):
                 break
         running.send_signal(number)
         output, errors = running.communicate(timeout=60)
-    assert running.returncode == 1
+    assert running.returncode == 5
     assert "Traceback" not in errors
     assert str(results()) in output + errors
     happened = list(read_events(results() / "events.jsonl"))

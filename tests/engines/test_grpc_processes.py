@@ -22,7 +22,7 @@ CLIENTS, ROUNDS = 6, 3
 # A task of numbers. In the process that DIE_AT names, a moment of the second round is the last: the `nth` call of a
 # method with a message of some kind. The file DIED says that this has happened.
 TASK = '''
-import os, signal
+import errno, os, signal, time
 from pathlib import Path
 
 import numpy as np
@@ -39,8 +39,9 @@ class Numbers:
     def fit(self, client, model, work):
         if os.environ.get("SLOW") == "%d" % work.round:
             Path("training-%d" % client).touch()
-            import time
             time.sleep(1.0)
+        while os.environ.get("WAIT") == "%d" % work.round and not os.path.exists("continue"):
+            time.sleep(0.01)
         return Fitted({"weights": model["weights"] + 0.1 * client}, client + 1, 1.0)
 
 
@@ -76,10 +77,40 @@ def watch(party, kind, nth):
         party.begin = beginning
 
 
+def die_after_the_last_store():
+    from tacit.runs.directory import Store
+
+    save = Store.save
+
+    def saved(self, model, state, ledger):
+        save(self, model, state, ledger)
+        die(state["round"] == state["attempts"] == 3)
+
+    Store.save = saved
+
+
+def fill_the_disk(number):
+    """From this round on nothing can be stored, as long as this process lives."""
+    from tacit.runs import directory
+
+    replace_file = directory.replace_file
+
+    def full(path, data):
+        if path.name == "state-%d.safetensors" % number:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        replace_file(path, data)
+
+    directory.replace_file = full
+
+
 def make_task(clients, seed):
     if at := os.environ.get("DIE_AT"):
         role, kind, nth = at.split()
+        if kind == "last":
+            die_after_the_last_store()
         watch(Coordinator if role == "coordinator" else Client, kind, int(nth))
+    if at := os.environ.get("FULL_AT"):
+        fill_the_disk(int(at))
     return Numbers()
 '''
 
@@ -87,7 +118,16 @@ def make_task(clients, seed):
 class Parties:
     """A federation of processes in a folder."""
 
-    def __init__(self, folder: Path, stack: ExitStack, encrypt: dict, window: int = 1500, rounds: int = ROUNDS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        stack: ExitStack,
+        encrypt: dict,
+        window: int = 1500,
+        rounds: int = ROUNDS,
+        patience: float = 300.0,
+        lost_after: float = 15.0,
+    ) -> None:
         self.folder = folder
         self._stack = stack
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -98,7 +138,7 @@ class Parties:
             "task": "numbered:make_task",
             "rounds": rounds,
             "clients": CLIENTS,
-            "network": {"coordinator": f"127.0.0.1:{port}"},
+            "network": {"coordinator": f"127.0.0.1:{port}", "patience": patience, "lost_after": lost_after},
             "round": {"start_fl_job_time_window": 20_000, "update_model_time_window": 2 * window},
             "encrypt": {"cipher_time_window": window} | encrypt,
         }
@@ -120,8 +160,8 @@ class Parties:
     def coordinator(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         return self.start("--party", "coordinator", *arguments, **environment)
 
-    def clients(self, ids: str, **environment: str) -> subprocess.Popen[str]:
-        return self.start("--party", "client", "--id", ids, **environment)
+    def clients(self, ids: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        return self.start("--party", "client", "--id", ids, *arguments, **environment)
 
     @property
     def run(self) -> Path:
@@ -141,7 +181,7 @@ class Parties:
         ledgers = json.loads((self.run / "ledger.json").read_text())["ledgers"]
         return [line["count"] for ledger in ledgers for line in ledger["lines"]]
 
-    def until(self, holds, seconds: float = 30.0) -> None:
+    def until(self, holds, seconds: float = 300.0) -> None:
         deadline = time.monotonic() + seconds
         while not holds():
             assert time.monotonic() < deadline, "it did not happen"
@@ -154,12 +194,19 @@ def end(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-def ended(process: subprocess.Popen[str], code: int, seconds: float = 45.0) -> str:
+def ended(process: subprocess.Popen[str], code: int, seconds: float = 300.0) -> str:
     """What a process said on its error output when it ended."""
     _, errors = process.communicate(timeout=seconds)
     assert process.returncode == code, errors
     assert "Traceback" not in errors
     return errors
+
+
+def told(process: subprocess.Popen[str], code: int, seconds: float = 300.0) -> str:
+    """What a process printed, once it has ended."""
+    output, errors = process.communicate(timeout=seconds)
+    assert process.returncode == code, errors
+    return output
 
 
 @pytest.fixture
@@ -240,26 +287,92 @@ def killed_and_resumed(parties, protection, moment):
             assert rounds <= max(state["uploads"], state["sums"]) <= rounds + 1
 
 
-def test_an_interrupted_coordinator_takes_its_clients_along(parties):
-    found = parties(MASKED, rounds=2000)
-    coordinator, clients = found.coordinator(), found.clients("0-5")
-    found.until(lambda: list(found.folder.glob("runs/*coordinator*/events.jsonl")) and len(found.survivors) > 1)
-    coordinator.send_signal(signal.SIGINT)
-    assert "stopped" in ended(coordinator, 1, 10)
-    assert "the coordinator ended the run: the coordinator was stopped" in ended(clients, 3, 10)
-    assert isinstance(found.events[-1], RunFinished)
-
-
-@pytest.mark.slow
-def test_an_interrupted_client_is_not_waited_for(parties):
-    found = parties(MASKED, window=40_000)
-    coordinator, others = found.coordinator(), found.clients("0-4")
-    leaving = found.clients("5", SLOW="1")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_coordinator_that_is_stopped_is_waited_for_and_resumes(parties, number):
+    found = parties(MASKED, rounds=6, window=100_000)
+    coordinator, clients = found.coordinator("--state", "state", SLOW="1"), found.clients("0-5", SLOW="1")
     found.until((found.folder / "training-5").exists)
-    leaving.send_signal(signal.SIGINT)
-    start = time.monotonic()
-    assert "Stopped" in ended(leaving, 1, 10)
-    ended(coordinator, 0, 20)
-    ended(others, 0)
-    assert time.monotonic() - start < 20  # windows are of 40 and 80
-    assert found.survivors == [6, 5, 5]
+    coordinator.send_signal(number)
+    assert "stopped" in ended(coordinator, 5)
+    assert clients.poll() is None
+    ended(found.coordinator("--state", "state"), 0)
+    ended(clients, 0)
+    events = list(read_events(found.folder / "state" / "events.jsonl"))
+    assert [event.status for event in events if isinstance(event, RunFinished)] == ["stopped", "done"]
+    assert {event.round for event in events if isinstance(event, RoundFinished)} == set(range(6))
+
+
+def test_a_client_that_is_stopped_is_not_waited_for_and_resumes_with_its_ledger(parties):
+    found = parties(MASKED | {"encrypt_type": "DDP_ENCRYPT"}, window=300_000)
+    coordinator, others = found.coordinator(), found.clients("0-4", WAIT="2")
+    leaving = found.clients("5", "--state", "five", SLOW="1")
+    found.until((found.folder / "training-5").exists)
+    leaving.send_signal(signal.SIGTERM)
+    assert "Stopped" in ended(leaving, 5)
+    back = found.clients("5", "--state", "five")
+    found.until(lambda: (found.folder / "five" / "run.log").read_text().count("connected to the coordinator") == 2)
+    (found.folder / "continue").touch()
+    for process in (coordinator, others, back):
+        ended(process, 0)
+    assert found.survivors[:2] == [6, 5]
+    state = json.loads((found.folder / "five" / "client-5.json").read_text())["state"]
+    assert state["sums"] >= 1
+    assert "the coordinator said that the run is done" in told(found.clients("5", "--state", "five"), 0)
+
+
+def test_a_coordinator_that_is_killed_after_the_last_round_says_farewell_when_it_is_back(parties):
+    """Its clients wait for a process that is gone; started again it tells them, writes what is missing, and ends."""
+    found = parties(PROTECTIONS["NOT_ENCRYPT"], lost_after=1.0)
+    clients = found.clients("0-5")
+    coordinator = found.coordinator("--state", "state", DIE_AT="coordinator last 0")
+    assert coordinator.wait(300) == -signal.SIGKILL
+    state = found.folder / "state"
+    assert not any(isinstance(event, RunFinished) for event in read_events(state / "events.jsonl"))
+    assert f"all {ROUNDS} rounds are done" in told(found.coordinator("--state", "state"), 0)
+    ended(clients, 0)
+    assert isinstance(list(read_events(state / "events.jsonl"))[-1], RunFinished)
+    assert (state / "report.html").exists()
+
+
+def test_a_client_gives_up_an_absent_coordinator_after_its_patience(parties):
+    found = parties(MASKED, patience=0.5)
+    assert "the coordinator was away for 0.5 s" in ended(found.clients("0"), 5)
+
+
+def test_a_coordinator_that_is_started_without_its_state_ends_alone(parties):
+    found = parties(MASKED, rounds=4, window=100_000)
+    coordinator, clients = found.coordinator(SLOW="2"), found.clients("0-5", "--state", "all", SLOW="2")
+    found.until((found.folder / "training-5").exists)
+    coordinator.kill()
+    coordinator.communicate()
+    old = found.run
+    assert f"{old.relative_to(found.folder)} is a run of this coordinator that was interrupted" in ended(
+        found.coordinator(), 2
+    )
+    assert "clients have answered rounds of which this coordinator has no state" in ended(
+        found.coordinator("--new", "--runs", "elsewhere"), 2
+    )
+    assert clients.poll() is None
+    ended(found.coordinator("--resume", str(old)), 0)
+    ended(clients, 0)
+
+
+def test_a_full_disk_stops_the_coordinator_and_not_its_clients(parties):
+    found = parties(MASKED, rounds=4, window=100_000)
+    clients = found.clients("0-5")
+    errors = ended(found.coordinator("--state", "state", FULL_AT="2"), 5)
+    assert "No space left on device" in errors
+    assert clients.poll() is None
+    ended(found.coordinator("--state", "state"), 0)
+    ended(clients, 0)
+
+
+def test_two_processes_do_not_share_one_state(parties):
+    found = parties(MASKED)
+    coordinator = found.coordinator("--state", "state")
+    found.until((found.folder / "state" / "config.yaml").exists)
+    assert "another process is writing there" in ended(found.coordinator("--state", "state"), 2)
+    (found.folder / "other").mkdir()
+    (found.folder / "other" / "letter.txt").touch()
+    assert "other: it holds letter.txt and no run" in ended(found.coordinator("--state", "other"), 2)
+    assert coordinator.poll() is None

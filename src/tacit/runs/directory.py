@@ -88,7 +88,11 @@ class RunDirectory:
         if party is not None:
             replace_file(path / "party", f"{party}\n".encode())
         directory = cls(path, clock)  # of two that start here together, the second is refused
-        replace_file(path / "config.yaml", resolved(settings).encode())
+        try:
+            replace_file(path / "config.yaml", resolved(settings).encode())
+        except BaseException:
+            directory.close()
+            raise
         return directory
 
     @classmethod

@@ -145,3 +145,6 @@ def _check_stored(directory: RunDirectory, store: Store, stored: Settings, setti
             f"{directory.path / 'config.yaml'}: it was changed since the run began, and what was spent so far was "
             "spent under the old settings: put them back, or start a new run"
         )
+    kind = kinds.of(settings)
+    if (done := kind.finished(settings, state)) is not None and kind.finished(stored, state) is None:
+        raise ConfigError(f"{directory.path}: {done}, and fewer cannot be asked for afterwards")

@@ -261,15 +261,15 @@ class CoordinatorEngine:
         started = self._joined_at = self._clock()
         back_soon, lost_after = parting.status == "stopped", self._network.lost_after
 
-        def awaited(name: str) -> bool:
-            if self.server.connected(name):
-                return self._clock() < started + (_BACK_SOON if back_soon else _FAREWELL)
-            return not back_soon and self._clock() < self._lost.get(_numbered(name), started) + lost_after
+        def unheard() -> bool:
+            connected = any(not p.link.idle for name, p in self.server.peers.items() if self.server.connected(name))
+            return connected and self._clock() < started + (_BACK_SOON if back_soon else _FAREWELL)
 
-        def quiet() -> bool:
-            return not served or back_soon or self._clock() > self._joined_at + lost_after
+        def expected() -> bool:
+            since = [*self._lost.values(), *([self._joined_at] if served else [])]
+            return not back_soon and any(self._clock() < each + lost_after for each in since)
 
-        while any(not peer.link.idle and awaited(name) for name, peer in self.server.peers.items()) or not quiet():
+        while unheard() or expected():
             if should_stop() and not back_soon:
                 return
             await asyncio.sleep(_TICK)
@@ -327,8 +327,10 @@ class CoordinatorEngine:
         try:
             message = to_coordinator(frame, self.coordinator.layout, self._classes, self._limit)
         except PeerError:
-            if _is_parting(frame):
+            if (parting := _parting(frame)) is not None:
                 self._given_up.add(identity)
+                if parting.status == "stopped":
+                    self._lost[identity] = self._clock()  # it comes back, and may miss the end
                 self.server.forget(name)
                 self._send(await self._taken(self.coordinator.gone, identity, self._clock()))
                 self._changed.set()
@@ -346,6 +348,9 @@ class CoordinatorEngine:
         self._changed.set()
 
     async def lost(self, name: str) -> None:
+        peer = self.server.peers.get(name)
+        if self._over is not None and (peer is None or peer.link.idle):
+            return  # it has heard that it is over
         self._lost[_numbered(name)] = self._clock()
         self._changed.set()  # it may come back: its place is kept until the window is over
 
@@ -382,12 +387,11 @@ def _numbered(name: str) -> int:
     return identity
 
 
-def _is_parting(frame: bytes) -> bool:
+def _parting(frame: bytes) -> Parting | None:
     try:
-        decode(frame, Parting, 2048)
+        return decode(frame, Parting, 2048)
     except PeerError:
-        return False
-    return True
+        return None
 
 
 async def _within(what: Any, seconds: float) -> None:
