@@ -1,4 +1,4 @@
-"""The processes that tests start, the ports that they listen on, and how tests wait: for events, up to a generous limit.
+"""The processes that tests start, the ports that they listen on, and how tests wait: for events, up to a long limit.
 
 What a test leaves running, because it failed or because it meant to, is ended after it: see `conftest.py`.
 """
@@ -29,8 +29,8 @@ def launch(command: Sequence[Any], **options: Any) -> subprocess.Popen[Any]:
 def free_port() -> int:
     """A port on loopback that nobody else is given before this test is over.
 
-    The socket stays bound and does not listen. The system does not choose its port for another socket, and a server that
-    sets SO_REUSEADDR, as ours and gRPC's do, can still listen on it.
+    The socket stays bound and does not listen. The system does not choose its port for another socket, and a server
+    that sets SO_REUSEADDR, as ours and gRPC's do, can still listen on it.
     """
     reserved = socket.socket()
     reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

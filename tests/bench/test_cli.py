@@ -10,6 +10,7 @@ import pytest
 
 import bench
 from bench import __main__ as cli
+from tests.subprocesses import HANGS
 
 HEADER = "from bench.measure import Options, Row, Side, interleave, rate_row, time_row\n"
 FAST = HEADER + "def run(options): return [Row('fast', 1.0, 3.0, 's', 'lower', floor=2.0, target=2.5)]\n"
@@ -149,14 +150,14 @@ def test_quick_shares_one_budget_among_all(
 
 
 def test_quick_stops_a_benchmark_that_does_not_return(tmp_path: Path) -> None:
-    (tmp_path / "endless.py").write_text("import time\ndef run(options): time.sleep(60)\n")
+    (tmp_path / "endless.py").write_text("import time\ndef run(options): time.sleep(3600)\n")
     code = (
         "import sys, bench; from bench import __main__ as cli\n"
         f"bench.__path__ = [{str(tmp_path)!r}]; cli.QUICK_LIMIT = 2.0\n"
         "sys.exit(cli.main(['endless', '--quick']))"
     )
     root = Path(bench.__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 1
     assert done.stderr == "The quick run did not finish in 2 s and was stopped.\n"
 

@@ -358,9 +358,10 @@ def test_a_spoke_says_for_whom_it_waits():
             spoke.meet(0.5)
     assert kept.events[0].text.startswith("waiting for a")
     spoke = Spoke("b", "a", [], "127.0.0.1:1")
-    with pytest.raises(PeerError, match=r"waited 0.5 s for a: 127.0.0.1:1 does not answer"), spoke:
+    with spoke:
         until(lambda: spoke._trouble)
-        spoke.meet(0.5)
+        with pytest.raises(PeerError, match=r"waited 0.5 s for a: 127.0.0.1:1 does not answer"):
+            spoke.meet(0.5)
 
 
 def test_a_party_that_is_not_expected_is_refused(secure):
