@@ -14,7 +14,7 @@ INPUTS := pyproject.toml constraints.txt
 comma := ,
 
 .NOTPARALLEL: # two pips in one environment would break it
-.PHONY: help demo test test-all check bench clean
+.PHONY: help demo test test-all coverage check bench clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 16
@@ -24,6 +24,9 @@ demo: $(CORE) ## install the core and run a federation of 100 clients under secu
 
 test: $(DEV) ## install and run the tests, without the slow ones
 	$(RUN) -m pytest -n 2
+
+coverage: $(DEV) ## branch coverage of src/ by the tests without the slow ones
+	$(RUN) -m pytest -n 2 --cov --cov-report=term
 
 test-all: $(DEV) $(FLEET) ## install Ray and Flower too, and run all tests
 	$(RUN) -m pytest -n 2 -m ""
@@ -38,7 +41,7 @@ bench: $(BENCH) ## install the peers and run all benchmarks
 	$(RUN) -m bench all
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # $(call install,EXTRA): install what was tested, with the extra in brackets.

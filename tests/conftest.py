@@ -2,9 +2,19 @@
 
 import os
 
+import pytest
 from hypothesis import settings
+
+from tests.subprocesses import end_all
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run in as many processes as there are cores
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_running():
+    """Processes and ports are of one test only, also if it fails."""
+    yield
+    end_all()

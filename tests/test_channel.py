@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tacit.channel import CAPACITY, Failed, Recorded, Recorder, pair, run_parties
 from tacit.errors import BudgetError, PeerError
 from tacit.wire import Finite, Message
+from tests.subprocesses import HANGS
 
 
 class Number(Message, frozen=True, tag=90):
@@ -137,7 +138,7 @@ def ring(own, following, previous):
 
 def test_three_parties_each_have_a_channel_to_the_others():
     parties = {"a": ring(0, "b", "c"), "b": ring(1, "c", "a"), "c": ring(2, "a", "b")}
-    assert run_parties(parties, patience=10) == {"a": 2, "b": 0, "c": 1}
+    assert run_parties(parties, patience=HANGS) == {"a": 2, "b": 0, "c": 1}
 
 
 def test_the_first_real_error_is_raised_and_the_others_hear_of_it_but_not_its_text():
@@ -159,10 +160,8 @@ def test_the_first_real_error_is_raised_and_the_others_hear_of_it_but_not_its_te
 
         return party
 
-    began = time.monotonic()
     with pytest.raises(BudgetError, match="secret") as caught:
-        run_parties({"b": waiting("b"), "c": waiting("c"), "a": failing}, patience=10)
-    assert time.monotonic() - began < 5
+        run_parties({"b": waiting("b"), "c": waiting("c"), "a": failing}, patience=HANGS)
     assert heard == {"b": "a failed (BudgetError)", "c": "a failed (BudgetError)"}
     assert caught.value.__notes__ == ["in the party a"]
 
@@ -174,12 +173,12 @@ def test_who_closes_before_raising_is_still_the_one_to_blame():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        run_parties({"a": failing, "b": lambda channels: channels["a"].recv(Number)}, patience=10)
+        run_parties({"a": failing, "b": lambda channels: channels["a"].recv(Number)}, patience=HANGS)
 
 
 def test_who_leaves_early_ends_the_others():
     with pytest.raises(PeerError, match="a left"):
-        run_parties({"a": lambda channels: None, "b": lambda channels: channels["a"].recv(Number)}, patience=10)
+        run_parties({"a": lambda channels: None, "b": lambda channels: channels["a"].recv(Number)}, patience=HANGS)
 
 
 def test_a_party_that_never_ends_is_left_behind():

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.subprocesses import HANGS
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -17,7 +19,7 @@ def test_a_sum_that_nobody_shows(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS,
         check=True,
     )
     assert "mean over parties (1, 3, 4): [5633.33333333   11.66666667]" in done.stdout
@@ -26,6 +28,6 @@ def test_a_sum_that_nobody_shows(tmp_path):
 @pytest.mark.parametrize("file", ["digits.yaml", "digits_unsupervised.yaml"])
 def test_the_federations_of_digits(tmp_path, file):
     command = [sys.executable, "-m", "tacit", "run", EXAMPLES / file, "--set", "rounds=2"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANGS, check=True)
     assert "round 2/2 survivors" in done.stdout
     assert (tmp_path / "runs").is_dir()

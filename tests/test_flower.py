@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +34,7 @@ from tacit.runs.keys import init_authority, make_request, sign_request
 from tacit.secagg.messages import Abort, Reveal, Survivors, pack_ids, unpack_ids
 from tacit.wire import decode, encode
 from tests.horizontal.federations import finished, settings_for
+from tests.subprocesses import HANGS, free_port, kill, launch
 
 AUTHORITY = Authority.create()
 
@@ -397,7 +396,7 @@ class Fleet:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         home = folder / "home"
         home.mkdir()
         (home / "config.toml").write_text(f'[superlink.loopback]\naddress = "127.0.0.1:{self.port}"\ninsecure = true\n')
@@ -414,20 +413,12 @@ class Fleet:
 
     def start(self, name: str, *command: str) -> None:
         with (self._folder / f"{name}.log").open("wb") as log:
-            self._processes[name] = subprocess.Popen(
-                command,
-                cwd=self._folder,
-                env=self._environment,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+            self._processes[name] = launch(
+                command, cwd=self._folder, env=self._environment, stdout=log, stderr=subprocess.STDOUT
             )
 
     def kill(self, name: str) -> None:
-        process = self._processes.pop(name)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        kill(self._processes.pop(name))
 
     def call(self, *command: str) -> str:
         done = subprocess.run(command, cwd=self._folder, env=self._environment, capture_output=True, text=True)
@@ -442,14 +433,8 @@ class Fleet:
             self.kill(name)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def _wait_for(what: Callable[[], bool], seconds: float, fleet: Fleet) -> None:
-    deadline = time.monotonic() + seconds
+def _wait_for(what: Callable[[], bool], fleet: Fleet) -> None:
+    deadline = time.monotonic() + HANGS
     while not what():
         assert time.monotonic() < deadline, fleet.logs()
         time.sleep(0.2)
@@ -501,14 +486,14 @@ def test_a_masked_round_on_a_real_superlink_goes_on_without_a_node_that_is_kille
             f"node-{client}",
             str(tools / "flower-supernode"),
             *("--insecure", "--superlink", f"127.0.0.1:{flower_fleet.port}", "--host", "127.0.0.1"),
-            *("--port", str(_free_port()), "--node-config", f'tacit-local="{site}"'),
+            *("--port", str(free_port()), "--node-config", f'tacit-local="{site}"'),
         )
-    _wait_for(lambda: _listens(flower_fleet.port), 60, flower_fleet)
+    _wait_for(lambda: _listens(flower_fleet.port), flower_fleet)
     config = f'runs="{tmp_path / "runs"}" local="{own}"'
     flower_fleet.call(str(tools / "flwr"), "run", str(tmp_path / "app"), "loopback", "--run-config", config)
-    _wait_for(marker.exists, 200, flower_fleet)
+    _wait_for(marker.exists, flower_fleet)
     flower_fleet.kill(f"node-{DROPS}")
-    _wait_for(lambda: "RunFinished" in _events(tmp_path), 200, flower_fleet)
+    _wait_for(lambda: "RunFinished" in _events(tmp_path), flower_fleet)
     happened = [json.loads(line) for line in _events(tmp_path).splitlines()]
     (done,) = [event for event in happened if event["event"] == "RoundFinished"]
     assert done["survivors"] == NODES - 1

@@ -7,7 +7,6 @@ import os
 import pickle
 import signal
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from numpy.random import Generator
 
 from tacit import randomness
 from tacit.randomness import ChaCha20, is_secure, random_words, secure_rng, seeded_rng
+from tests.subprocesses import until
 
 
 def test_words_are_the_chacha20_keystream_of_rfc_8439():
@@ -112,16 +112,14 @@ def test_a_fork_while_another_thread_draws_does_not_hang():
                 rng.random()
                 random_words(rng, 4)
                 os._exit(7)
-            for _ in range(200):
-                done, status = os.waitpid(child, os.WNOHANG)
-                if done:
-                    break
-                time.sleep(0.05)
-            else:
+            ended = []
+            try:
+                until(lambda child=child, ended=ended: ended.extend(os.waitpid(child, os.WNOHANG)) or ended[-2])
+            except AssertionError:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
-            assert done
-            assert os.waitstatus_to_exitcode(status) == 7
+                raise
+            assert os.waitstatus_to_exitcode(ended[-1]) == 7
     finally:
         stop.set()
         thread.join()

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,12 +13,9 @@ from click.testing import CliRunner, Result
 
 from tacit.cli import main
 from tacit.runs import keys
+from tests.subprocesses import HANGS, free_port, kill, launch, until
 
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+__all__ = ["certify", "ended", "free_port", "invoke", "kill_once", "start"]
 
 
 def invoke(*arguments: str) -> Result:
@@ -29,7 +23,8 @@ def invoke(*arguments: str) -> Result:
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    """`tacit` as a process of its own, which ends with the test at the latest."""
+    return launch(
         [sys.executable, "-m", "tacit", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -38,15 +33,18 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def kill_once(process: subprocess.Popen[str], holds: Callable[[], Any], seconds: float = 120.0) -> None:
-    """SIGKILL as soon as something holds."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+def ended(process: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
+    """Wait for the end of a process; what it said on its output and its error output."""
+    out, err = process.communicate(timeout=HANGS)
+    assert process.returncode == code, out + err
+    return out, err
+
+
+def kill_once(process: subprocess.Popen[str], holds: Callable[[], Any]) -> None:
+    """SIGKILL as soon as something holds; the process must be alive then."""
+    until(holds, process)
+    assert process.poll() is None, process.communicate()
+    kill(process)
 
 
 def certify(folder: Path, *names: str) -> dict[str, dict[str, str]]:

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -21,6 +20,8 @@ from tacit.cli.progress import Bar
 from tacit.errors import BudgetError, PeerError
 from tacit.runs.config import load
 from tacit.runs.directory import read_events
+from tests.cli.processes import ended
+from tests.subprocesses import launch
 
 FILE = "kind: horizontal\nname: fleet\ntask: digits\nrounds: 2\nclients: 10\n"
 STARTED = events.RunStarted("fleet", "horizontal", 10, 2, "NOT_ENCRYPT", 650)
@@ -71,14 +72,6 @@ def test_help_lists_the_verbs_and_loads_nothing_heavy():
     assert all(f"  {verb} " in output for verb in VERBS)
     loaded = {name.partition(".")[0] for name in output.splitlines()[-1].split()}
     assert not loaded & {"numpy", "pydantic", "yaml", "rich", "safetensors", "scipy", "torch"}
-
-
-def test_help_answers_at_once():
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    done = subprocess.run([sys.executable, "-m", "tacit", "--help"], check=True, capture_output=True, text=True)
-    seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-    assert done.stdout.startswith("Usage: tacit ")
-    assert seconds < 0.6  # 0.3 s is the promise; twice that for a slow machine
 
 
 def test_version_and_unknown_verbs():
@@ -263,15 +256,14 @@ def process(here):
         # Not by `-m`, which puts this folder on the path by itself.
         code = "import sys; sys.path = [p for p in sys.path if p]; from tacit.cli import main; main(prog_name='tacit')"
         command = [sys.executable, "-c", code, "run", "fleet.yaml", "--set", "task=napping:make_task", *arguments]
-        return subprocess.Popen(command, env=CLEAN, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return launch(command, env=CLEAN, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     return start
 
 
 def test_a_task_beside_the_file_is_found_and_run(process):
-    with process("--set", "task_options.nap=0") as running:
-        output, errors = running.communicate(timeout=60)
-    assert (running.returncode, errors) == (0, "")
+    output, errors = ended(process("--set", "task_options.nap=0"))
+    assert errors == ""
     assert "round 2/2 survivors 10" in output
     assert output.endswith(f"Results: {results()}\n")
     stored = {path.name for path in results().iterdir()}
@@ -280,18 +272,16 @@ def test_a_task_beside_the_file_is_found_and_run(process):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_a_directory_that_is_whole(process, number):
-    with process("--set", "task_options.nap=0.02", "--set", "rounds=1000") as running:
-        assert running.stdout is not None
-        for text in running.stdout:
-            if text.startswith("round 2/"):
-                break
-        running.send_signal(number)
-        output, errors = running.communicate(timeout=60)
-    assert running.returncode == 5
+    running = process("--set", "task_options.nap=0.02", "--set", "rounds=100000")
+    for text in running.stdout:
+        if text.startswith("round 2/"):
+            break
+    running.send_signal(number)
+    output, errors = ended(running, 5)
     assert "Traceback" not in errors
     assert str(results()) in output + errors
     happened = list(read_events(results() / "events.jsonl"))
     assert isinstance(happened[-1], events.RunFinished)
     assert happened[-1].status == "stopped"
     json.loads((results() / "ledger.json").read_text())
-    assert load(results() / "config.yaml").rounds == 1000
+    assert load(results() / "config.yaml").rounds == 100000

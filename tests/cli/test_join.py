@@ -12,7 +12,7 @@ import safetensors.numpy
 import tacit
 from tacit.runs import keys
 from tests.cli import processes
-from tests.cli.processes import free_port
+from tests.cli.processes import ended, free_port
 
 FILE = """\
 kind: horizontal
@@ -20,9 +20,9 @@ name: small
 task: digits
 rounds: 2
 clients: 4
-encrypt: {encrypt_type: PW_ENCRYPT}
+encrypt: {encrypt_type: PW_ENCRYPT, cipher_time_window: 600000}
 network: {coordinator: "127.0.0.1:PORT"}
-round: {start_fl_job_time_window: 30000}
+round: {start_fl_job_time_window: 600000}
 """
 
 
@@ -92,18 +92,11 @@ def test_a_certificate_of_another_party_is_not_taken(here):
 
 
 def test_two_processes_make_the_federation_that_one_makes():
-    with (
-        start("fleet.yaml", "--party", "coordinator", "--insecure") as coordinator,
-        start("fleet.yaml", "--party", "client", "--id", "0-3", "--insecure") as clients,
-    ):
-        try:
-            output, errors = coordinator.communicate(timeout=60)
-            told, client_errors = clients.communicate(timeout=20)
-        finally:
-            coordinator.kill()
-            clients.kill()
-    assert (coordinator.returncode, errors) == (0, "")
-    assert (clients.returncode, client_errors) == (0, "")
+    coordinator = start("fleet.yaml", "--party", "coordinator", "--insecure")
+    clients = start("fleet.yaml", "--party", "client", "--id", "0-3", "--insecure")
+    output, errors = ended(coordinator)
+    told, client_errors = ended(clients)
+    assert (errors, client_errors) == ("", "")
     assert "without certificates (--insecure)" in output
     assert "round 2/2 survivors 4" in output
     assert "round 2/2: takes part" in told
@@ -125,14 +118,8 @@ def test_two_processes_make_the_federation_that_one_makes():
 
 
 def test_files_that_differ_stop_whoever_joins_with_the_key():
-    with start("fleet.yaml", "--party", "coordinator", "--insecure") as coordinator:
-        try:
-            with start(
-                "fleet.yaml", "--party", "client", "--id", "0", "--insecure", "--set", "train.learning_rate=0.7"
-            ) as client:
-                _, errors = client.communicate(timeout=60)
-        finally:
-            coordinator.kill()
-    assert client.returncode == 3
+    start("fleet.yaml", "--party", "coordinator", "--insecure")
+    client = start("fleet.yaml", "--party", "client", "--id", "0", "--insecure", "--set", "train.learning_rate=0.7")
+    _, errors = ended(client, 3)
     assert "the files differ: train.learning_rate is 0.1 at the coordinator and 0.7 here" in errors
     assert "Traceback" not in errors

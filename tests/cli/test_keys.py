@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import tacit
 from tacit.cli import main
 from tacit.runs import keys
+from tests.subprocesses import HANGS
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_on_a_terminal_a_person_is_asked(here, answer, code):
     os.write(ours, f"{answer}\n".encode())
     command = [sys.executable, "-m", "tacit", "keys", "sign", "client-3.request.pem", "--authority", "authority"]
     environment = {**os.environ, "PYTHONPATH": str(Path(tacit.__file__).parents[1])}
-    done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, env=environment, timeout=HANGS)
     os.close(ours)
     os.close(theirs)
     assert "Did client-3 tell you this fingerprint?" in done.stdout

@@ -15,7 +15,8 @@ from sklearn.metrics import roc_auc_score
 import tacit
 from tacit.events import TrainingResumed
 from tacit.runs.directory import read_events
-from tests.cli.processes import certify, free_port, invoke, kill_once, start
+from tests.cli.processes import certify, ended, free_port, invoke, kill_once, start
+from tests.subprocesses import HANGS
 
 pytest.importorskip("torch")
 
@@ -81,20 +82,22 @@ def test_the_plan_gives_the_epsilon_that_the_run_has():
 
 
 def test_killed_and_resumed_it_ends_as_if_it_had_not_been():
-    whole = tacit.run("clinic.yaml", overrides=["train.epochs=60"], runs="whole")
-    process = start("run", "clinic.yaml", "--quiet", "--set", "train.epochs=60")
-    kill_once(process, lambda: any(map(_saved, Path("runs").glob("*"))))
+    process = start("run", "clinic.yaml", "--quiet", "--set", "train.epochs=100000")  # it is killed long before its end
+    kill_once(process, lambda: any(_saved(run) > 2 for run in Path("runs").glob("*")))
     (run,) = Path("runs").iterdir()
-    resumed = invoke("run", "--resume", str(run))
+    epochs = f"train.epochs={_saved(run) + 3}"
+    resumed = invoke("run", "--resume", str(run), "--set", epochs)
     assert resumed.exit_code == 0, resumed.output
+    whole = tacit.run("clinic.yaml", overrides=[epochs], runs="whole")
     assert any(isinstance(event, TrainingResumed) for event in read_events(run / "events.jsonl"))
     for party in ("clinic", "laboratory", "scanner"):
         expected = weights(whole.directory, party)
         assert all(np.allclose(array, expected[key], atol=1e-5) for key, array in weights(run, party).items())
 
 
-def _saved(run: Path) -> bool:
-    return any(int(path.stem.split("-")[1]) > 20 for path in (run / "clinic").glob("state-*.safetensors"))
+def _saved(run: Path) -> int:
+    """The last epoch that the clinic stored."""
+    return max((int(path.stem.split("-")[1]) for path in (run / "clinic").glob("state-*.safetensors")), default=0)
 
 
 def test_parties_over_tls_train_as_they_do_here_and_predict(here):
@@ -109,8 +112,7 @@ def test_parties_over_tls_train_as_they_do_here_and_predict(here):
         for name in names
     ]
     for process in processes:
-        out, err = process.communicate(timeout=180)
-        assert process.returncode == 0, out + err
+        ended(process)
     for name in names:
         (run,) = Path("runs").glob(f"*-{name}")
         expected = weights(local.directory, name)
@@ -137,8 +139,7 @@ def test_over_a_network_first_weights_are_secret():
     local = tacit.run("clinic.yaml", overrides=changes[1::2], runs="local")
     names = ("clinic", "laboratory", "scanner")
     for process in [start("join", "clinic.yaml", "--party", name, "--insecure", *changes) for name in names]:
-        out, err = process.communicate(timeout=180)
-        assert process.returncode == 0, out + err
+        ended(process)
     for name in names:
         (run,) = Path("runs").glob(f"*-{name}")
         found, known = safetensors.numpy.load_file(run / "model.safetensors"), weights(local.directory, name)
@@ -155,7 +156,7 @@ def test_over_a_network_a_third_party_hears_why():
     processes = {
         name: start("join", "clinic.yaml", "--party", name, "--insecure", *local.get(name, [])) for name in names
     }
-    said = {name: process.communicate(timeout=180) for name, process in processes.items()}
+    said = {name: process.communicate(timeout=HANGS) for name, process in processes.items()}
     for name in names:
         assert processes[name].returncode == 3, said[name]
         assert "cut dimensions disagree" in said[name][1], said[name]

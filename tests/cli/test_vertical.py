@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,8 @@ from tacit.runs.local import Local
 from tacit.runs.lockstep import Place
 from tacit.runs.vertical_logistic import predictor
 from tacit.vertical.model import Model, Scaler
-from tests.cli.processes import certify, free_port, invoke, kill_once, start
+from tests.cli.processes import certify, ended, free_port, invoke, kill_once, start
+from tests.subprocesses import until
 
 DATA = load_breast_cancer()
 FILE = """\
@@ -36,6 +36,7 @@ data:
 train: {epochs: 4, batch: 400, learning_rate: 1.0}
 paillier: {bits: 1024}
 """
+ENDLESS = ("--set", "train.epochs=10000", "--set", "checks.row_uses=100000")  # it is killed long before its end
 
 
 def write_table(path: str, columns: range, rows: np.ndarray, label: bool) -> None:
@@ -91,17 +92,18 @@ def test_one_command_aligns_trains_and_leaves_each_party_its_own_part(here):
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_same_rows(here):
-    process = start("run", "deal.yaml", "--quiet", "--set", "train.epochs=12", "--set", "checks.row_uses=50")
+    process = start("run", "deal.yaml", "--quiet", *ENDLESS)
     kill_once(process, lambda: list(Path("runs").glob("*/bank/state-2.safetensors")))
     (run,) = Path("runs").iterdir()
     rows = _rows(run)
-    resumed = invoke("run", "--resume", str(run))
+    epochs = _stored(run) + 2
+    resumed = invoke("run", "--resume", str(run), "--set", f"train.epochs={epochs}")
     assert resumed.exit_code == 0, resumed.output
     assert np.array_equal(_rows(run), rows)  # the rows that were held out stay held out
     assert any(isinstance(event, TrainingResumed) for event in read_events(run / "events.jsonl"))
     again = invoke("run", "--resume", str(run))
     assert again.exit_code == 0
-    assert "all 12 epochs are done" in again.output
+    assert f"all {epochs} epochs are done" in again.output
 
 
 def test_a_run_does_not_go_on_with_another_table(here):
@@ -135,9 +137,13 @@ def test_new_rows_are_read_as_the_local_file_says(here):
         predictor(settings, "shop", model, Path("late.csv"), Place(None, Nowhere()))  # the first column has no ids
 
 
+def _stored(run: Path) -> int:
+    """The last epoch that the bank stored."""
+    return max(int(path.stem.split("-")[1]) for path in (run / "bank").glob("state-*.safetensors"))
+
+
 def _rows(run: Path) -> np.ndarray:
-    last = max((run / "bank").glob("state-*.safetensors"), key=lambda path: int(path.stem.split("-")[1]))
-    return safetensors.numpy.load_file(last)["rows"]
+    return safetensors.numpy.load_file(run / "bank" / f"state-{_stored(run)}.safetensors")["rows"]
 
 
 @pytest.fixture
@@ -150,8 +156,7 @@ def certified(here):
 def test_two_companies_train_and_predict_over_tls(certified):
     parties = [start("join", "deal.yaml", "--party", name, "--local", f"{name}.yaml") for name in ("bank", "shop")]
     for process in parties:
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, out + err
+        ended(process)
     (bank,) = Path("runs").glob("*-bank")
     (shop,) = Path("runs").glob("*-shop")
     assert (bank / "party").read_text().strip() == "bank"
@@ -162,25 +167,17 @@ def test_two_companies_train_and_predict_over_tls(certified):
         start(*common, "--party", "shop", "--run", str(shop), "--local", "shop.yaml", "--input", "shop_new.csv"),
     ]
     for process in parties:
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, out + err
+        ended(process)
     assert auc("scores.csv") > 0.98
 
 
 def test_a_party_that_is_killed_ends_the_others_with_3(here):
-    arguments = ("--insecure", "--set", "train.epochs=20", "--set", "checks.row_uses=50")
-    bank = start("join", "deal.yaml", "--party", "bank", *arguments)
-    shop = start("join", "deal.yaml", "--party", "shop", *arguments)
-    deadline = time.monotonic() + 120
-    while not list(Path("runs").glob("*-bank/state-2.safetensors")):
-        assert time.monotonic() < deadline
-        assert bank.poll() is None, bank.communicate()
-        time.sleep(0.02)
+    bank = start("join", "deal.yaml", "--party", "bank", "--insecure", *ENDLESS)
+    shop = start("join", "deal.yaml", "--party", "shop", "--insecure", *ENDLESS)
+    until(lambda: list(Path("runs").glob("*-bank/state-2.safetensors")), bank, shop)
     shop.send_signal(signal.SIGINT)
-    _, err = shop.communicate(timeout=60)
-    assert shop.returncode == 1, err
-    _, err = bank.communicate(timeout=60)
-    assert bank.returncode == 3, err
+    ended(shop, 5)
+    _, err = ended(bank, 3)
     assert "shop" in err
 
 

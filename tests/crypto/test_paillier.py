@@ -24,7 +24,7 @@ OTHER = paillier.generate(512, insecure_bits=True)
 TINY = PublicKey(7 * 11)  # all 60 ciphertexts of a plaintext can be counted
 PRIME, BASE = 2**61 - 1, 3**50
 TABLE = FixedBase(mpz(BASE), mpz(PRIME), 6)
-RARE = 1e-6  # chance of a false alarm in a test of randomness
+RARE = 1e-8  # chance of a false alarm in a test of randomness
 
 PLAINTEXTS = st.one_of(
     st.sampled_from([0, 1, -1, LARGEST, -LARGEST]), st.integers(-LARGEST, LARGEST), st.integers(-(2**40), 2**40)

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 
 from tacit.crypto import paillier
 from tacit.crypto.paillier import Workers
+from tests.subprocesses import HANGS, launch, until
 
 KEY = paillier.generate(512, insecure_bits=True)
 PUBLIC = KEY.public
@@ -79,7 +79,7 @@ if __name__ == "__main__":
     assert key.decrypt(pool.encrypt(key, list(range(40)))) == list(range(40))
     print(*[child.pid for child in multiprocessing.active_children()], flush=True)
     if sys.argv[1] == "wait":
-        time.sleep(60)
+        time.sleep(3600)
 """
 
 
@@ -98,13 +98,10 @@ def test_the_processes_end_with_the_one_that_started_them(ending, tmp_path):
     """Without `close`: when the script ends, and when it is killed."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    with subprocess.Popen([sys.executable, str(script), ending], stdout=subprocess.PIPE, text=True) as process:
-        pids = [int(pid) for pid in process.stdout.readline().split()]
-        if ending == "wait":
-            process.send_signal(signal.SIGKILL)
-        process.wait(30)
+    process = launch([sys.executable, str(script), ending], stdout=subprocess.PIPE, text=True)
+    pids = [int(pid) for pid in process.stdout.readline().split()]
     assert len(pids) == 2
-    deadline = time.monotonic() + 20
-    while not all(map(gone, pids)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert all(map(gone, pids))
+    if ending == "wait":
+        process.send_signal(signal.SIGKILL)
+    process.wait(HANGS)
+    until(lambda: all(map(gone, pids)))

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import math
 import threading
-import time
 
 import dp_accounting
 import numpy as np
@@ -305,36 +304,45 @@ def test_the_trade_off_of_randomized_response():
     assert ledger_of((gaussian(1.0, log2_slack=-2.0), 1)).trade_off([0.1]).tolist() == [0.0]
 
 
-# --- speed
+# --- work that is not done twice
 
 
-def test_sixty_noise_levels_take_rdp_less_than_three_seconds():
-    pricing._rdp_of_one.cache_clear()
+def test_sixty_noise_levels_by_rdp():
     ledger = ledger_of(*((gaussian(1.1 - 0.005 * i, 256 / 60000), 234) for i in range(60)))
-    start = time.process_time()
-    first = ledger.epsilon(1e-5, "rdp")
-    assert time.process_time() - start < 3
-    assert first == pytest.approx(3.5976, abs=1e-3)
+    assert ledger.epsilon(1e-5, "rdp") == pytest.approx(3.5976, abs=1e-3)
 
 
-def test_a_growing_ledger_composes_only_what_is_new():
+@pytest.fixture
+def composed(monkeypatch):
+    """The distributions that are composed with themselves: what the time goes into."""
     pricing._composed.clear()
+    found = []
+    one = pricing._pld_of_one
+
+    def counted(event, interval):
+        found.append(event)
+        return one(event, interval)
+
+    monkeypatch.setattr(pricing, "_pld_of_one", counted)
+    return found
+
+
+def test_a_growing_ledger_composes_only_what_is_new(composed):
     ledger = ledger_of((gaussian(1.0, 0.01), 100), (gaussian(0.9, 0.01), 100))
     ledger.epsilon(1e-5)
-    start = time.process_time()
+    assert composed == [gaussian(1.0, 0.01), gaussian(0.9, 0.01)]
     ledger.spend(gaussian(0.9, 0.01))
     ledger.epsilon(1e-5)
-    assert len(pricing._composed) >= 2
-    assert time.process_time() - start < 1
+    assert composed[2:] == [gaussian(0.9, 0.01)]
 
 
 @pytest.mark.slow
-def test_sixty_noise_levels_by_pld_are_cached():
+def test_sixty_noise_levels_by_pld_are_cached(composed):
     ledger = ledger_of(*((gaussian(1.1 - 0.005 * i, 256 / 60000), 234) for i in range(60)))
     assert ledger.epsilon(1e-5) == pytest.approx(3.2635, abs=1e-3)
-    start = time.process_time()
+    assert len(composed) == 60
     ledger.epsilon(1e-6)
-    assert time.process_time() - start < 1
+    assert len(composed) == 60
 
 
 # --- bad input
@@ -469,18 +477,15 @@ def test_hostile_ledgers_are_refused(damage):
         Ledger.from_json(Ledger("record", "add-remove").to_json() | damage)
 
 
-def test_large_counts_are_answered_in_time():
-    start = time.process_time()
+def test_large_counts_are_answered():
     assert ledger_of((gaussian(100.0, 1e-6), 10**9)).epsilon(1e-5) < 1
     assert ledger_of((pure(0.001), 10**12)).epsilon(1e-5) > 1000
     assert ledger_of((gaussian(1e-5, 0.5), 3), (pure(1.0), 1)).epsilon(1e-5) > 1e6
-    assert time.process_time() - start < 10
 
 
-def test_a_trade_off_of_a_mixture_composes_once():
-    start = time.process_time()
+def test_a_trade_off_of_a_mixture_composes_once(composed):
     ledger_of((pure(0.1), 10), (gaussian(1.0), 3)).trade_off([0.01, 0.1])
-    assert time.process_time() - start < 10
+    assert composed == [pure(0.1)]
     with pytest.raises(ValueError, match="method must be one of"):
         ledger_of((pure(0.1), 10)).trade_off([0.1], method="x")
 

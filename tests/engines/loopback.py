@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -11,24 +12,33 @@ from typing import Any, TypeVar
 
 from tacit import tasks
 from tacit.engines.grpc.client import ClientEngine
-from tacit.engines.grpc.coordinator import CoordinatorEngine
+from tacit.engines.grpc.coordinator import CoordinatorEngine, client_name
 from tacit.engines.grpc.handshake import Parting, shared
 from tacit.engines.identity import Authority, Credentials, request
 from tacit.events import ClientRefused, Kept, RoundAborted, RoundFinished
+from tacit.horizontal.coordinator import Phase
 from tacit.horizontal.frames import to_client
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
+from tests.subprocesses import HANGS
 
 T = TypeVar("T")
+_FASTER = 5.0  # seconds of the coordinator's in a second of idle waiting
 
 
-def quickly(what: Awaitable[T], seconds: float = 60.0) -> T:
+def quickly(what: Awaitable[T]) -> T:
     """Run it; a test that hangs fails instead."""
 
-    async def bounded() -> T:
-        return await asyncio.wait_for(what, seconds)
+    async def limited() -> T:
+        return await asyncio.wait_for(what, HANGS)
 
-    return asyncio.run(bounded())
+    return asyncio.run(limited())
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    """Wait for something that happens in this event loop."""
+    while not holds():
+        await asyncio.sleep(0.005)
 
 
 def file_of(settings: Settings) -> bytes:
@@ -45,7 +55,11 @@ def certified(authority: Authority, name: str, *, days: int = 100, now: datetime
 
 
 class Federation:
-    """A coordinator that listens, and clients that join it when they are told to."""
+    """A coordinator that listens, and clients that join it when they are told to.
+
+    The coordinator's clock stands still as long as a client that lives has something to do. So windows close on clients
+    that are away or silent, and on nobody else, however slow the machine is.
+    """
 
     def __init__(self, settings: Settings, task: Task | None = None, authority: Authority | None = None) -> None:
         self.settings = settings
@@ -53,12 +67,44 @@ class Federation:
         self.kept = Kept()
         self._authority = authority
         own = certified(authority, "coordinator") if authority else None
-        self.engine = CoordinatorEngine(settings, self.task, self.kept, file_of(settings), "127.0.0.1:0", own)
+        self.engine = CoordinatorEngine(
+            settings, self.task, self.kept, file_of(settings), "127.0.0.1:0", own, self._clock
+        )
         self.address = ""
         self.clients: dict[int, ClientEngine] = {}
         self.running: dict[int, asyncio.Task[Parting]] = {}
         self.stopping = False
+        self.frozen: Callable[[], bool] = lambda: False  # whether the clock stands for another reason
+        self._time, self._seen = 0.0, time.monotonic()
         self._thread = ThreadPoolExecutor(1)
+
+    def _clock(self) -> float:
+        now = time.monotonic()
+        if not (self._working() or self.frozen()):
+            self._time += min(0.1, _FASTER * (now - self._seen))
+        self._seen = now
+        return self._time
+
+    def _working(self) -> bool:
+        """Whether a client that lives is about to join, to answer, or to hear that it is over."""
+        living = (client for client, task in self.running.items() if not task.done())
+        return any(self._busy(client) for client in living if not hasattr(self.clients[client], "halted"))
+
+    def _busy(self, client: int) -> bool:
+        peer = self.engine.server.peers.get(client_name(client))
+        unread = peer is not None and not peer.link.idle
+        if self.engine._over is not None:
+            return unread
+        if self.engine.coordinator.phase is Phase.COLLECTING:
+            # One that was started again in this round has nothing to answer.
+            return client in self.awaited and (unread or not self.clients[client]._idle)
+        return not self.engine.server.connected(client_name(client))
+
+    @property
+    def awaited(self) -> set[int]:
+        """From whom the coordinator wants an answer."""
+        coordinator = self.engine.coordinator
+        return set((coordinator._secure or coordinator)._waiting)
 
     def client(self, identity: int, address: str | None = None) -> ClientEngine:
         own = certified(self._authority, f"client-{identity}") if self._authority else None
@@ -126,8 +172,9 @@ def halting(engine: ClientEngine, message: type, reached: asyncio.Event) -> None
         received = to_client(frame, engine._layout, engine._limit)
         works += type(received).__name__ == "Work"
         if works >= 2 and isinstance(received, message):
+            engine.halted = True  # type: ignore[attr-defined]  # which the clock of its federation looks at
             reached.set()
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
         await answer(frame)
 
     engine._answer = halted  # type: ignore[method-assign]

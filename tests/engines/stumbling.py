@@ -24,7 +24,7 @@ class Stumbling:
             made = self._marker.with_suffix(".part")
             made.write_text(str(os.getpid()))
             made.replace(self._marker)
-            time.sleep(120)
+            time.sleep(3600)
         return self._digits.fit(client, model, work)
 
 

@@ -27,8 +27,9 @@ from tacit.events import Kept
 from tacit.horizontal.messages import Work
 from tacit.secagg.messages import Agreements, Inbox, Roster, Survivors
 from tacit.wire import decode, encode
-from tests.engines.loopback import Federation, Proxy, certified, file_of, halting, quickly
+from tests.engines.loopback import Federation, Proxy, certified, file_of, halting, quickly, until
 from tests.horizontal.federations import Numbers, run, settings_for
+from tests.subprocesses import HANGS
 
 AUTHORITY = Authority.create()
 
@@ -95,11 +96,32 @@ def test_a_client_that_dies_while_it_trains_is_waited_for_once(encrypt_type):
     assert quickly(scenario()).survivors == [6, 5, 5]
 
 
+@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", "PW_ENCRYPT"])
+def test_a_client_without_a_connection_does_not_hold_up_the_round(encrypt_type):
+    async def scenario():
+        found = Federation(federation(encrypt_type, window=10**9, lost_after=15), Numbers())
+        async with found.serve():
+            reached = asyncio.Event()
+            for identity in range(6):
+                engine = found.join(identity)
+                if identity == 3:
+                    halting(engine, Work, reached)
+            await reached.wait()
+            found.kill(3)
+            await found.done()
+        return found
+
+    found = quickly(scenario())
+    assert found.survivors == [6, 5, 5]
+    assert found._time < 60  # seconds of the coordinator's own clock, of a window of 10^6
+    assert any("no connection to client 3 for 15 s" in getattr(event, "text", "") for event in found.kept.events)
+
+
 def test_a_client_that_comes_back_as_another_process_takes_part_in_the_next_round():
     """In the round that its old process began it gets messages that it cannot know: they are no reason to leave."""
 
     async def scenario():
-        found = Federation(federation(), Numbers())
+        found = Federation(federation(lost_after=HANGS), Numbers())  # the next round waits for client 4
         async with found.serve():
             reached = asyncio.Event()
             for identity in range(6):
@@ -107,11 +129,11 @@ def test_a_client_that_comes_back_as_another_process_takes_part_in_the_next_roun
                 if identity == 4:
                     halting(engine, Roster, reached)  # it keeps the stage open, in which client 3 has shared already
             await reached.wait()
-            await asyncio.sleep(0.3)
+            await until(lambda: found.awaited == {4})
             for identity in (3, 4):
                 found.kill(identity)
             found.join(3)
-            await asyncio.sleep(1.0)
+            await until(lambda: found.awaited != {4})  # its window is over
             found.join(4)
             partings = await found.done()
         return found, partings
@@ -204,19 +226,21 @@ async def ended(stream) -> grpc.StatusCode:
     return await stream.code()
 
 
-def beside_five(behaviour, settings=None):
-    """Five clients, and in the place of the sixth somebody who behaves in some way."""
+def beside_five(behaviour, settings=None, stalls=False):
+    """Five clients, and in the place of the sixth somebody who behaves in some way, to the end unless it `stalls`."""
 
     async def scenario():
         found = Federation(settings or federation(rounds=2), Numbers())
         async with found.serve():
             strange = asyncio.create_task(behaviour(found))
+            found.frozen = lambda: not (stalls or strange.done())
             for identity in range(5):
                 found.join(identity)
             partings = await found.done()
-            strange.cancel()
+            if stalls:
+                strange.cancel()
             await asyncio.wait([strange])
-        if not strange.cancelled():
+        if not stalls:
             strange.result()
         return found, partings
 
@@ -228,24 +252,24 @@ def beside_five(behaviour, settings=None):
 async def silent(found):
     async with stream_to(found.address) as stream:
         await greet(stream, hello(found, 5))
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
 
 
 async def speechless(found):
     async with stream_to(found.address):
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
 
 
 async def half_a_frame(found):
     async with stream_to(found.address) as stream:
         await greet(stream, hello(found, 5))
         await stream.write(first(0, 1000, b"x"))
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
 
 
 @pytest.mark.parametrize("behaviour", [silent, pytest.param(speechless, marks=pytest.mark.slow), half_a_frame])
 def test_whoever_stalls_is_not_waited_for_beyond_the_windows(behaviour):
-    assert beside_five(behaviour).survivors == [5, 5]
+    assert beside_five(behaviour, stalls=True).survivors == [5, 5]
 
 
 @pytest.mark.parametrize(
@@ -289,14 +313,15 @@ def test_a_message_larger_than_a_piece_is_refused_by_the_transport():
     assert beside_five(behaviour).survivors == [5, 5]
 
 
-def test_whoever_connects_a_thousand_times_harms_nobody():
+def test_reconnecting_over_and_over_does_not_block_other_clients():
     """In all these streams are more than may be open at once: those that are replaced must end."""
 
     async def scenario():
         found = Federation(federation(rounds=2), Numbers())
+        found.frozen = lambda: not found.running
         async with found.serve(), grpc.aio.insecure_channel(found.address, options=OPTIONS) as channel:
             session, streams = os.urandom(16), []
-            for count in range(1000):
+            for count in range(200):  # 76 may be open at once
                 streams.append(channel.stream_stream(METHOD)())
                 again = session if count % 3 else os.urandom(16)
                 assert isinstance(await greet(streams[-1], hello(found, 5, session=again)), Welcome)
@@ -315,11 +340,12 @@ def test_whoever_opens_streams_and_says_nothing_does_not_keep_others_out():
     async def scenario():
         found = Federation(federation(rounds=2), Numbers(), AUTHORITY)
         async with found.serve(), stream_to(found.address, certified(AUTHORITY, "client-5")) as stream:
+            found.frozen = lambda: not found.running
             many = [stream]
             own = channel_credentials(certified(AUTHORITY, "client-5"))
             options = [*OPTIONS, *channel_options("coordinator")]
             async with grpc.aio.secure_channel(found.address, own, options=options) as channel:
-                for _ in range(300):
+                for _ in range(150):
                     many.append(channel.stream_stream(METHOD)())
                     await many[-1].wait_for_connection()
                 for identity in range(6):
@@ -335,8 +361,7 @@ def test_of_two_processes_with_one_name_the_older_ends():
         found = Federation(federation(rounds=2), Numbers())
         async with found.serve():
             older = asyncio.create_task(found.client(5).run())
-            while not found.engine.server.connected("client-5"):
-                await asyncio.sleep(0.01)
+            await until(lambda: found.engine.server.connected("client-5"))
             for identity in range(6):
                 found.join(identity)
             await found.done()
@@ -431,7 +456,7 @@ def test_a_client_whose_certificate_is_not_accepted_ends_with_a_sentence(credent
             await stranger(found, found.settings, credentials()).run()
 
     with pytest.raises(PeerError, match=why):
-        quickly(scenario(), 30)
+        quickly(scenario())
 
 
 OLD = Authority.create(now=LONG_AGO)
@@ -447,7 +472,7 @@ def test_a_server_of_another_name_is_not_talked_to():
             await stranger(found, found.settings, certified(AUTHORITY, "client-5")).run()
 
     with pytest.raises(PeerError, match="client-4 is there, not coordinator"):
-        quickly(scenario(), 30)
+        quickly(scenario())
 
 
 # --- bad networks
@@ -519,8 +544,11 @@ def test_a_network_that_changes_bytes_is_noticed_under_tls_and_left(change):
 
 
 def test_a_client_that_leaves_is_not_waited_for():
+    """The clock stands: if a window had to close, this would never end."""
+
     async def scenario():
-        found = Federation(federation(rounds=4, window=30_000), Numbers())
+        found = Federation(federation(rounds=4), Numbers())
+        found.frozen = lambda: not found.serving.done() and found.engine._over is None
         async with found.serve():
             reached = asyncio.Event()
             for identity in range(6):
@@ -529,14 +557,12 @@ def test_a_client_that_leaves_is_not_waited_for():
             leaving = found.client(3)
             halting(leaving, Inbox, reached)
             end = asyncio.create_task(leaving.run(should_stop=reached.is_set))
-            start = asyncio.get_running_loop().time()
             await found.done()
-            return found, await end, asyncio.get_running_loop().time() - start
+            return found, await end
 
-    found, parting, seconds = quickly(scenario(), 40)
+    found, parting = quickly(scenario())
     assert parting.status == "stopped"
     assert found.survivors == [6, 5, 5, 5]
-    assert seconds < 15  # windows are of 30
 
 
 def test_a_mistake_in_the_coordinators_task_ends_the_run_with_it():
@@ -570,17 +596,14 @@ def test_frames_that_are_begun_take_no_more_than_their_room(monkeypatch):
         found = Federation(federation("NOT_ENCRYPT", gather=60_000), Numbers(500_000))
         limit = found.engine._limit
         room = found.engine.server._room = server.Room(2 * limit)
+        found.frozen = lambda: not found.running
         async with found.serve():
             tracemalloc.start()
             for _ in range(2):
                 await asyncio.gather(*(flood(found, identity, limit) for identity in range(5)))
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-            for _ in range(100):
-                if room._free == 2 * limit:
-                    break
-                await asyncio.sleep(0.05)
-            assert room._free == 2 * limit
+            await until(lambda: room._free == 2 * limit)
             for identity in range(6):
                 found.join(identity)
             await found.done()

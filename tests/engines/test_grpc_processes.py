@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,16 +14,20 @@ import yaml
 
 from tacit.events import RoundFinished, RunFinished, RunResumed
 from tacit.runs.directory import read_events
+from tests.subprocesses import HANGS, free_port, kill, launch, until
 
 CLIENTS, ROUNDS = 6, 3
+NEVER = int(2000 * HANGS)  # milliseconds: a window that closes on nobody; a wait for it would exceed the limit
 # A task of numbers. In the process that DIE_AT names, a moment of the second round is the last: the `nth` call of a
-# method with a message of some kind. The file DIED says that this has happened.
+# method with a message of some kind. The file DIED says that this has happened. In the round that SLOW names, a client
+# trains until the file GO-… of that round is there.
 TASK = '''
 import errno, os, signal, time
 from pathlib import Path
 
 import numpy as np
 
+from tacit.engines.grpc import connection
 from tacit.horizontal.client import Client
 from tacit.horizontal.coordinator import Coordinator
 from tacit.horizontal.task import Fitted
@@ -39,9 +40,8 @@ class Numbers:
     def fit(self, client, model, work):
         if os.environ.get("SLOW") == "%d" % work.round:
             Path("training-%d" % client).touch()
-            time.sleep(1.0)
-        while os.environ.get("WAIT") == "%d" % work.round and not os.path.exists("continue"):
-            time.sleep(0.01)
+            while not os.path.exists("GO-%d" % work.round):
+                time.sleep(0.02)
         return Fitted({"weights": model["weights"] + 0.1 * client}, client + 1, 1.0)
 
 
@@ -104,6 +104,7 @@ def fill_the_disk(number):
 
 
 def make_task(clients, seed):
+    connection._LONGEST_PAUSE = 0.2  # seconds before a client looks again for a coordinator that is away
     if at := os.environ.get("DIE_AT"):
         role, kind, nth = at.split()
         if kind == "last":
@@ -121,32 +122,28 @@ class Parties:
     def __init__(
         self,
         folder: Path,
-        stack: ExitStack,
         encrypt: dict,
-        window: int = 1500,
+        window: int = NEVER,
         rounds: int = ROUNDS,
-        patience: float = 300.0,
-        lost_after: float = 15.0,
+        patience: float | str = "forever",
+        lost_after: float = 1.0,
     ) -> None:
         self.folder = folder
-        self._stack = stack
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
         (folder / "numbered.py").write_text(TASK)
         settings = {
             "kind": "horizontal",
             "task": "numbered:make_task",
             "rounds": rounds,
             "clients": CLIENTS,
-            "network": {"coordinator": f"127.0.0.1:{port}", "patience": patience, "lost_after": lost_after},
-            "round": {"start_fl_job_time_window": 20_000, "update_model_time_window": 2 * window},
+            "network": {"coordinator": f"127.0.0.1:{free_port()}", "patience": patience, "lost_after": lost_after},
+            "round": {"start_fl_job_time_window": NEVER, "update_model_time_window": 2 * window},
             "encrypt": {"cipher_time_window": window} | encrypt,
         }
         (folder / "file.yaml").write_text(yaml.safe_dump(settings))
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "tacit", "join", "file.yaml", "--insecure", "--quiet", *arguments]
-        process = subprocess.Popen(
+        return launch(
             command,
             cwd=self.folder,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | environment,
@@ -154,8 +151,6 @@ class Parties:
             stderr=subprocess.PIPE,
             text=True,
         )
-        self._stack.callback(end, process)
-        return process
 
     def coordinator(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         return self.start("--party", "coordinator", *arguments, **environment)
@@ -181,38 +176,25 @@ class Parties:
         ledgers = json.loads((self.run / "ledger.json").read_text())["ledgers"]
         return [line["count"] for ledger in ledgers for line in ledger["lines"]]
 
-    def until(self, holds, seconds: float = 300.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not holds():
-            assert time.monotonic() < deadline, "it did not happen"
-            time.sleep(0.02)
 
-
-def end(process: subprocess.Popen[str]) -> None:
-    if process.poll() is None:
-        process.kill()
-    process.communicate()
-
-
-def ended(process: subprocess.Popen[str], code: int, seconds: float = 300.0) -> str:
+def ended(process: subprocess.Popen[str], code: int) -> str:
     """What a process said on its error output when it ended."""
-    _, errors = process.communicate(timeout=seconds)
+    _, errors = process.communicate(timeout=HANGS)
     assert process.returncode == code, errors
     assert "Traceback" not in errors
     return errors
 
 
-def told(process: subprocess.Popen[str], code: int, seconds: float = 300.0) -> str:
+def told(process: subprocess.Popen[str], code: int) -> str:
     """What a process printed, once it has ended."""
-    output, errors = process.communicate(timeout=seconds)
+    output, errors = process.communicate(timeout=HANGS)
     assert process.returncode == code, errors
     return output
 
 
 @pytest.fixture
 def parties(tmp_path):
-    with ExitStack() as stack:
-        yield lambda encrypt, **keys: Parties(tmp_path, stack, encrypt, **keys)
+    return lambda encrypt, **keys: Parties(tmp_path, encrypt, **keys)
 
 
 MASKED = {"encrypt_type": "PW_ENCRYPT", "mode": "active"}
@@ -235,12 +217,12 @@ PROTECTIONS = {
     ],
 )
 def test_a_client_process_that_is_killed_costs_its_own_update_only(parties, protection, stage):
-    found = parties(PROTECTIONS[protection])
+    found = parties(PROTECTIONS[protection], window=10_000)  # in which the others must answer, on a busy machine too
     coordinator, others = found.coordinator(), found.clients("0-4")
     victim = found.clients("5", DIE_AT=f"client {stage} 1")
     ended(coordinator, 0)
     ended(others, 0)
-    assert victim.wait(5) == -signal.SIGKILL
+    assert victim.wait(HANGS) == -signal.SIGKILL
     assert found.survivors == [6, 6 if stage in ("Survivors", "Agreements") else 5, 5]
 
 
@@ -267,8 +249,7 @@ def killed_and_resumed(parties, protection, moment):
     found = parties(PROTECTIONS[protection])
     clients = found.clients("0-5")
     coordinator = found.coordinator(DIE_AT=f"coordinator {moment}")
-    coordinator.communicate(timeout=30)
-    assert coordinator.returncode == -signal.SIGKILL
+    ended(coordinator, -signal.SIGKILL)
     inside = not moment.startswith(("before", "after"))
     # The noise of distributed DP is sized for so many sums: one that may have been opened takes the place of the last.
     rounds, code = (ROUNDS - 1, 4) if protection == "DDP_ENCRYPT" else (ROUNDS, 0)
@@ -289,29 +270,34 @@ def killed_and_resumed(parties, protection, moment):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_coordinator_that_is_stopped_is_waited_for_and_resumes(parties, number):
-    found = parties(MASKED, rounds=6, window=100_000)
-    coordinator, clients = found.coordinator("--state", "state", SLOW="1"), found.clients("0-5", SLOW="1")
-    found.until((found.folder / "training-5").exists)
+    found = parties(MASKED, rounds=4)
+    coordinator, clients = found.coordinator("--state", "state"), found.clients("0-5", SLOW="1")
+    until((found.folder / "training-0").exists, coordinator, clients)
     coordinator.send_signal(number)
     assert "stopped" in ended(coordinator, 5)
     assert clients.poll() is None
+    (found.folder / "GO-1").touch()
     ended(found.coordinator("--state", "state"), 0)
     ended(clients, 0)
     events = list(read_events(found.folder / "state" / "events.jsonl"))
     assert [event.status for event in events if isinstance(event, RunFinished)] == ["stopped", "done"]
-    assert {event.round for event in events if isinstance(event, RoundFinished)} == set(range(6))
+    assert {event.round: event.survivors for event in events if isinstance(event, RoundFinished)} == dict.fromkeys(
+        range(4), 6
+    )
 
 
 def test_a_client_that_is_stopped_is_not_waited_for_and_resumes_with_its_ledger(parties):
-    found = parties(MASKED | {"encrypt_type": "DDP_ENCRYPT"}, window=300_000)
-    coordinator, others = found.coordinator(), found.clients("0-4", WAIT="2")
+    found = parties(MASKED | {"encrypt_type": "DDP_ENCRYPT"})
+    coordinator, others = found.coordinator(), found.clients("0-4", SLOW="2")
     leaving = found.clients("5", "--state", "five", SLOW="1")
-    found.until((found.folder / "training-5").exists)
+    until((found.folder / "training-5").exists, coordinator, leaving)
     leaving.send_signal(signal.SIGTERM)
+    until(lambda: len(found.survivors) == 2, coordinator)
+    (found.folder / "GO-1").touch()
     assert "Stopped" in ended(leaving, 5)
     back = found.clients("5", "--state", "five")
-    found.until(lambda: (found.folder / "five" / "run.log").read_text().count("connected to the coordinator") == 2)
-    (found.folder / "continue").touch()
+    until(lambda: (found.folder / "five" / "run.log").read_text().count("connected to the coordinator") == 2, back)
+    (found.folder / "GO-2").touch()
     for process in (coordinator, others, back):
         ended(process, 0)
     assert found.survivors[:2] == [6, 5]
@@ -322,10 +308,10 @@ def test_a_client_that_is_stopped_is_not_waited_for_and_resumes_with_its_ledger(
 
 def test_a_coordinator_that_is_killed_after_the_last_round_says_farewell_when_it_is_back(parties):
     """Its clients wait for a process that is gone; started again it tells them, writes what is missing, and ends."""
-    found = parties(PROTECTIONS["NOT_ENCRYPT"], lost_after=1.0)
+    found = parties(PROTECTIONS["NOT_ENCRYPT"], lost_after=5.0)
     clients = found.clients("0-5")
     coordinator = found.coordinator("--state", "state", DIE_AT="coordinator last 0")
-    assert coordinator.wait(300) == -signal.SIGKILL
+    assert coordinator.wait(HANGS) == -signal.SIGKILL
     state = found.folder / "state"
     assert not any(isinstance(event, RunFinished) for event in read_events(state / "events.jsonl"))
     assert f"all {ROUNDS} rounds are done" in told(found.coordinator("--state", "state"), 0)
@@ -340,11 +326,11 @@ def test_a_client_gives_up_an_absent_coordinator_after_its_patience(parties):
 
 
 def test_a_coordinator_that_is_started_without_its_state_ends_alone(parties):
-    found = parties(MASKED, rounds=4, window=100_000)
-    coordinator, clients = found.coordinator(SLOW="2"), found.clients("0-5", "--state", "all", SLOW="2")
-    found.until((found.folder / "training-5").exists)
-    coordinator.kill()
-    coordinator.communicate()
+    found = parties(MASKED, rounds=4)
+    coordinator, clients = found.coordinator(), found.clients("0-5", "--state", "all", SLOW="2")
+    until((found.folder / "training-0").exists, coordinator, clients)
+    kill(coordinator)
+    (found.folder / "GO-2").touch()
     old = found.run
     assert f"{old.relative_to(found.folder)} is a run of this coordinator that was interrupted" in ended(
         found.coordinator(), 2
@@ -358,7 +344,7 @@ def test_a_coordinator_that_is_started_without_its_state_ends_alone(parties):
 
 
 def test_a_full_disk_stops_the_coordinator_and_not_its_clients(parties):
-    found = parties(MASKED, rounds=4, window=100_000)
+    found = parties(MASKED, rounds=4)
     clients = found.clients("0-5")
     errors = ended(found.coordinator("--state", "state", FULL_AT="2"), 5)
     assert "No space left on device" in errors
@@ -370,7 +356,7 @@ def test_a_full_disk_stops_the_coordinator_and_not_its_clients(parties):
 def test_two_processes_do_not_share_one_state(parties):
     found = parties(MASKED)
     coordinator = found.coordinator("--state", "state")
-    found.until((found.folder / "state" / "config.yaml").exists)
+    until((found.folder / "state" / "config.yaml").exists, coordinator)
     assert "another process is writing there" in ended(found.coordinator("--state", "state"), 2)
     (found.folder / "other").mkdir()
     (found.folder / "other" / "letter.txt").touch()

@@ -36,7 +36,7 @@ from tacit.engines.identity import read_private
 from tacit.horizontal.protection import masked_sum
 from tacit.runs.config import load
 from tacit.runs.keys import init_authority, make_request, sign_request
-from tests.cli.processes import free_port
+from tests.subprocesses import HANGS, free_port, kill, launch, until
 
 CLIENTS = 4
 SIZE = 60
@@ -169,7 +169,7 @@ def scrape(port: int, process: subprocess.Popen[bytes], found: bytearray) -> Non
     while process.poll() is None:
         with (
             contextlib.suppress(OSError, HTTPException),
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=1) as got,
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=HANGS) as got,
         ):
             found += got.read()
         time.sleep(0.02)
@@ -184,8 +184,8 @@ def federate(root: Path, encrypt_type: str, *, secure: bool, raising: str = "") 
         "task": "told:make_task",
         "rounds": 1,
         "clients": CLIENTS,
-        "start_fl_job_time_window": 60_000,
-        "encrypt": {"encrypt_type": encrypt_type},
+        "start_fl_job_time_window": 600_000,
+        "encrypt": {"encrypt_type": encrypt_type, "cipher_time_window": 600_000},
     }
     port, scraped = free_port(), bytearray()
     (root / "told.py").write_text(TASK)
@@ -206,7 +206,9 @@ def federate(root: Path, encrypt_type: str, *, secure: bool, raising: str = "") 
             scraping = METRICS and party.name == "coordinator"
             metrics = free_port()
             command += ["--metrics", str(metrics)] if scraping else []
-            process = subprocess.Popen(
+            if party is parties[-1] and METRICS:
+                until(lambda: scraped, running[0])  # the page is read before the run can end
+            process = launch(
                 command, cwd=party.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
             )
             running.append(process)
@@ -214,12 +216,11 @@ def federate(root: Path, encrypt_type: str, *, secure: bool, raising: str = "") 
                 threading.Thread(target=scrape, args=(metrics, process, scraped), daemon=True).start()
         try:
             for party, process in zip(parties, running, strict=True):
-                party.output = process.communicate(timeout=90)[0]
+                party.output = process.communicate(timeout=HANGS)[0]
                 party.code = process.returncode
         finally:
             for process in running:
-                process.kill()
-                process.wait()
+                kill(process)
     return Federation(parties, bytes(tap.sent) + b"|" + bytes(tap.answered), bytes(scraped), settings)
 
 

@@ -28,6 +28,7 @@ from tacit.horizontal.settings import Engine, Settings
 from tacit.secagg.unmask import plan_of, unmask
 from tests.engines.stumbling import STUMBLES
 from tests.horizontal.federations import finished, settings_for
+from tests.subprocesses import HANGS
 
 TYPES = ["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"]
 
@@ -142,7 +143,7 @@ def killed_once(settings: Settings, marker: Path) -> tuple[RayEngine, Kept]:
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     engine.run()
-    killer.join(5)
+    killer.join(HANGS)
     assert not killer.is_alive()
     assert any(isinstance(event, Noted) and "died" in event.text for event in kept.events)
     return engine, kept

@@ -105,7 +105,7 @@ def test_what_arrives_as_the_stream_breaks_is_handled_once(wait):
                 await until(lambda: len(listener.handled) >= len(sent))
         return listener, sent
 
-    listener, sent = quickly(scenario(), 20)
+    listener, sent = quickly(scenario())
     assert listener.begun == sent
     assert listener.handled == sent
 
@@ -133,7 +133,7 @@ def test_a_new_stream_takes_the_place_of_the_old_one_while_a_frame_is_handled():
                     code = await old.code()
         return listener, got, code
 
-    listener, got, code = quickly(scenario(), 20)
+    listener, got, code = quickly(scenario())
     assert listener.handled == [b"a", b"b"]
     assert got == [b"for the new one"]
     assert code is grpc.StatusCode.ABORTED
@@ -155,7 +155,7 @@ def test_the_fault_of_an_old_stream_is_not_the_new_ones():
                     await asyncio.sleep(0.1)
                     return listener, server.connected("client-1")
 
-    listener, connected = quickly(scenario(), 20)
+    listener, connected = quickly(scenario())
     assert connected
     assert not any(told.startswith("broke") for told in listener.told)
 
@@ -179,7 +179,7 @@ def test_a_frame_that_stalls_costs_the_connection_and_no_more(monkeypatch):
             await until(lambda: listener.told.count("lost") == 2)
         return listener, code
 
-    listener, code = quickly(scenario(), 20)
+    listener, code = quickly(scenario())
     assert code is grpc.StatusCode.DEADLINE_EXCEEDED
     assert listener.handled == [b"whole"]
     assert listener.told == ["joined", "lost", "came back", "lost"]
@@ -192,4 +192,4 @@ def test_whoever_never_says_hello_is_sent_away(monkeypatch):
         async with serving(Slow()) as (_, address), grpc.aio.insecure_channel(address) as channel:
             return await channel.stream_stream(METHOD)().code()
 
-    assert quickly(scenario(), 20) is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert quickly(scenario()) is grpc.StatusCode.DEADLINE_EXCEEDED

@@ -24,6 +24,7 @@ from tacit.crypto.signing import SigningKey
 from tacit.engines import identity, tls
 from tacit.engines.tls import Authority, Credentials, identity_of
 from tacit.errors import PeerError
+from tests.subprocesses import HANGS
 
 NOW = datetime.now(UTC)
 LONG_AGO = NOW - timedelta(days=20)
@@ -70,7 +71,7 @@ def serving(own):
 
 def call(port, channel_credentials, party="coordinator"):
     with grpc.secure_channel(f"127.0.0.1:{port}", channel_credentials, tls.channel_options(party)) as channel:
-        return channel.unary_unary("/test/Who")(b"", timeout=10)
+        return channel.unary_unary("/test/Who")(b"", timeout=HANGS)
 
 
 def test_with_the_right_credentials_each_knows_the_other():

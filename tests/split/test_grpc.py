@@ -20,11 +20,12 @@ from tests.split.networks import (
     whole_u,
     whole_v,
 )
+from tests.subprocesses import HANGS
 
 
 def over_grpc(settings, parties):
     results, errors = {}, {}
-    hub = Hub(settings.leader, settings.followers, "127.0.0.1:0", patience=20)
+    hub = Hub(settings.leader, settings.followers, "127.0.0.1:0", patience=HANGS)
     listening = threading.Event()
 
     def live(name, end):
@@ -46,11 +47,11 @@ def over_grpc(settings, parties):
     assert listening.wait(10)
     for name in settings.followers:
         others = [other for other in settings.followers if other != name]
-        spoke = Spoke(name, settings.leader, others, f"127.0.0.1:{hub.port}", patience=20)
+        spoke = Spoke(name, settings.leader, others, f"127.0.0.1:{hub.port}", patience=HANGS)
         threads.append(threading.Thread(target=live, args=(name, spoke), daemon=True))
         threads[-1].start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HANGS)
         assert not thread.is_alive()
     return results, errors
 

@@ -217,7 +217,7 @@ def test_a_given_noise_goes_on_for_more_epochs():
 @pytest.mark.parametrize(
     "noise",
     [
-        {"noise_multiplier": None, "epsilon": 3.0},  # calibrated to all epochs
+        {"noise_multiplier": None, "epsilon": 3.0, "sampling": "shuffled"},  # calibrated to all epochs
         {"decay": "Exp", "rate": 0.5},  # its levels lie further apart in a longer training
     ],
 )

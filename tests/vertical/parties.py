@@ -14,6 +14,7 @@ from tacit.vertical import batches, logistic_masked
 from tacit.vertical.model import Model
 from tacit.vertical.session import Run
 from tacit.vertical.settings import Settings
+from tests.subprocesses import HANGS
 
 BITS = 512
 _keys: dict[int, PrivateKey] = {}
@@ -82,7 +83,7 @@ def train(
     runs: Mapping[str, Run] | None = None,
     wrap: Callable[[str, str, Channel], Channel] = lambda me, other, channel: channel,
 ) -> dict[str, Model]:
-    return run_parties(functions(shared_out(x, settings), y, settings, runs, wrap), patience=20)
+    return run_parties(functions(shared_out(x, settings), y, settings, runs, wrap), patience=HANGS)
 
 
 def recorded(logs: dict[tuple[str, str], Recorder]) -> Callable[[str, str, Channel], Channel]:
@@ -110,7 +111,7 @@ def errors_of(parties: Mapping[str, Callable[..., Any]]) -> dict[str, BaseExcept
         return live
 
     try:
-        run_parties({name: catching(name, party) for name, party in parties.items()}, patience=20)
+        run_parties({name: catching(name, party) for name, party in parties.items()}, patience=HANGS)
     except Exception:
         return found
     return found

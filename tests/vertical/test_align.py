@@ -29,6 +29,7 @@ from tacit.vertical.align_messages import (
     Store,
     Tags,
 )
+from tests.subprocesses import HANGS
 
 NAMES = ("bank", "shop", "clinic", "telco")
 
@@ -36,7 +37,7 @@ NAMES = ("bank", "shop", "clinic", "telco")
 def aligned(sets, **options):
     """Each party's alignment; the first is the active."""
     parties = {name: partial(party, name, ids, options) for name, ids in zip(NAMES, sets, strict=False)}
-    return run_parties(parties, patience=60)
+    return run_parties(parties, patience=HANGS)
 
 
 def party(name, ids, options, channels):
@@ -149,7 +150,7 @@ def test_too_few_common_ids_end_all_parties_with_one_sentence(asking):
         except ValueError as error:
             errors[name] = str(error)
 
-    run_parties({name: partial(one, name, ids) for name, ids in zip(NAMES, sets, strict=False)}, patience=60)
+    run_parties({name: partial(one, name, ids) for name, ids in zip(NAMES, sets, strict=False)}, patience=HANGS)
     assert set(errors) == set(NAMES[:3])
     assert len(set(errors.values())) == 1
     assert "fewer than 3 ids in common" in errors["bank"]
@@ -164,7 +165,9 @@ def recorded(sets):
             recorders[name, other] = Recorder(channel)
         return align({other: recorders[name, other] for other in channels}, name, "bank", ids)
 
-    results = run_parties({name: partial(one, name, ids) for name, ids in zip(NAMES, sets, strict=False)}, patience=60)
+    results = run_parties(
+        {name: partial(one, name, ids) for name, ids in zip(NAMES, sets, strict=False)}, patience=HANGS
+    )
     return results, recorders
 
 
@@ -245,7 +248,7 @@ def against(hostile, change, sets=(("a", "b", "c"), ("b", "c", "d"))):
 
     parties = {n: partial(cheat if n == hostile else honest, n, list(s)) for n, s in zip(NAMES, sets, strict=False)}
     with pytest.raises((PeerError, ValueError)):
-        run_parties(parties, patience=20)
+        run_parties(parties, patience=HANGS)
     assert error, "the honest party noticed nothing"
     raise error[0]
 
@@ -355,7 +358,7 @@ def test_an_active_that_ignores_a_minimum_is_refused():
         return align({"shop": Tampering(channels["shop"], lower)}, name, "bank", ["a"])
 
     with pytest.raises(PeerError, match="would go on with 1 common ids, this party asks for 2"):
-        run_parties({name: partial(one, name) for name in NAMES[:2]}, patience=20)
+        run_parties({name: partial(one, name) for name in NAMES[:2]}, patience=HANGS)
 
 
 def test_a_store_of_noise_has_nothing_in_common():

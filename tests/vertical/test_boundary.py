@@ -10,6 +10,7 @@ from tacit.vertical import boundary, logistic_masked, plan, predict
 from tacit.vertical.align import align
 from tacit.vertical.session import Run
 from tacit.wire import encode
+from tests.subprocesses import HANGS
 
 from .parties import deal, functions, key, people, recorded, shared_out
 
@@ -34,7 +35,7 @@ def test_messages_of_a_run_are_those_of_the_boundary(passives):
 
         return live
 
-    run_parties({me: party(me) for me in settings.parties}, patience=20)
+    run_parties({me: party(me) for me in settings.parties}, patience=HANGS)
     sent = set()
     for (me, other), recorder in logs.items():
         roles = settings.parties[me].role, settings.parties[other].role
@@ -59,7 +60,7 @@ def test_the_plan_counts_the_bytes_of_an_epoch():
     events = Kept()
     run_parties(
         functions(shared_out(x, settings), y, settings, {"bank": Run(sink=events, key=key())}),
-        patience=20,
+        patience=HANGS,
     )
     (finished,) = (event for event in events.events if isinstance(event, EpochFinished))
     told = plan.forecast(settings, 150, {"bank": 4, "shop0": 4, "shop1": 4}).figures["bytes of an epoch"]
@@ -92,6 +93,6 @@ def test_sizes_of_messages_stay_within_their_limits():
     x, y = people(100, 12)
     settings = deal(2)
     logs = {}
-    run_parties(functions(shared_out(x, settings), y, settings, wrap=recorded(logs)), patience=20)
+    run_parties(functions(shared_out(x, settings), y, settings, wrap=recorded(logs)), patience=HANGS)
     largest = max(len(encode(m)) for recorder in logs.values() for m in recorder.sent)
     assert largest < 64 * 128 + 256

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,18 +12,17 @@ import yaml
 from tacit.tasks import cancer
 from tacit.vertical import plan
 from tacit.vertical.settings import Settings
+from tests.subprocesses import HANGS, free_port, launch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.mark.slow
 def test_two_scripts_train_together(tmp_path):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     commands = [[sys.executable, EXAMPLES / f"play_{role}.py", port] for role in ("active", "passive")]
-    running = [subprocess.Popen(c, cwd=tmp_path, stdout=subprocess.PIPE, text=True) for c in commands]
-    active, passive = (process.communicate(timeout=300)[0] for process in running)
+    running = [launch(c, cwd=tmp_path, stdout=subprocess.PIPE, text=True) for c in commands]
+    active, passive = (process.communicate(timeout=HANGS)[0] for process in running)
     assert [process.returncode for process in running] == [0, 0]
     assert "patients are common" in active
     assert float(active.split("epoch 11")[1].split("auc ")[1].split()[0]) > 0.99

@@ -13,6 +13,7 @@ from tacit.vertical.align import align
 from tacit.vertical.messages import Begin, Decrypted, EpochOver, Hello, MaskedGradient, Residues, Scores
 from tacit.vertical.model import Model, Saved
 from tacit.vertical.session import Run
+from tests.subprocesses import HANGS
 
 from .parties import deal, errors_of, functions, key, people, shared_out, train
 
@@ -262,8 +263,8 @@ def test_passives_whose_rows_are_in_different_orders_show_the_active_noise():
         }
 
     with pytest.raises(PeerError, match="their masks do not cancel"):
-        run_parties(predicting({"shop0": b"one", "shop1": b"another"}), patience=20)
-    assert len(run_parties(predicting({"shop0": b"one", "shop1": b"one"}), patience=20)["bank"]) == 60
+        run_parties(predicting({"shop0": b"one", "shop1": b"another"}), patience=HANGS)
+    assert len(run_parties(predicting({"shop0": b"one", "shop1": b"one"}), patience=HANGS)["bank"]) == 60
 
 
 def test_names_are_part_of_what_is_agreed():

@@ -15,6 +15,7 @@ from tacit.events import Curve, EpochFinished, Kept, Noted, Stepped, TrainingRes
 from tacit.vertical import batches, predict
 from tacit.vertical.model import Model, Saved
 from tacit.vertical.session import Run
+from tests.subprocesses import HANGS
 
 from .parties import BITS, deal, functions, key, people, plain, shared_out, train, whole
 
@@ -66,7 +67,7 @@ def test_constant_columns_count_for_nothing():
 def test_an_active_without_features():
     x, y = people(100, 5)
     settings = deal(1)
-    models = run_parties(functions({"bank": x[:, :0], "shop0": x}, y, settings), patience=20)
+    models = run_parties(functions({"bank": x[:, :0], "shop0": x}, y, settings), patience=HANGS)
     weights, intercept = plain(x, y, settings)
     np.testing.assert_allclose(models["shop0"].weights, weights, atol=1e-5)
     assert models["bank"].intercept == pytest.approx(intercept, abs=1e-5)
@@ -166,7 +167,7 @@ def test_prediction_by_all_parties(passives):
             return lambda channels: predict.active(channels, fresh[name], models[name], settings)
         return lambda channels: predict.passive(channels, fresh[name], models[name], settings, name)
 
-    found = run_parties({name: party(name) for name in settings.parties}, patience=10)["bank"]
+    found = run_parties({name: party(name) for name in settings.parties}, patience=HANGS)["bank"]
     weights, intercept = plain(x[:100], y[:100], settings)
     scores = (x[100:] - x[:100].mean(axis=0)) / x[:100].std(axis=0) @ weights + intercept
     np.testing.assert_allclose(found, 1 / (1 + np.exp(-scores)), atol=1e-5)

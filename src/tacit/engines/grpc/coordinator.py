@@ -195,8 +195,9 @@ class CoordinatorEngine:
             self._send(await self._call(self.coordinator.gone, client, now))
         if lost:
             named = ", ".join(map(str, sorted(lost)[:10])) + (", …" if len(lost) > 10 else "")
-            away = f"without a connection for {self._network.lost_after:g} s, the round does not wait for them"
-            self._sink.emit(Noted(f"{len(lost)} clients {away}: {named}"))
+            whom = f"client {named}" if len(lost) == 1 else f"{len(lost)} clients ({named})"
+            away = f"no connection to {whom} for {self._network.lost_after:g} s"
+            self._sink.emit(Noted(f"{away}: the round does not wait"))
 
     def _absent(self, client: int) -> bool:
         """Whether a client is not waited for: it was never there, is not expected back, or does not read.
