@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a stopped run of this party."
 )
+@click.option("--previous", is_flag=True, help="With --resume, if what was stored last is damaged: the last intact.")
 @click.option("--insecure", is_flag=True, help="Without certificates; only on this machine.")
 @click.option("--metrics", "metrics_port", type=int, metavar="PORT", help="Serve Prometheus metrics on this machine.")
 @click.option("--quiet", is_flag=True, help="Say only where the results are.")
@@ -47,6 +48,7 @@ def command(
     overrides: tuple[str, ...],
     runs: Path,
     resume: Path | None,
+    previous: bool,
     insecure: bool,
     metrics_port: int | None,
     quiet: bool,
@@ -81,8 +83,10 @@ def command(
         site = site_of(settings, local, folder, party, insecure=insecure, noise=noise)
         if site.credentials is not None and len(numbers) > 1:
             end("--id: a certificate is of one client: start one process for each", USER)
+        if previous and resume is None:
+            raise ConfigError("--previous is for a run that is resumed: add --resume RUN")
         if resume is not None:
-            settings, directory = resumed(resume, settings.model_dump(), party=whole)
+            settings, directory = resumed(resume, settings.model_dump(), party=whole, previous=previous)
         else:
             directory = RunDirectory.create(runs, settings, time.time(), named=f"{settings.name}-{party}", party=whole)
     except (ConfigError, ValueError) as error:

@@ -23,10 +23,17 @@ if TYPE_CHECKING:
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
 @click.option("--runs", default="runs", metavar="DIR", type=click.Path(path_type=Path), help="Where results go.")
 @click.option("--resume", "resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a stopped run.")
+@click.option("--previous", is_flag=True, help="With --resume, if what was stored last is damaged: the last intact.")
 @click.option("--engine", type=click.Choice(["memory", "ray"]), help="Where to compute: short for --set engine.kind=…")
 @click.option("--quiet", is_flag=True, help="Say only where the results are.")
 def command(
-    file: Path | None, overrides: tuple[str, ...], runs: Path, resume: Path | None, engine: str | None, quiet: bool
+    file: Path | None,
+    overrides: tuple[str, ...],
+    runs: Path,
+    resume: Path | None,
+    previous: bool,
+    engine: str | None,
+    quiet: bool,
 ) -> None:
     """Run every party of FILE on this machine.
 
@@ -43,8 +50,10 @@ def command(
     if engine is not None:
         overrides = (*overrides, f"engine.kind={engine}")
     try:
+        if previous and resume is None:
+            raise ConfigError("--previous is for a run that is resumed: add --resume RUN")
         if resume is not None:
-            settings, directory = resumed(resume, None, overrides)
+            settings, directory = resumed(resume, None, overrides, previous=previous)
         elif file is None:
             end("Give the FILE to run, or a run to go on with: tacit run FILE, or tacit run --resume RUN", USER)
         else:

@@ -21,16 +21,18 @@ def run(
     overrides: Sequence[str] = (),
     runs: str | Path = "runs",
     resume: str | Path | None = None,
+    previous: bool = False,
 ) -> Outcome:
     """Run a file here, or a dict with the same keys. Leaves a run directory under `runs`.
 
     With `resume`, the run in that directory goes on instead, with the settings that it stored; a dict is needed only
-    where its task's options are Python objects.
+    where its task's options are Python objects. `previous`: where what was stored last is damaged, it resumes from the
+    last that is intact.
     """
     if resume is not None:
         if path_or_dict is not None and not isinstance(path_or_dict, dict):
             raise ValueError("a run is resumed with the settings that it stored: leave out the file")
-        settings, directory = resumed(resume, path_or_dict, overrides)
+        settings, directory = resumed(resume, path_or_dict, overrides, previous=previous)
     elif path_or_dict is None:
         raise ValueError("run needs a file or a dict, or the directory of a run to resume")
     else:

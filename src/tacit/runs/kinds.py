@@ -37,6 +37,12 @@ class Kind(Protocol):
     def check_unfinished(self, settings: Any, state: dict[str, Any], place: str) -> None:
         """Refuse to resume what is done."""
 
+    def caught_up(self, settings: Any, state: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
+        """An earlier `state` with all that was spent since, as `ledger` says, which is of the last.
+
+        Raises KeyError, TypeError or ValueError where the ledger does not say it.
+        """
+
 
 def of(settings: Any) -> Kind:
     return cast(Kind, import_module(_MODULES[settings.kind]))

@@ -7,12 +7,15 @@ it. A round that was under way is done again, with fresh noise and keys; what it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tacit.events import Noted
 from tacit.runs import kinds
 from tacit.runs.config import ConfigError, Settings, fingerprint, flat, load
 from tacit.runs.directory import RunDirectory, Store, party_of, read_events
+from tacit.runs.store import check_copies, copy_repairs
 
 
 def resumed(
@@ -20,12 +23,14 @@ def resumed(
     source: Mapping[str, Any] | None = None,
     overrides: Sequence[str] = (),
     party: str | None = None,
+    previous: bool = False,
 ) -> tuple[Settings, RunDirectory]:
     """The settings and the reopened directory of a run.
 
     The settings are those that the run stored; `source` is needed only where they hold Python objects. Of all of them
     only the number of rounds may change. Nothing is written before everything was checked. `party` is who went on a
-    network with this directory, None where all parties were in one process.
+    network with this directory, None where all parties were in one process. `previous`: where what was stored last is
+    damaged, take the last that is intact.
     """
     folder = Path(path)
     if not (folder / "config.yaml").is_file():
@@ -39,7 +44,9 @@ def resumed(
     _check_same(folder, stored, settings)
     directory = RunDirectory.reopen(folder)
     try:
-        _check_stored(directory, _store(directory, settings, party), stored, settings)
+        if previous:
+            _repair(directory, settings, party)
+        _check_stored(directory, _stores(directory, settings, party), stored, settings)
         directory.save_settings(settings)
     except BaseException:
         directory.close()
@@ -59,19 +66,37 @@ def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
             )
 
 
-def _store(directory: RunDirectory, settings: Settings, party: str | None) -> Store:
-    """Where the state lies that says how far the run came: of parties in one process, that of the one shown."""
+def _stores(directory: RunDirectory, settings: Settings, party: str | None) -> list[Store]:
+    """What the parties stored. The first tells how far the run came: of several parties, that of the one shown."""
     lead: str | None = getattr(settings, "lead", None)
-    return directory.store if party is not None or lead is None else directory.part(lead)
+    if party is not None or lead is None:
+        return [directory.store]
+    names = [lead, *(name for name in settings.parties if name != lead)]  # type: ignore[union-attr]
+    return [directory.part(name) for name in names]
 
 
-def _check_stored(directory: RunDirectory, store: Store, stored: Settings, settings: Settings) -> None:
+def _repair(directory: RunDirectory, settings: Settings, party: str | None) -> None:
+    """Put the last intact files in the place of damaged ones. The ledger stays the last: what was spent is spent."""
+    caught_up = partial(kinds.of(settings).caught_up, settings)
+    found = copy_repairs(directory.path)
+    found += [repair for store in _stores(directory, settings, party) for repair in store.repairs(caught_up)]
+    if not found:
+        raise ConfigError(f"{directory.path}: nothing that is stored there is damaged: leave out --previous")
+    for repair in found:
+        repair()
+    directory.emit(
+        Noted("what was stored last was damaged: the last that was intact is taken, the ledger is not reset")
+    )
+
+
+def _check_stored(directory: RunDirectory, stores: list[Store], stored: Settings, settings: Settings) -> None:
     try:
         for _ in read_events(directory.path / "events.jsonl"):
             pass
     except ValueError as error:
         raise ConfigError(f"{error}: the run cannot go on") from None
-    found = store.stored()
+    found, *_ = [store.stored() for store in stores]
+    check_copies(directory.path)
     if found is None:
         return
     state, _ = found

@@ -32,7 +32,17 @@ if TYPE_CHECKING:
     from tacit.split.parts import Part as Parts
     from tacit.split.parts import Rows
 
-__all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change", "party", "predictor", "told"]
+__all__ = [
+    "boundary",
+    "caught_up",
+    "check_unfinished",
+    "execute",
+    "forecast",
+    "may_change",
+    "party",
+    "predictor",
+    "told",
+]
 
 told = TOLD
 _MOST_COLUMNS = 64  # of scores that are written one by one
@@ -53,6 +63,11 @@ def check_unfinished(settings: Settings, state: dict[str, Any], place: str) -> N
     """Refuse to resume what is done."""
     if state["round"] >= state["total"] and settings.train.epochs == state["epochs"]:
         raise ConfigError(f"{place}: all {state['round']} steps are done: start a new run to train on")
+
+
+def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
+    """An earlier state as it is: a party resumes with the ledger that it stored last, not with that of its state."""
+    return state
 
 
 def forecast(settings: Settings) -> Forecast:
@@ -192,8 +207,7 @@ def _stored(store: Store | None) -> tuple[tuple[State, ...], dict[str, NDArray[n
     from tacit.split.learner import State
 
     states, orders = [], {}
-    for number in store.numbers() if store is not None else []:
-        found = store.state(number)  # type: ignore[union-attr]
+    for found in store.states() if store is not None else []:
         arrays = {key: value for key, value in found.items() if isinstance(value, np.ndarray)}
         orders = {key.removeprefix("rows."): arrays.pop(key) for key in list(arrays) if key.startswith("rows.")}
         states.append(State(int(found["round"]), arrays, found["ledgers"]))
