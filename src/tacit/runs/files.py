@@ -139,10 +139,8 @@ def read_plain(path: Path, known: frozenset[str]) -> dict[str, Any]:
 
 def repair_from_copy(path: Path, known: frozenset[str]) -> list[Repair]:
     """What puts the copy in the place of a damaged file; nothing if it is intact. Raises Damaged if both are."""
-    if not path.exists():
-        return []
     try:
-        read_plain(path, known)
+        read_twice(path, known)
     except Damaged:
         read_plain(copy_of(path), known)
         return [lambda: replace_file(path, copy_of(path).read_bytes())]

@@ -67,12 +67,10 @@ def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
 
 
 def _stores(directory: RunDirectory, settings: Settings, party: str | None) -> list[Store]:
-    """What the parties stored. The first tells how far the run came: of several parties, that of the one shown."""
-    lead: str | None = getattr(settings, "lead", None)
-    if party is not None or lead is None:
+    """What the parties stored: each of several in one process its own part."""
+    if party is not None or not hasattr(settings, "lead"):
         return [directory.store]
-    names = [lead, *(name for name in settings.parties if name != lead)]  # type: ignore[union-attr]
-    return [directory.part(name) for name in names]
+    return [directory.part(name) for name in settings.parties]  # type: ignore[union-attr]
 
 
 def _repair(directory: RunDirectory, settings: Settings, party: str | None) -> None:
@@ -95,14 +93,14 @@ def _check_stored(directory: RunDirectory, stores: list[Store], stored: Settings
             pass
     except ValueError as error:
         raise ConfigError(f"{error}: the run cannot go on") from None
-    found, *_ = [store.stored() for store in stores]
+    found = [store.stored() for store in stores]
     check_copies(directory.path)
-    if found is None:
-        return
-    state, _ = found
-    if state.get("settings") != fingerprint(stored):
+    states = [each[0] for each in found if each is not None]
+    if any(state.get("settings") != fingerprint(stored) for state in states):
         raise ConfigError(
             f"{directory.path / 'config.yaml'}: it was changed since the run began, and what was spent so far was "
             "spent under the old settings: put them back, or start a new run"
         )
-    kinds.of(settings).check_unfinished(settings, state, str(directory.path))
+    if len(states) == len(stores):
+        state = min(states, key=lambda state: int(state["round"]))  # the run is as far as its last party
+        kinds.of(settings).check_unfinished(settings, state, str(directory.path))

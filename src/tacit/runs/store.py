@@ -258,8 +258,8 @@ def copy_repairs(folder: Path) -> list[Repair]:
 
 
 def _stored_twice(folder: Path) -> list[tuple[Path, frozenset[str]]]:
-    clients = (path for path in sorted(folder.glob("client-*.json")) if not path.name.endswith(".copy.json"))
-    return [(folder / "ledger.json", LEDGER), *((path, CLIENT) for path in clients)]
+    clients = sorted({path.name.replace(".copy.json", ".json") for path in folder.glob("client-*.json")})
+    return [(folder / "ledger.json", LEDGER), *((folder / name, CLIENT) for name in clients)]
 
 
 def _offered(error: Damaged, folder: Path, repairs: Callable[[], list[Repair]]) -> ConfigError:
