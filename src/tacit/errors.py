@@ -4,6 +4,7 @@ ValueError            the caller's mistake (Python's own; the message gives valu
   └─ Unfit            one that the other parties may be told: its sentence holds names, shapes and counts only
 TacitError
   ├─ PeerError        another party broke the protocol; nothing was sent in reply
+  │    └─ PeerAway    another party is away or was interrupted: nothing is broken, and a later start resumes the run
   └─ BudgetError      a release would exceed the privacy budget; nothing was spent or sent
 """
 
@@ -20,6 +21,10 @@ class TacitError(Exception):
 
 class PeerError(TacitError):
     """Another party sent what the protocol does not allow."""
+
+
+class PeerAway(PeerError):
+    """Another party is away, stopped or was started again: this party can resume once it is back."""
 
 
 class BudgetError(TacitError):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -48,6 +49,27 @@ def _address(value: str) -> str:
 
 
 Address = Annotated[str, AfterValidator(_address)]
+
+
+class Network(Section):
+    """How a party treats its network. It is the party's own: never compared, and free to change when a run resumes."""
+
+    patience: Positive | Literal["forever"] = 3600.0  # seconds to wait for a party that is away; then exit code 5
+    lost_after: Positive = 15.0  # seconds after which a party whose connection broke does not hold up the others
+    connections: Count | None = None  # to the party that listens, in all; by default as many as its parties need
+    unauthenticated: Count = 64  # connections of one address that have not shown a certificate yet
+    handshake: Positive = 10.0  # seconds to show it
+    least_rate: Count = 16_384  # bytes a second of a message that is under way; slower ones lose their connection
+    memory: Annotated[int, Field(ge=1 << 20, strict=True)] = 1 << 30  # bytes for messages that are under way
+
+    @property
+    def waits(self) -> float:
+        """The patience in seconds; infinite for `forever`."""
+        return math.inf if self.patience == "forever" else float(self.patience)
+
+    def adjusted(self, own: Network | None) -> Network:
+        """With the values that a party's local file gives."""
+        return self if own is None else self.model_copy(update=own.model_dump(exclude_unset=True))
 
 
 def flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

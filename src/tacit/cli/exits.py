@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
@@ -16,8 +17,14 @@ FAILED = 1
 USER = 2
 PEER = 3
 BUDGET = 4
+AGAIN = 5
 
-STATUS = {"done": DONE, "failed": FAILED, "stopped": FAILED, "budget reached": BUDGET}
+STATUS = {"done": DONE, "failed": FAILED, "stopped": AGAIN, "budget reached": BUDGET}
+CODES = (
+    "Exit codes: 0 done, 1 failed for good, 2 a mistake in the input, 3 a fault of another party, 4 budget reached, "
+    "5 stopped or interrupted: start again."
+)
+_PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}  # faults of the machine
 
 
 @contextmanager
@@ -26,7 +33,7 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
 
     `blame` comes before another party's fault; `always`: name the directory even if no round was begun.
     """
-    from tacit.errors import BudgetError, PeerError
+    from tacit.errors import BudgetError, PeerAway, PeerError
 
     def stop(message: str, code: int) -> NoReturn:
         end(
@@ -36,13 +43,16 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
     try:
         yield
     except KeyboardInterrupt:
-        stop("Stopped", FAILED)
+        stop("Stopped", AGAIN)
+    except PeerAway as error:
+        stop(f"{error}: start again to resume", AGAIN)
     except PeerError as error:
         stop(f"{blame}{error}", PEER)
     except BudgetError as error:
         stop(str(error), BUDGET)
     except OSError as error:
-        stop(f"{error.filename or directory.path}: {error.strerror or error}", FAILED)
+        code = AGAIN if error.errno in _PASSING else FAILED
+        stop(f"{error.filename or directory.path}: {error.strerror or error}", code)
     except ValueError as error:
         if directory.begun:
             raise  # not the file's fault: it was good enough to start a round

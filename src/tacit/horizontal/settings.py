@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from tacit.secagg.settings import Settings as SecureSettings
 from tacit.sections import Address, Count, Delta, Name, Positive, Probability, Scale, Section, Seed
+from tacit.sections import Network as OwnNetwork
 
 EncryptType = Literal["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"]
 Milliseconds = Annotated[int, Field(ge=1, strict=True)]
@@ -149,10 +150,10 @@ class Engine(Section):
         return value
 
 
-class Network(Section):
+class Network(OwnNetwork):
     """Where the coordinator listens, once parties live on different machines; `tacit run` needs no address."""
 
-    coordinator: Address
+    coordinator: Address | None = None
 
 
 class Settings(Section):
@@ -170,7 +171,7 @@ class Settings(Section):
     budget: Budget | None = None
     train: Training = Training()
     server: ServerOptimizer = ServerOptimizer()
-    network: Network | None = None
+    network: Network = Network()
     simulation: Simulation = Simulation()
     engine: Engine = Engine()
     server_num: Annotated[int, Field(ge=1, le=64)] = 1  # column shards of secure aggregation

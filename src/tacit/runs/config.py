@@ -25,6 +25,7 @@ __all__ = [
     "KINDS",
     "ConfigError",
     "Settings",
+    "changeable",
     "fingerprint",
     "flat",
     "load",
@@ -75,9 +76,13 @@ def resolved(settings: Settings) -> str:
 
 def fingerprint(settings: Settings) -> str:
     """A digest of the settings that a resumed run must not change."""
-    free = kinds.of(settings).may_change(settings)
-    fixed = {key: value for key, value in flat(settings) if key not in free}
+    fixed = {key: value for key, value in flat(settings) if not changeable(key, settings)}
     return hashlib.sha256(json.dumps(fixed, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def changeable(key: str, stored: Settings) -> bool:
+    """Whether a resumed run may change this key: what its kind allows, and how a party treats its network."""
+    return key in kinds.of(stored).may_change(stored) or key.partition(".")[0] == "network"
 
 
 def flat(settings: Settings) -> list[tuple[str, Any]]:

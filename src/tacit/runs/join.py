@@ -7,7 +7,7 @@ import ipaddress
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from tacit.runs.local import Local
 from tacit.runs.outcome import Outcome, Status, stop_signals
 from tacit.runs.source import ConfigError
 from tacit.runs.store import CLIENT, read_intact
+from tacit.sections import Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Site:
     credentials: Credentials | None
     local: Local
     folder: Path = Path()  # that the local file's paths are relative to
+    network: Network = field(default_factory=Network)
 
 
 def site_of(settings: Any, local: Local, folder: Path, party: str, *, insecure: bool, noise: bool = False) -> Site:
@@ -50,24 +52,25 @@ def site_of(settings: Any, local: Local, folder: Path, party: str, *, insecure: 
         raise ConfigError("simulation.insecure_noise_seed fixes the noise of real parties: leave it out of the file")
     address = local.coordinator or _address(settings, party)
     bind = local.bind or address
+    network = getattr(settings, "network", Network()).adjusted(local.network)
     if insecure:
         for where in {address, bind}:
             if not _loopback(where):
                 raise ConfigError(f"--insecure is for this machine only, and {where} is not 127.0.0.1: give keys")
-        return Site(address, bind, None, local, folder)
+        return Site(address, bind, None, local, folder, network)
     if local.keys is None:
         raise ConfigError("keys are missing: name them in the --local file (`tacit keys` makes them)")
     keys = local.keys
     credentials = load_credentials(folder / keys.private, folder / keys.certificate, folder / keys.authority)
     if credentials.name != party:
         raise ConfigError(f"the certificate is of {credentials.name}, and you want to be {party}")
-    return Site(address, bind, credentials, local, folder)
+    return Site(address, bind, credentials, local, folder, network)
 
 
 def _address(settings: Any, party: str) -> str:
     """Where the party is that all others connect to."""
     if isinstance(settings, Settings):
-        if settings.network is None:
+        if settings.network.coordinator is None:
             raise ConfigError("the file does not say where the coordinator is: add network: {coordinator: HOST:PORT}")
         return settings.network.coordinator
     parties = getattr(settings, "parties", None)

@@ -5,6 +5,7 @@
     keys: {private: p.pem, certificate: c.pem, authority: a.pem}
     task_options: {path: data.npz}      added to those of the shared file
     data: {path: bank.csv, id: id}      this party's table, in a vertical regression
+    network: {patience: 600}            how this party treats its network, if not as the file says
 
 Paths are relative to the file itself.
 """
@@ -19,7 +20,7 @@ from pydantic import Field, ValidationError
 from tacit.runs.explain import explain
 from tacit.runs.placing import Placed
 from tacit.runs.source import ConfigError, from_file
-from tacit.sections import Address, Section
+from tacit.sections import Address, Network, Section
 
 
 class Keys(Section):
@@ -36,6 +37,7 @@ class Local(Section):
     keys: Keys | None = None
     task_options: dict[str, Any] = Field(default_factory=dict)
     data: dict[str, Any] | None = None
+    network: Network | None = None
 
 
 def load_local(path: Path | None) -> tuple[Local, Path]:

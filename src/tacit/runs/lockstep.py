@@ -148,7 +148,7 @@ def meeting_place(settings: Any, name: str, site: Site, sink: Sink) -> Hub | Spo
 
 def common_settings(settings: Any) -> dict[str, Any]:
     """What all parties must agree on: not where anything lies, and not how many processes one takes."""
-    data: dict[str, Any] = settings.model_dump(mode="json", exclude={"data", "task_options", "checks"})
+    data: dict[str, Any] = settings.model_dump(mode="json", exclude={"data", "task_options", "checks", "network"})
     data["parties"] = {name: {"role": party["role"]} for name, party in data["parties"].items()}
     if "paillier" in data:
         del data["paillier"]["workers"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from tacit.events import Noted
 from tacit.runs import kinds
-from tacit.runs.config import ConfigError, Settings, fingerprint, flat, load
+from tacit.runs.config import ConfigError, Settings, changeable, fingerprint, flat, load
 from tacit.runs.directory import RunDirectory, Store, party_of, read_events
 from tacit.runs.store import check_copies, copy_repairs
 
@@ -56,9 +56,8 @@ def resumed(
 
 def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
     before, now = dict(flat(stored)), dict(flat(given))
-    allowed = kinds.of(stored).may_change(stored)
     for key in sorted(before.keys() | now.keys()):
-        if before.get(key) != now.get(key) and key not in allowed:
+        if before.get(key) != now.get(key) and not changeable(key, stored):
             reason = ", for which its noise was sized" if key in ("rounds", "train.epochs") else ""
             raise ConfigError(
                 f"{folder}: {key} was {before.get(key)!r} when the run began{reason}, and is {now.get(key)!r} now: "

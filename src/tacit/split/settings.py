@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tacit.sections import Address, Count, Delta, Name, Positive, Scale, Section, Seed, meeting_party
+from tacit.sections import Address, Count, Delta, Name, Network, Positive, Scale, Section, Seed, meeting_party
 from tacit.split.embedding_dp import EmbeddingDP
 from tacit.split.label_dp import LabelDP
 
@@ -86,6 +86,7 @@ class Settings(Section):
     evaluate: Count = 1  # epochs between two evaluations; one is always at the end
     lines: Count = 10  # steps between two lines
     seed: Seed = 0
+    network: Network = Network()
     simulation: Simulation = Simulation()
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from tacit.sections import Address, Count, Name, Positive, Probability, Section, Seed, meeting_party
+from tacit.sections import Address, Count, Name, Network, Positive, Probability, Section, Seed, meeting_party
 
 Role = Literal["active", "passive"]
 Bits = Literal[512, 1024, 2048, 3072, 4096]
@@ -83,6 +83,7 @@ class Settings(Section):
     scale: bool = True  # each party standardises its own features
     paillier: Paillier = Paillier()
     checks: Checks = Checks()
+    network: Network = Network()
     seed: Seed = 0  # of the rows held out, and of the orders permuted and hashed
 
     @field_validator("protocol")
