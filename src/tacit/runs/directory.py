@@ -21,6 +21,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,7 @@ from typing import Any, TextIO
 from numpy.typing import NDArray
 
 from tacit import events
+from tacit.errors import TacitError
 from tacit.events import EpochFinished, Event, RoundFinished, RoundStarted, RunFinished, RunStarted, Stepped
 from tacit.runs.config import ConfigError, Settings, resolved
 from tacit.runs.environment import environment
@@ -37,6 +39,9 @@ from tacit.runs.lines import line
 from tacit.runs.store import Store, party_of
 
 __all__ = ["RunDirectory", "Store", "party_of", "read_events", "read_model", "read_timed_events", "replace_file"]
+
+
+_BEFORE_THE_START = frozenset({"config.yaml", "environment.json", "party", "events.jsonl", "run.log"})
 
 
 class RunDirectory:
@@ -53,6 +58,7 @@ class RunDirectory:
         self._rounds: int | None = None
         self._finished_rounds = 0
         self._ended = False
+        self._made = False  # by this process
         self.store = Store(path)
         self._events = _appending(path / "events.jsonl")
         try:
@@ -80,7 +86,9 @@ class RunDirectory:
         replace_file(path / "environment.json", json_file(environment()))
         if party is not None:
             replace_file(path / "party", f"{party}\n".encode())
-        return cls(path, clock)
+        directory = cls(path, clock)
+        directory._made = True
+        return directory
 
     @classmethod
     def reopen(cls, path: Path, *, clock: Callable[[], float] = time.time) -> RunDirectory:
@@ -154,6 +162,21 @@ class RunDirectory:
             text = type(error).__name__ if error is not None else ""
             self.emit(RunFinished(status, self._finished_rounds, self._clock() - self._start, text))
         self.close()
+        if self._made and not self.begun and isinstance(error, Exception) and not isinstance(error, TacitError):
+            self._remove_unused()
+
+    def _remove_unused(self) -> None:
+        """Remove the folder of a run that never began, for want of a port, a package or a table. Never what is stored.
+
+        It stays if another party is to blame or if it was stopped: its log tells why.
+        """
+        files = [path for path in self.path.rglob("*") if not path.is_dir()]
+        if all(path.parent == self.path and path.name in _BEFORE_THE_START for path in files):
+            with suppress(OSError):  # what cannot be removed stays: why the run failed matters more
+                for path in files:
+                    path.unlink()
+                for folder in (*self.path.iterdir(), self.path):
+                    folder.rmdir()
 
 
 def read_events(path: str | Path) -> Iterator[Event]:

@@ -72,11 +72,13 @@ def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any])
 
 def forecast(settings: Settings) -> Forecast:
     """What the file will cost. The parts are made, for their sizes; nothing is trained."""
+    place = Place(None, Nowhere())
+    parts = {name: _part(settings, name, place) for name in settings.parties}  # first: it says that torch is missing
+
     from tacit.split.plan import Sizes
     from tacit.split.plan import forecast as forecast_of
 
-    place = Place(None, Nowhere())
-    return forecast_of(settings, Sizes.of(settings, {name: _part(settings, name, place) for name in settings.parties}))
+    return forecast_of(settings, Sizes.of(settings, parts))
 
 
 def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
@@ -86,13 +88,14 @@ def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -
 
 def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
     """One party: aligns if that is asked for, trains, and keeps its own part."""
+    part = _part(settings, name, place)  # first: it says that torch is missing
+
     from tacit.split.follower import follower
     from tacit.split.leader import leader
     from tacit.split.lockstep import Aids, Schedule
     from tacit.split.plan import Sizes
     from tacit.split.plan import forecast as forecast_of
 
-    part = _part(settings, name, place)
     states, orders = _stored(place.store)
 
     def take_part(channels: Mapping[str, Channel]) -> Part:

@@ -89,6 +89,14 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def zero_grad(self, set_to_none: bool = True) -> None:
         """There is nothing to clear: gradients of records are never kept."""
 
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """What torch's GradScaler asks for before it steps."""
+        raise ValueError(
+            "a GradScaler cannot drive a private optimizer: it scales the loss, so each record would be clipped at "
+            "another norm than the plan's: leave it out, gradients are float32 here and need no scaling"
+        )
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         raise ValueError("the parameters of a private training are fixed: attach an optimizer over all of them")
 
