@@ -103,7 +103,9 @@ def _learning(runs: list[_Run], share: bool) -> list[Figure]:
         ("local", "Of private records, at the end of each epoch, for the party that holds them."),
     ):
         for name in _names(runs, field, share):
-            plot = _Plot(f"{field}-{slug(name)}", name, caption, field, in_title(name))
+            twice = field == "local" and name in _names(runs, "metrics", share)
+            title = f"{in_title(name)} of private records" if twice else in_title(name)
+            plot = _Plot(f"{field}-{slug(name)}", name, caption, field, title)
             found.append(_over_epochs(plot, runs, share, _value_of(field, name)))
     words = "Of the records of a step, now and then, for the party that holds them."
     plot = _Plot("loss-of-steps", "loss", words, "loss", "Loss of steps", whole_x=False)
@@ -158,7 +160,8 @@ def _drawn(plot: _Plot, runs: list[_Run], points: Mapping[str, tuple[Point, ...]
         if any(number(y) is not None for _, y in points.get(run.label, ()))
     )
     panel = Panel(plot.axis, series, from_zero=plot.field in {*EPSILONS, "seconds", "bytes_sent"})
-    chart = Chart(plot.name, plot.title, plot.caption, EPOCH, (panel,), whole_x=plot.whole_x)
+    caption = plot.caption if len(series) != 1 else f"{plot.caption} Only {series[0].name} has such numbers."
+    chart = Chart(plot.name, plot.title, caption, EPOCH, (panel,), whole_x=plot.whole_x)
     return Figure(chart, frozenset({plot.field}))
 
 
@@ -184,7 +187,7 @@ def _cards(runs: list[_Run], share: bool) -> Iterable[Markup]:
 
 
 def _table(runs: list[_Run], share: bool) -> Markup:
-    head = ["run", "kind", "protection", "at the end", "ε"]
+    head = ["run", "protection", "at the end", "ε"]
     rows = []
     for run in runs:
         record = run.record
@@ -192,14 +195,13 @@ def _table(runs: list[_Run], share: bool) -> Markup:
         epsilons = [f"{each.what}: {short(each.epsilon)} at δ = {short(each.delta, 3)}" for each in run.promises]
         row = [
             run.label,
-            record.settings.kind,
             record.started.protection if record.started else "",
             ", ".join(last),
             ", ".join(epsilons) or "none",
         ]
         rows.append(row if share else [*row, *_costs_of(record)])
     if not share:
-        head += ["status", "epochs", "time", "an epoch", "traffic of an epoch"]
+        head += ["status", "epochs", "time", "an epoch", "traffic"]
     return page.table(head, rows, label="The runs")
 
 
@@ -213,7 +215,7 @@ def _costs_of(record: Trained) -> list[str]:
         f"{count}{planned}",
         duration(record.seconds),
         duration(record.seconds / count) if count else "",
-        f"{short(sent / count / size, 3)} {unit}" if count and sent else "",
+        f"{short(sent / count / size, 3)} {unit} an epoch" if count and sent else "",
     ]
 
 
