@@ -35,7 +35,7 @@ class Printed:
     def emit(self, event: Event) -> None:
         if isinstance(event, EpochFinished):
             figures = "  ".join(f"{name} {value:.4f}" for name, value in event.local.items())
-            print(f"epoch {event.epoch}  {figures}  {event.bytes_sent + event.bytes_received:,} bytes", flush=True)
+            print(f"epoch {event.epoch + 1}  {figures}  {event.bytes_sent + event.bytes_received:,} bytes", flush=True)
 
 
 if __name__ == "__main__":

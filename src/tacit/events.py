@@ -2,6 +2,8 @@
 
 A run hands each event to a `Sink`: the terminal, `events.jsonl`, metrics. Events hold what may be shown to whoever runs
 the coordinator, and nothing else: no update, no key, no client's own loss under a protection.
+
+Rounds and epochs count from 0 here and in `events.jsonl`, and from 1 wherever people read them.
 """
 
 from __future__ import annotations

@@ -159,7 +159,6 @@ def test_the_exit_code_says_how_it_ended(here, executed, status, code, quiet):
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (ValueError("task 'x' is not known: take digits"), 2, "task 'x' is not known: take digits\n"),
         (PeerError("client 3 sent a wrong signature"), 3, "Another party broke the protocol: client 3 sent a wrong"),
         (BudgetError("epsilon would be 9, above 8"), 4, "epsilon would be 9, above 8. What was finished is in"),
         (KeyboardInterrupt(), 5, "Stopped. What was finished is in"),
@@ -179,6 +178,14 @@ def test_what_the_user_can_mend_is_one_sentence(here, executed, error, code, wor
     assert (last.status, last.text) == (status, type(error).__name__)
 
 
+def test_a_mistake_before_the_first_round_is_one_sentence_and_leaves_no_folder(here):
+    done = tacit_run("--set", "task=x")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("task 'x' is not known: take one of digits")
+    assert done.stderr.count("\n") == 1
+    assert not list(Path("runs").iterdir())
+
+
 def test_an_error_within_a_round_is_not_the_users_input(here, executed):
     def fail(settings, sink, directory):
         sink.emit(events.RoundStarted(0, 10))
@@ -187,7 +194,7 @@ def test_an_error_within_a_round_is_not_the_users_input(here, executed):
     executed(fail)
     done = tacit_run()
     assert done.exit_code == 1
-    assert isinstance(done.exception, ValueError)  # a traceback, for whoever wrote the task
+    assert "ValueError: operands could not be broadcast" in done.stderr  # a traceback, for the author of the task
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from tacit.runs import join
 
 def test_a_state_is_stored_when_it_changed(tmp_path, monkeypatch):
     written = []
-    replace = join.replace_file
-    monkeypatch.setattr(join, "replace_file", lambda path, data: (written.append(path), replace(path, data)))
+    write = join.write_twice
+    monkeypatch.setattr(join, "write_twice", lambda path, data: (written.append(path), write(path, data)))
     state = {"attempts": 1, "uploads": 1, "sums": 0}
     client = SimpleNamespace(state=lambda: dict(state))
     store = join._storer(SimpleNamespace(path=tmp_path), 3, Costs(Settings(task="digits", rounds=3, clients=5), 10))

@@ -94,7 +94,7 @@ def test_a_folder_that_is_no_run(tmp_path, missing):
         ("events.jsonl", '{"event": "Noted", "text": 3}\n', r"events.jsonl:1: text of Noted cannot be '3'"),
         ("events.jsonl", '{"event": "RoundStarted", "round": "x", "sampled": 3}\n', r"events.jsonl:1: round of Round"),
         ("ledger.json", '{"version": 1,\n "ledgers": [}', r"ledger.json:2: this is not JSON"),
-        ("ledger.json", "[]", r"ledger.json:1: this is no ledger"),
+        ("ledger.json", "[]", r"ledger.json:1: this file is damaged"),
         ("ledger.json", '{"ledgers": [3]}', r"ledger.json:1: this is no ledger"),
         ("ledger.json", '{"ledgers": [{"epsilon": "low"}]}', r"ledger.json:1: this is no ledger: epsilon cannot be"),
         ("environment.json", "3", r"environment.json:1: this is no environment"),

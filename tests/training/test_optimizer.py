@@ -258,3 +258,16 @@ def test_misuse_is_told():
         optimizer.step()
     train(trained, optimizer, loader, 2)
     assert optimizer.steps == given.steps
+
+
+def test_a_grad_scaler_is_refused_in_a_sentence():
+    """It would scale the loss, and so the norms at which records are clipped."""
+    network, optimizer, loader = attach(plan(), model())
+    scaler = torch.amp.GradScaler("cpu")
+    before = [parameter.detach().clone() for parameter in network.parameters()]
+    features, labels = next(iter(loader))
+    scaler.scale(F.cross_entropy(network(features), labels)).backward()
+    with pytest.raises(ValueError, match="a GradScaler cannot drive a private optimizer"):
+        scaler.step(optimizer)
+    assert optimizer.steps == 0
+    assert all(torch.equal(old, now) for old, now in zip(before, network.parameters(), strict=True))

@@ -6,6 +6,7 @@ The verbs import what they need when they run: `tacit --help` loads nothing but 
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -23,6 +24,20 @@ class _Verbs(click.Group):
             return None
         command: click.Command = import_module(f"tacit.cli.{name}").command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a verb. Of an error in the code of a task, its author sees the own frames, and not ours."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            from tacit.cli.exits import FAILED, end
+            from tacit.cli.task_errors import task_traceback
+
+            if (words := task_traceback(error)) is None:
+                raise
+            end(words.rstrip(), FAILED)
 
 
 @click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})

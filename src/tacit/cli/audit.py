@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from tacit.cli.exits import FAILED, PEER, USER, end
+from tacit.cli.exits import FAILED, USER, end
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -43,16 +43,16 @@ def command(
     The page is RUN/audit.html, or NAME-audit.html here for a FILE called NAME.yaml. It may show records that the
     attacks recovered: keep it to yourself.
 
-    Exit codes: 0 done, 1 a claim is false (an audited bound lies above what is proved), 2 a mistake in the input, 3 the
-    audit could not be carried out.
+    Exit codes: 0 done, 1 a claim is false (an audited bound lies above what is proved) or the audit failed, 2 a mistake
+    in the input.
     """
     import json
 
     from tacit.audit.page import whole_page
     from tacit.audit.steps import Scope
     from tacit.audit.words import false_claim, plain, print_table
+    from tacit.cli.task_errors import task_traceback
     from tacit.errors import TacitError
-    from tacit.runs.config import ConfigError
     from tacit.runs.directory import replace_file
 
     file, page = _places(target)
@@ -61,15 +61,14 @@ def command(
     sys.path += [str(Path.cwd()), str(file.resolve().parent)]
     try:
         made = _carried_out(_settings(file, overrides), Scope(quick, seed), quiet)
-    except (ConfigError, ValueError, TacitError) as error:
-        end(str(error), USER)
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        end("this audit needs torch: pip install 'tacit[torch]'", USER)
-    except Exception:
-        click.echo(traceback.format_exc(), err=True)
-        end("the audit could not be carried out: this is a mistake in Tacit or in a task, not a false claim", PEER)
+    except Exception as error:
+        own = task_traceback(error)
+        if own is None and isinstance(error, ValueError | TacitError):
+            end(str(error), USER)
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            end("this audit needs torch: pip install 'tacit[torch]'", USER)
+        click.echo(own or traceback.format_exc(), err=True)
+        end("the audit could not be carried out: this is a mistake in Tacit or in a task, not a false claim", FAILED)
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         replace_file(page, whole_page(made).encode())

@@ -31,12 +31,12 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
 
     `blame` comes before another party's fault; `always`: name the directory even if no round was begun.
     """
+    from tacit.cli.task_errors import task_traceback
     from tacit.errors import BudgetError, PeerAway, PeerError, passing
 
     def stop(message: str, code: int) -> NoReturn:
-        end(
-            f"{message}. What was finished is in {directory.path}" if always or directory.begun else f"{message}.", code
-        )
+        kept = directory.path.exists() and (always or directory.begun)
+        end(f"{message}. What was finished is in {directory.path}" if kept else f"{message}.", code)
 
     try:
         yield
@@ -54,6 +54,8 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
     except ValueError as error:
         if directory.begun:
             raise  # not the file's fault: it was good enough to start a round
+        if task_traceback(error) is not None:
+            raise
         end(str(error), USER)
 
 

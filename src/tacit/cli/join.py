@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Resume a stopped run of this party.")
 @click.option("--state", metavar="DIR", type=click.Path(path_type=Path), help="Run in DIR: start there, or resume.")
 @click.option("--new", is_flag=True, help="Start anew although an interrupted run of the coordinator is there.")
+@click.option("--previous", is_flag=True, help="Resume from the last intact state if the newest is damaged.")
 @click.option("--insecure", is_flag=True, help="Without certificates; only on this machine.")
 @click.option("--metrics", "metrics_port", type=int, metavar="PORT", help="Serve Prometheus metrics on this machine.")
 @click.option("--quiet", is_flag=True, help="Say only where the results are.")
@@ -48,6 +49,7 @@ def command(
     runs: Path,
     resume: Path | None,
     state: Path | None,
+    previous: bool,
     new: bool,
     insecure: bool,
     metrics_port: int | None,
@@ -90,8 +92,10 @@ def command(
         if site.credentials is not None and len(numbers) > 1:
             end("--id: a certificate is of one client: start one process for each", USER)
         folder = resume or (state if state is not None and holds_run(state) else None)
+        if previous and folder is None:
+            raise ConfigError("--previous is for a run that is resumed: add --resume RUN")
         if folder is not None:
-            settings, directory = resumed(folder, settings.model_dump(), party=whole)
+            settings, directory = resumed(folder, settings.model_dump(), party=whole, previous=previous)
             if (done := finished(settings, directory, whole)) is not None:
                 click.echo(f"{directory.path}: {done}")
                 if numbers:

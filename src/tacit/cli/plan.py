@@ -23,13 +23,16 @@ def command(file: Path, overrides: tuple[str, ...], as_json: bool, plots: Path |
     """
     import json
 
-    from tacit.runs.config import ConfigError, load
+    from tacit.cli.task_errors import task_traceback
+    from tacit.runs.config import load
     from tacit.runs.plan import draw, plain, planned, words
 
     sys.path += [str(Path.cwd()), str(file.resolve().parent)]
     try:
         made = planned(load(file, overrides))
-    except (ConfigError, ValueError) as error:
+    except ValueError as error:
+        if task_traceback(error) is not None:
+            raise
         end(str(error), USER)
     if plots is not None:
         try:

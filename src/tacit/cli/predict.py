@@ -44,8 +44,9 @@ def command(
     Exit codes: 0 done, 1 failed, 2 a mistake in the input, 3 a fault of another party.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from tacit.cli.task_errors import task_traceback
     from tacit.errors import PeerError
-    from tacit.runs.config import ConfigError, load
+    from tacit.runs.config import load
     from tacit.runs.join import site_of
     from tacit.runs.local import load_local
     from tacit.runs.predict import predict_as, predict_here, write_scores
@@ -74,7 +75,9 @@ def command(
         end(f"{error}.", PEER)
     except KeyboardInterrupt:
         end("Stopped.", FAILED)
-    except (ConfigError, ValueError) as error:
+    except ValueError as error:
+        if task_traceback(error) is not None:
+            raise
         end(str(error), USER)
     except OSError as error:
         end(f"{error.filename}: {error.strerror}", USER)

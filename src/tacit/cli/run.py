@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("--runs", default="runs", metavar="DIR", type=click.Path(path_type=Path), help="Where results go.")
 @click.option("--resume", "resume", metavar="RUN", type=click.Path(path_type=Path), help="Resume a stopped run.")
 @click.option("--state", metavar="DIR", type=click.Path(path_type=Path), help="Run in DIR: start there, or resume.")
+@click.option("--previous", is_flag=True, help="Resume from the last intact state if the newest is damaged.")
 @click.option("--engine", type=click.Choice(["memory", "ray"]), help="Where to compute: short for --set engine.kind=…")
 @click.option("--quiet", is_flag=True, help="Say only where the results are.")
 def command(
@@ -31,6 +32,7 @@ def command(
     runs: Path,
     resume: Path | None,
     state: Path | None,
+    previous: bool,
     engine: str | None,
     quiet: bool,
 ) -> None:
@@ -55,8 +57,10 @@ def command(
     if engine is not None:
         overrides = (*overrides, f"engine.kind={engine}")
     try:
+        if previous and resume is None:
+            raise ConfigError("--previous is for a run that is resumed: add --resume RUN")
         if resume is not None:
-            settings, directory = resumed(resume, None, overrides)
+            settings, directory = resumed(resume, None, overrides, previous=previous)
         elif file is None:
             end("Give the FILE to run, or a run to resume: tacit run FILE, or tacit run --resume RUN", USER)
         else:

@@ -5,37 +5,43 @@
     party               whose folder it is, where the parties live on different machines
     events.jsonl        what happened, one event a line with its time; only ever added to
     run.log             the same in words
-    ledger.json         what the run cost in privacy
-    model.safetensors   the model after the last whole round
-    state-N.safetensors what else is needed to go on after N rounds: the optimizer's moments, who was asked how often
+    ledger.json         what the run cost in privacy, with a copy in ledger.copy.json
+    model.safetensors   the model after the last whole round; the one before it in model.previous.safetensors
+    state-N.safetensors what else is needed to resume after N rounds: the optimizer's moments, who was asked how often
 
 Each file is whole at any moment: all but events and log are replaced in one step, and a line that was cut off is passed
-over. The model says which state belongs to it, and is replaced after that: killed at any moment, the two fit.
+over. The model says which state belongs to it, and is replaced after that: killed at any moment, the two fit. Models,
+states and ledgers have checksums: see `files` and `store`.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
-import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
-import numpy as np
-import safetensors
-import safetensors.numpy
 from numpy.typing import NDArray
 
 from tacit import events
+from tacit.errors import TacitError
 from tacit.events import EpochFinished, Event, RoundFinished, RoundStarted, RunFinished, RunStarted, Stepped
 from tacit.runs.config import ConfigError, Settings, resolved
 from tacit.runs.environment import environment
+from tacit.runs.files import Arrays, json_file, make_folder, plain, replace_file
 from tacit.runs.lines import line
+from tacit.runs.store import Store, party_of
+
+__all__ = ["RunDirectory", "Store", "party_of", "read_events", "read_model", "read_timed_events", "replace_file"]
+
+
+_BEFORE_THE_START = frozenset({"config.yaml", "environment.json", "party", "events.jsonl", "run.log"})
 
 
 class RunDirectory:
@@ -53,6 +59,7 @@ class RunDirectory:
         self._rounds: int | None = None
         self._finished_rounds = 0
         self._ended = False
+        self._made: Literal["folder", "files"] | None = None  # what this process made: all of it, or what lies in it
         self.store = Store(path)
         self._events = _appending(path / "events.jsonl")
         try:
@@ -79,12 +86,14 @@ class RunDirectory:
         With `at`, make it there. The settings come last: a folder that has them can be resumed.
         """
         name = named or settings.name
+        there = at is not None and at.is_dir()
         if at is None:
             path = _new_folder(Path(root), f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{name}")
         else:
             path = at
-            path.mkdir(parents=True, exist_ok=True)
-        replace_file(path / "environment.json", _json_file(environment()))
+            if not there:
+                make_folder(path)
+        replace_file(path / "environment.json", json_file(environment()))
         if party is not None:
             replace_file(path / "party", f"{party}\n".encode())
         directory = cls(path, clock)  # of two that start here together, the second is refused
@@ -93,19 +102,22 @@ class RunDirectory:
         except BaseException:
             directory.close()
             raise
+        directory._made = "files" if there else "folder"
         return directory
 
     @classmethod
     def reopen(cls, path: Path, *, clock: Callable[[], float] = time.time) -> RunDirectory:
         """Take up the folder of a run that stopped, and whatever a kill left half done in it."""
-        for entry in path.iterdir():
-            if entry.is_symlink():
-                raise ConfigError(f"{entry}: a run's files are no links: put the file itself there")
+        for pattern in ("*", "*/*"):  # its own files first, then those of its parts
+            for entry in path.glob(pattern):
+                if entry.is_symlink():
+                    raise ConfigError(f"{entry}: a run's files are no links: put the file itself there")
         directory = cls(path, clock)
         for name in ("events.jsonl", "run.log"):
             _cut_last_line(path / name)
-        for left in path.glob(".*.tmp"):
-            left.unlink()
+        for pattern in (".*.tmp", "*/.*.tmp"):
+            for left in path.glob(pattern):
+                left.unlink()
         return directory
 
     def save_settings(self, settings: Settings) -> None:
@@ -128,7 +140,7 @@ class RunDirectory:
             case RunFinished():
                 self._ended = True
         at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
-        self._events.write(json.dumps({"time": at, **_plain(events.to_json(event))}, allow_nan=False) + "\n")
+        self._events.write(json.dumps({"time": at, **plain(events.to_json(event))}, allow_nan=False) + "\n")
         self._log.write(line(event, self._rounds) + "\n")
         self._events.flush()
         self._log.flush()
@@ -143,13 +155,14 @@ class RunDirectory:
 
     def save_ledger(self, ledger: Mapping[str, Any]) -> None:
         """Replace the ledger alone: that of all parties in this process."""
-        replace_file(self.path / "ledger.json", _json_file(ledger))
+        self.store.save_ledger(ledger)
 
     def part(self, party: str) -> Store:
         """Where one of several parties in this process keeps what is its own."""
         path = self.path / party
-        path.mkdir(exist_ok=True)
-        return Store(path, keep=2)
+        if not path.is_dir():
+            make_folder(path)
+        return Store(path)
 
     def close(self) -> None:
         self._events.close()
@@ -167,97 +180,21 @@ class RunDirectory:
             text = type(error).__name__ if error is not None else ""
             self.emit(RunFinished(status, self._finished_rounds, self._clock() - self._start, text))
         self.close()
+        if self._made and not self.begun and isinstance(error, Exception) and not isinstance(error, TacitError):
+            self._remove_unused()
 
+    def _remove_unused(self) -> None:
+        """Remove the folder of a run that never began, for want of a port, a package or a table. Never what is stored.
 
-class Store:
-    """A model, the state to go on from and the ledger, as files of one folder.
-
-    Parties in lock step may be killed between two of them saving: each keeps the last two states (`keep`), and they go
-    on from the latest that all have.
-    """
-
-    def __init__(self, path: Path, keep: int = 1) -> None:
-        self.path = path
-        self._keep = keep
-        self._stored_round: int | None = None  # of the model on disk
-
-    def save(self, model: Mapping[str, NDArray[Any]], state: Mapping[str, Any], ledger: Mapping[str, Any]) -> None:
-        """Replace what is stored. `state` holds arrays and plain numbers, among them the `round` that comes next.
-
-        The state and the ledger come first: what was released is never more than they say. Only the first model of all,
-        with which nothing was released, comes before them: whoever finds them without a model knows that it was lost.
+        It stays if another party is to blame or if it was stopped: its log tells why.
         """
-        number = int(state["round"])
-        if self._stored_round is None:
-            self._save_model(model, number)
-        arrays = {key: value for key, value in state.items() if isinstance(value, np.ndarray)}
-        plain = {key: value for key, value in state.items() if key not in arrays}
-        replace_file(
-            self.path / f"state-{number}.safetensors",
-            safetensors.numpy.save(arrays, metadata={"state": json.dumps(plain, allow_nan=False)}),
-        )
-        replace_file(self.path / "ledger.json", _json_file(ledger))
-        if self._stored_round != number:
-            self._save_model(model, number)
-        kept = [old for old in self.numbers() if old <= number][-self._keep :]
-        for old in self.numbers():
-            if old not in kept:
-                (self.path / f"state-{old}.safetensors").unlink()
-
-    def save_ledger(self, ledger: Mapping[str, Any]) -> None:
-        """Replace the ledger alone: what is paid before it is released."""
-        replace_file(self.path / "ledger.json", _json_file(ledger))
-
-    def ledger(self) -> dict[str, Any] | None:
-        """The ledger as it was stored last; None where there is none."""
-        path = self.path / "ledger.json"
-        if not path.exists():
-            return None
-        try:
-            found: dict[str, Any] = json.loads(path.read_bytes())
-        except ValueError as error:
-            raise ConfigError(f"{path}: it cannot be read, the run cannot go on: {error}") from None
-        return found
-
-    def save_model(self, model: Mapping[str, NDArray[Any]]) -> None:
-        """Replace the model alone: what a party has at the end of a training."""
-        self._save_model(model, self._stored_round or 0)
-
-    def numbers(self) -> list[int]:
-        """The states that are stored, by how many rounds or epochs were done, rising."""
-        names = (path.name.removeprefix("state-").removesuffix(".safetensors") for path in self._states())
-        return sorted(int(name) for name in names if name.isdecimal())
-
-    def _states(self) -> Iterator[Path]:
-        return self.path.glob("state-*.safetensors")
-
-    def state(self, number: int) -> dict[str, Any]:
-        """One of the stored states."""
-        arrays, about = _read_safetensors(self.path / f"state-{number}.safetensors")
-        try:
-            return {**arrays, **json.loads(about["state"])}
-        except (KeyError, ValueError, TypeError) as error:
-            raise ConfigError(f"{self.path}: its state cannot be read, the run cannot go on: {error}") from None
-
-    def _save_model(self, model: Mapping[str, NDArray[Any]], number: int) -> None:
-        whole = {name: np.asarray(array, order="C") for name, array in model.items()}
-        replace_file(self.path / "model.safetensors", safetensors.numpy.save(whole, metadata={"round": str(number)}))
-        self._stored_round = number
-
-    def stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
-        """The state and the model to go on from; None where the run stopped before its first round."""
-        kept = (self.path / "ledger.json").exists() or any(self._states())
-        if not (self.path / "model.safetensors").exists() and not kept:
-            return None
-        model, about = _read_safetensors(self.path / "model.safetensors")
-        if not about.get("round", "").isdecimal():
-            raise ConfigError(f"{self.path / 'model.safetensors'}: it does not say after how many rounds it was stored")
-        number = int(about["round"])
-        if number == 0 and not kept:
-            return None
-        state = self.state(number)
-        self._stored_round = number
-        return state, model
+        files = [path for path in self.path.rglob("*") if not path.is_dir()]
+        if all(path.parent == self.path and path.name in _BEFORE_THE_START for path in files):
+            with suppress(OSError):  # what cannot be removed stays: why the run failed matters more
+                for path in files:
+                    path.unlink()
+                for folder in (*self.path.iterdir(), *([self.path] if self._made == "folder" else [])):
+                    folder.rmdir()
 
 
 def read_events(path: str | Path) -> Iterator[Event]:
@@ -279,36 +216,20 @@ def read_timed_events(path: str | Path) -> Iterator[tuple[float, Event]]:
                 raise ValueError(f"{path}:{count}: this line is no event: {error}") from error
 
 
-def party_of(folder: Path) -> str | None:
-    """Whose run a folder holds; None where all parties were in one process."""
-    path = folder / "party"
-    return path.read_text(encoding="utf-8").strip() if path.is_file() else None
-
-
-def read_model(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a stored model."""
-    return _read_safetensors(path)[0]
+def read_model(path: Path) -> Arrays:
+    """The arrays of a stored `model.safetensors`."""
+    return Store(path.parent).model()
 
 
 def _new_folder(root: Path, name: str) -> Path:
-    root.mkdir(parents=True, exist_ok=True)
     count = 1
     while True:
         path = root / (name if count == 1 else f"{name}-{count}")
         try:
-            path.mkdir()  # one of two runs that start together gets the name, the other the next
+            make_folder(path)  # one of two runs that start together gets the name, the other the next
             return path
         except FileExistsError:
             count += 1
-
-
-def _read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """The arrays of a file and its metadata."""
-    try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except (OSError, safetensors.SafetensorError) as error:
-        raise ConfigError(f"{path}: this file is damaged or missing: {error}") from None
 
 
 def _cut_last_line(path: Path) -> None:
@@ -321,43 +242,3 @@ def _cut_last_line(path: Path) -> None:
 def _appending(path: Path) -> TextIO:
     opened = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     return os.fdopen(opened, "a", encoding="utf-8", newline="\n")
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file in one step: a reader, or a machine that loses power, sees the old one or the new one."""
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
-    # Never through a link that somebody laid there.
-    opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
-    try:
-        with os.fdopen(opened, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _json_file(data: Mapping[str, Any]) -> bytes:
-    return (json.dumps(_plain(data), indent=2, allow_nan=False) + "\n").encode()
-
-
-def _plain(value: Any) -> Any:
-    """What JSON can hold: numpy's numbers as Python's, and nothing where a number is infinite or none."""
-    match value:
-        case np.generic() | np.ndarray():
-            return _plain(value.tolist())
-        case float():
-            return value if math.isfinite(value) else None
-        case Mapping():
-            return {str(key): _plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case _:
-            return value

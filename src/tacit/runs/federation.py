@@ -20,7 +20,7 @@ from tacit.runs.config import fingerprint
 from tacit.runs.directory import RunDirectory, read_events
 from tacit.runs.outcome import Outcome, Status, stop_signals, write_page
 
-__all__ = ["boundary", "execute", "finished", "may_change"]
+__all__ = ["boundary", "caught_up", "execute", "finished", "may_change"]
 
 
 def may_change(stored: Settings) -> frozenset[str]:
@@ -38,6 +38,24 @@ def finished(settings: Settings, state: dict[str, Any]) -> str | None:
         return None
     longer = f": to train longer, give more (--set rounds={done + settings.rounds})"
     return f"all {done} rounds are done{longer if 'rounds' in may_change(settings) else ''}"
+
+
+def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
+    """An earlier state with the rounds that were begun and the sums that were opened since.
+
+    Who was sampled in those rounds is not known any more: each client counts as if it had been, in all of them.
+    """
+    since = max(0, ledger["attempts"] - state["attempts"])
+    uploads = dict(zip(state["clients"].tolist(), state["uploads"].tolist(), strict=True))
+    if since:
+        uploads = {client: uploads.get(client, 0) + since for client in range(settings.clients)}
+    return {
+        **state,
+        "attempts": state["attempts"] + since,
+        "sums": max(state["sums"], ledger["sums"]),
+        "clients": np.array(sorted(uploads), dtype=np.int64),
+        "uploads": np.array([uploads[client] for client in sorted(uploads)], dtype=np.int64),
+    }
 
 
 class Engine(Protocol):
@@ -137,5 +155,6 @@ def _saver(directory: RunDirectory | None, settings: Settings) -> Callable[[Coor
 
 
 def _ledger(coordinator: Coordinator) -> dict[str, Any]:
-    """The ledgers as plain data, with what they amount to."""
-    return {"version": 1, "ledgers": [spent.to_json() for spent in coordinator.spent()]}
+    """The ledgers as plain data, with what they amount to, and the counters behind them."""
+    spent = [each.to_json() for each in coordinator.spent()]
+    return {"version": 1, "ledgers": spent, "attempts": coordinator.attempts, "sums": coordinator.sums}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,12 +23,14 @@ from tacit.horizontal.costs import Costs
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
 from tacit.horizontal.vector import Layout
-from tacit.runs.directory import RunDirectory, replace_file
+from tacit.runs.directory import RunDirectory
 from tacit.runs.federation import execute
+from tacit.runs.files import write_twice
 from tacit.runs.keys import load_credentials
 from tacit.runs.local import Local
 from tacit.runs.outcome import Outcome, Status, stop_signals
 from tacit.runs.source import ConfigError
+from tacit.runs.store import CLIENT, read_intact
 from tacit.sections import Network
 
 
@@ -178,7 +179,7 @@ def _storer(directory: RunDirectory, identity: int, costs: Costs) -> Callable[[C
             return
         ledgers = [spent.to_json() for spent in costs.spent(state["uploads"], state["sums"])]
         data = {"state": state, "ledger": {"version": 1, "ledgers": ledgers}}
-        replace_file(directory.path / f"{client_name(identity)}.json", (json.dumps(data, indent=2) + "\n").encode())
+        write_twice(directory.path / f"{client_name(identity)}.json", data)
         stored.update(state)
 
     return store
@@ -186,10 +187,10 @@ def _storer(directory: RunDirectory, identity: int, costs: Costs) -> Callable[[C
 
 def _stored(directory: RunDirectory, identity: int) -> dict[str, int] | None:
     path = directory.path / f"{client_name(identity)}.json"
-    if not path.exists():
+    if (stored := read_intact(path, CLIENT)) is None:
         return None
     try:
-        state = json.loads(path.read_text())["state"]
+        state = stored["state"]
         found = {name: state[name] for name in ("attempts", "uploads", "sums")}
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path}: what was spent cannot be read from it, so this client cannot go on") from error

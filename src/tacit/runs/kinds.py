@@ -37,6 +37,12 @@ class Kind(Protocol):
     def finished(self, settings: Any, state: dict[str, Any]) -> str | None:
         """Why a stored run has nothing left to do; None if it has."""
 
+    def caught_up(self, settings: Any, state: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
+        """An earlier `state` with all that was spent since, as `ledger` says, which is of the last.
+
+        Raises KeyError, TypeError or ValueError where the ledger does not say it.
+        """
+
 
 def of(settings: Any) -> Kind:
     return cast(Kind, import_module(_MODULES[settings.kind]))

@@ -1,7 +1,6 @@
 """Each event as one plain line, for `run.log` and for a stdout that is no terminal.
 
-Rounds count from 0 in events and from 1 here: the last line of a run says 30/30. Epochs count from 0 here too, as in
-MindSpore's `epoch 0 step 10/43391 loss: 10.654`.
+Rounds and epochs count from 0 in events and from 1 here: the last line of a run says 30/30.
 """
 
 from __future__ import annotations
@@ -79,13 +78,13 @@ def _words(event: Event, rounds: int | None) -> str:
                 f"{event.protection}, {event.parameters} parameters"
             )
         case TrainingResumed():
-            return f"resumed in epoch {event.epoch} after {event.step} of its steps"
+            return f"resumed in epoch {event.epoch + 1} after {event.step} of its steps"
         case Aligned():
             return f"aligned: {event.common} of {event.own} records are common to all, {event.seconds or 0:.1f} s"
         case Stepped():
-            return " ".join([f"epoch {event.epoch} step {event.step}/{event.steps}", *measured_step(event)])
+            return " ".join([f"epoch {event.epoch + 1} step {event.step}/{event.steps}", *measured_step(event)])
         case EpochFinished():
-            return " ".join([f"epoch {event.epoch} done", *measured_epoch(event), f"{event.seconds or 0:.1f} s"])
+            return " ".join([f"epoch {event.epoch + 1} done", *measured_epoch(event), f"{event.seconds or 0:.1f} s"])
         case Curve():
             return f"curve: {event.name}, {len(event.points)} points"
 

@@ -113,7 +113,7 @@ def join_party(settings: Any, name: str, site: Site, sink: Sink, directory: RunD
     kind = cast(Kind, kinds.of(settings))
     for note in settings.notes():
         both.emit(Noted(note))
-    party = kind.party(settings, name, Place(Store(directory.path, keep=2), both, site.local, site.folder, True))
+    party = kind.party(settings, name, Place(Store(directory.path), both, site.local, site.folder, True))
     with (
         concluded(both, kept) as ending,
         meeting_place(settings, name, site, both) as ends,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tacit.training.optimizer import PrivateOptimizer
     from tacit.training.task import Task
 
-__all__ = ["boundary", "execute", "finished", "forecast", "may_change"]
+__all__ = ["boundary", "caught_up", "execute", "finished", "forecast", "may_change"]
 
 _LINE = 1.0  # seconds between two lines
 _BETWEEN = 60.0  # seconds between two stores within an epoch
@@ -59,6 +59,16 @@ def finished(settings: Settings, state: dict[str, Any]) -> str | None:
         return None
     longer = f": to train longer, give more (--set train.epochs={done + settings.train.epochs})"
     return f"all {done} epochs are done{longer if 'train.epochs' in may_change(settings) else ''}"
+
+
+def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
+    """An earlier state in which the steps that were taken since are paid for: they are taken again."""
+    paid = {int(step): int(count) for step, count in ledger["abandoned"]}
+    for step in range(state["steps"], ledger["steps"]):
+        paid[step] = paid.get(step, 0) + 1
+    for step, count in state["abandoned"]:
+        paid[step] = max(paid.get(step, 0), count)
+    return {**state, "abandoned": [[step, count] for step, count in sorted(paid.items())]}
 
 
 def forecast(settings: Settings) -> Forecast:
@@ -206,7 +216,8 @@ class _Training:
             "against": f"for each record, for {_CHANGES[optimizer.ledger.relation]}, {_AGAINST}",
             "tier": self._plan.drawn,
         }
-        return {"version": 1, "ledgers": [spent] if optimizer.ledger.lines else []}
+        counters = {"steps": optimizer.steps, "abandoned": optimizer.abandoned}
+        return {"version": 1, "ledgers": [spent] if optimizer.ledger.lines else [], **counters}
 
 
 def optimizer_of(settings: Settings, model: nn.Module) -> torch.optim.Optimizer:

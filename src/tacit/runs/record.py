@@ -125,6 +125,6 @@ def _told(path: Path, settings: Settings, events: list[Event]) -> Record:
         resumed=resumed,
         budget_reached=budget,
         finished=finished,
-        ledgers=ledgers(path / "ledger.json"),
+        ledgers=ledgers(path),
         environment=environment(path / "environment.json"),
     )

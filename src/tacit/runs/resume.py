@@ -13,13 +13,15 @@ A round that was under way is done again, with fresh noise and keys; what it rel
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tacit.events import RunFinished, RunStarted, TrainingStarted
+from tacit.events import Noted, RunFinished, RunStarted, TrainingStarted
 from tacit.runs import kinds
 from tacit.runs.config import ConfigError, Settings, changeable, fingerprint, flat, load
 from tacit.runs.directory import RunDirectory, Store, party_of, read_events
+from tacit.runs.store import check_copies, copy_repairs
 
 
 def resumed(
@@ -27,12 +29,14 @@ def resumed(
     source: Mapping[str, Any] | None = None,
     overrides: Sequence[str] = (),
     party: str | None = None,
+    previous: bool = False,
 ) -> tuple[Settings, RunDirectory]:
     """The settings and the reopened directory of a run.
 
-    The settings are those that the run stored; `source` is needed only where they hold Python objects. Of all of them
-    only the number of rounds may change. Nothing is written before everything was checked. `party` is who went on a
-    network with this directory, None where all parties were in one process.
+    The settings are those that the run stored; `source` is needed only if they hold Python objects. Only the number of
+    rounds or epochs may change. Nothing is written before everything was checked. `party` is who joined a network with
+    this directory, None if all parties were in one process. `previous`: if what was stored last is damaged, take the
+    last state that is intact.
     """
     folder = Path(path)
     if not (folder / "config.yaml").is_file():
@@ -46,7 +50,9 @@ def resumed(
     _check_same(folder, stored, settings)
     directory = RunDirectory.reopen(folder)
     try:
-        _check_stored(directory, _store(directory, settings, party), stored, settings)
+        if previous:
+            _repair(directory, settings, party)
+        _check_stored(directory, _stores(directory, settings, party), stored, settings)
         directory.save_settings(settings)
     except BaseException:
         directory.close()
@@ -60,8 +66,9 @@ def finished(settings: Settings, directory: RunDirectory, party: str | None = No
         last = _last_end(directory.path)
         over = last is not None and last.status == "done" and not directory.changed
         return "the coordinator said that the run is done" if over else None
-    found = _store(directory, settings, party).stored()
-    return None if found is None else kinds.of(settings).finished(settings, found[0])
+    found = [store.stored() for store in _stores(directory, settings, party)]
+    states = [each[0] for each in found if each is not None]
+    return kinds.of(settings).finished(settings, _furthest_behind(states)) if len(states) == len(found) else None
 
 
 def concluded(directory: RunDirectory) -> bool:
@@ -124,27 +131,48 @@ def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
             )
 
 
-def _store(directory: RunDirectory, settings: Settings, party: str | None) -> Store:
-    """Where the state lies that says how far the run came: of parties in one process, that of the one shown."""
-    lead: str | None = getattr(settings, "lead", None)
-    return directory.store if party is not None or lead is None else directory.part(lead)
+def _stores(directory: RunDirectory, settings: Settings, party: str | None) -> list[Store]:
+    """What the parties stored: each of several in one process its own part."""
+    if party is not None or not hasattr(settings, "lead"):
+        return [directory.store]
+    return [directory.part(name) for name in settings.parties]  # type: ignore[union-attr]
 
 
-def _check_stored(directory: RunDirectory, store: Store, stored: Settings, settings: Settings) -> None:
+def _furthest_behind(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of what several parties stored, the state that says how far the run is."""
+    return min(states, key=lambda state: int(state["round"]))
+
+
+def _repair(directory: RunDirectory, settings: Settings, party: str | None) -> None:
+    """Put the last intact files in the place of damaged ones. The ledger stays the last: what was spent is spent."""
+    caught_up = partial(kinds.of(settings).caught_up, settings)
+    found = copy_repairs(directory.path)
+    found += [repair for store in _stores(directory, settings, party) for repair in store.repairs(caught_up)]
+    if not found:
+        raise ConfigError(f"{directory.path}: nothing that is stored there is damaged: leave out --previous")
+    for repair in found:
+        repair()
+    directory.emit(
+        Noted("what was stored last was damaged: the last that was intact is taken, the ledger is not reset")
+    )
+
+
+def _check_stored(directory: RunDirectory, stores: list[Store], stored: Settings, settings: Settings) -> None:
     try:
         for _ in read_events(directory.path / "events.jsonl"):
             pass
     except ValueError as error:
         raise ConfigError(f"{error}: the run cannot be resumed") from None
-    found = store.stored()
-    if found is None:
-        return
-    state, _ = found
-    if state.get("settings") != fingerprint(stored):
+    found = [store.stored() for store in stores]
+    check_copies(directory.path)
+    states = [each[0] for each in found if each is not None]
+    if any(state.get("settings") != fingerprint(stored) for state in states):
         raise ConfigError(
             f"{directory.path / 'config.yaml'}: it was changed since the run began, and what was spent so far was "
             "spent under the old settings: put them back, or start a new run"
         )
     kind = kinds.of(settings)
-    if (done := kind.finished(settings, state)) is not None and kind.finished(stored, state) is None:
-        raise ConfigError(f"{directory.path}: {done}, and fewer cannot be asked for afterwards")
+    if len(states) == len(stores):
+        state = _furthest_behind(states)
+        if (done := kind.finished(settings, state)) is not None and kind.finished(stored, state) is None:
+            raise ConfigError(f"{directory.path}: {done}, and fewer cannot be asked for afterwards")

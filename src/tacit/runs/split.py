@@ -32,7 +32,17 @@ if TYPE_CHECKING:
     from tacit.split.parts import Part as Parts
     from tacit.split.parts import Rows
 
-__all__ = ["boundary", "execute", "finished", "forecast", "may_change", "party", "predictor", "told"]
+__all__ = [
+    "boundary",
+    "caught_up",
+    "execute",
+    "finished",
+    "forecast",
+    "may_change",
+    "party",
+    "predictor",
+    "told",
+]
 
 told = TOLD
 _MOST_COLUMNS = 64  # of scores that are written one by one
@@ -56,13 +66,20 @@ def finished(settings: Settings, state: dict[str, Any]) -> str | None:
     return f"all {state['round']} steps are done"
 
 
+def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
+    """An earlier state as it is: a party resumes with the ledger that it stored last, not with that of its state."""
+    return state
+
+
 def forecast(settings: Settings) -> Forecast:
     """What the file will cost. The parts are made, for their sizes; nothing is trained."""
+    place = Place(None, Nowhere())
+    parts = {name: _part(settings, name, place) for name in settings.parties}  # first: it says that torch is missing
+
     from tacit.split.plan import Sizes
     from tacit.split.plan import forecast as forecast_of
 
-    place = Place(None, Nowhere())
-    return forecast_of(settings, Sizes.of(settings, {name: _part(settings, name, place) for name in settings.parties}))
+    return forecast_of(settings, Sizes.of(settings, parts))
 
 
 def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
@@ -72,13 +89,14 @@ def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -
 
 def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
     """One party: aligns if that is asked for, trains, and keeps its own part."""
+    part = _part(settings, name, place)  # first: it says that torch is missing
+
     from tacit.split.follower import follower
     from tacit.split.leader import leader
     from tacit.split.lockstep import Aids, Schedule
     from tacit.split.plan import Sizes
     from tacit.split.plan import forecast as forecast_of
 
-    part = _part(settings, name, place)
     states, orders = _stored(place.store)
 
     def take_part(channels: Mapping[str, Channel]) -> Part:
@@ -193,8 +211,7 @@ def _stored(store: Store | None) -> tuple[tuple[State, ...], dict[str, NDArray[n
     from tacit.split.learner import State
 
     states, orders = [], {}
-    for number in store.numbers() if store is not None else []:
-        found = store.state(number)  # type: ignore[union-attr]
+    for found in store.states() if store is not None else []:
         arrays = {key: value for key, value in found.items() if isinstance(value, np.ndarray)}
         orders = {key.removeprefix("rows."): arrays.pop(key) for key in list(arrays) if key.startswith("rows.")}
         states.append(State(int(found["round"]), arrays, found["ledgers"]))

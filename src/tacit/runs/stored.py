@@ -10,7 +10,7 @@ from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tacit.events import Event
-from tacit.runs.directory import read_events
+from tacit.runs.directory import Store, read_events
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,13 @@ def _is(value: Any, expected: Any) -> bool:
     return value in get_args(expected)  # a Literal
 
 
-def ledgers(path: Path) -> tuple[Account, ...]:
-    """Those of a `ledger.json`; none where the run stopped before the first was written."""
+def ledgers(folder: Path) -> tuple[Account, ...]:
+    """Those of a run's `ledger.json`; none where it stopped before the first was written."""
+    data = Store(folder).intact_ledger() or {}
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
         return tuple(_account(each) for each in data.get("ledgers", []))
-    except FileNotFoundError:
-        return ()
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}:{error.lineno}: this is not JSON: {error.msg}") from error
     except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path}:1: this is no ledger: {error}") from error
+        raise ValueError(f"{folder / 'ledger.json'}:1: this is no ledger: {error}") from error
 
 
 def _account(data: dict[str, Any]) -> Account:

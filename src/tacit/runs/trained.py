@@ -91,6 +91,6 @@ def trained(path: Path, settings: Any, events: list[Event]) -> Trained:
         notes=tuple(notes),
         resumed=resumed,
         finished=finished,
-        ledgers=ledgers(path / "ledger.json"),
+        ledgers=ledgers(path),
         environment=environment(path / "environment.json"),
     )

@@ -34,7 +34,18 @@ from tacit.vertical.plan import forecast as forecast_of
 from tacit.vertical.session import Run
 from tacit.vertical.settings import Data, Settings
 
-__all__ = ["boundary", "execute", "finished", "forecast", "may_change", "party", "predictor", "tables", "told"]
+__all__ = [
+    "boundary",
+    "caught_up",
+    "execute",
+    "finished",
+    "forecast",
+    "may_change",
+    "party",
+    "predictor",
+    "tables",
+    "told",
+]
 
 told: tuple[type[Exception], ...] = ()  # what a check found wrong may say more than the other party should learn
 _COLUMNS = "columns"  # the features' names, as JSON in bytes: new rows are read by them, in whatever order they come
@@ -62,6 +73,11 @@ def finished(settings: Settings, state: dict[str, Any]) -> str | None:
     if done < settings.train.epochs:
         return None
     return f"all {done} epochs are done: to train longer, give more (--set train.epochs={done + settings.train.epochs})"
+
+
+def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
+    """An earlier state with the epochs that were begun since: each shows a passive gradients once more."""
+    return {**state, "begun": max(state["begun"], ledger["begun"])}
 
 
 def forecast(settings: Settings) -> Forecast:
@@ -199,7 +215,8 @@ def _storer(settings: Settings, store: Store | None, rows: Rows, people: str) ->
     def save(saved: Saved) -> None:
         if store is not None:
             state = {"round": saved.now.epoch, "settings": fingerprint(settings), "rows": rows, "people": people}
-            store.save({"weights": saved.now.weights}, {**state, **_flat(saved.state())}, _NO_LEDGER)
+            ledger = {**_NO_LEDGER, "begun": saved.begun}
+            store.save({"weights": saved.now.weights}, {**state, **_flat(saved.state())}, ledger)
 
     return save
 

@@ -89,6 +89,14 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def zero_grad(self, set_to_none: bool = True) -> None:
         """There is nothing to clear: gradients of records are never kept."""
 
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """What torch's GradScaler asks for before it steps."""
+        raise ValueError(
+            "a GradScaler cannot drive a private optimizer: it scales the loss, so each record would be clipped at "
+            "another norm than the plan's: leave it out, gradients are float32 here and need no scaling"
+        )
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         raise ValueError("the parameters of a private training are fixed: attach an optimizer over all of them")
 
@@ -270,6 +278,14 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         """What was paid for: all moves, the sample under way, and those that were begun in vain."""
         return self._ledger(self.steps + self._under_way)
 
+    @property
+    def abandoned(self) -> list[list[int]]:
+        """How often each step was begun in vain, the sample under way included: [step, times]."""
+        found = dict(self._abandoned)
+        if self._under_way:
+            found[self.steps] = found.get(self.steps, 0) + 1
+        return [[step, count] for step, count in sorted(found.items())]
+
     def _ledger(self, steps: int) -> Ledger:
         ledger = self.plan.ledger(steps)
         ledger.budget, budget = None, ledger.budget  # what was spent is spent
@@ -308,15 +324,12 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def state(self) -> dict[str, Any]:
         """Arrays and plain numbers, all but the model. Taken within a sample, it says that this one was abandoned."""
-        abandoned = dict(self._abandoned)
-        if self._under_way:
-            abandoned[self.steps] = abandoned.get(self.steps, 0) + 1
         return {
             "version": _VERSION,
             "round": self.epoch,
             "steps": self.steps,
             "clip_norm": self.clip_norm,
-            "abandoned": [[step, count] for step, count in sorted(abandoned.items())],
+            "abandoned": self.abandoned,
             "proved": not self._unproved,
             "plan": _same(self.plan),
             "initial_noise": self.plan.initial_noise,

@@ -1,7 +1,7 @@
 """The page that a run leaves behind, `report.html`, and the comparison of several runs.
 
 single, comparison      the pages of federations, built with `page`, `sections` and `notices`
-training                the pages of trainings in epochs
+training, trainings     the pages of trainings in epochs
 figures, chart          what is drawn, and how; `ticks` places the numbers of an axis, `markup` escapes all text
 scores, correlation     score against loss
 meaning, words          what an epsilon means, said plainly
@@ -20,7 +20,8 @@ from tacit.runs.report.chart import standalone
 from tacit.runs.report.comparison import comparison
 from tacit.runs.report.figures import Figure
 from tacit.runs.report.single import single
-from tacit.runs.report.training import training, trainings
+from tacit.runs.report.training import training
+from tacit.runs.report.trainings import trainings
 from tacit.runs.trained import Trained
 
 
@@ -56,7 +57,9 @@ def _made(records: Sequence[Record | Trained], share: bool) -> tuple[str, list[F
     federations = [record for record in records if isinstance(record, Record)]
     epochs = [record for record in records if isinstance(record, Trained)]
     if federations and epochs:
-        raise ValueError("these runs are of different kinds, which have nothing to compare: give runs of one kind")
+        raise ValueError(
+            "a federation has rounds and a training has epochs, which cannot be compared: give runs of one sort"
+        )
     if federations:
         return single(federations[0], share) if len(federations) == 1 else comparison(federations, share)
     return training(epochs[0], share) if len(epochs) == 1 else trainings(epochs, share)

@@ -1,15 +1,15 @@
-"""The report of a training in epochs, and several of them side by side."""
+"""The report of a training in epochs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tacit import __version__
 from tacit.events import EpochFinished
 from tacit.runs import kinds
 from tacit.runs.report import page, sections
-from tacit.runs.report.chart import COLOURS, Chart, Colour, Panel, Series, number
+from tacit.runs.report.chart import Chart, Colour, Panel, Series, number
 from tacit.runs.report.figures import EPSILONS, Figure, bytes_unit, slug, with_points
 from tacit.runs.report.markup import Markup, element, join
 from tacit.runs.report.meaning import Promise, promised
@@ -18,8 +18,12 @@ from tacit.runs.report.single import promise_card
 from tacit.runs.report.words import duration, metric, or_nothing, short
 from tacit.runs.trained import Trained
 
-_TONES: dict[str, page.Tone] = {"done": "good", "budget reached": "fair", "failed": "bad"}
-_EPOCH = "epoch"
+TONES: dict[str, page.Tone] = {"done": "good", "budget reached": "fair", "failed": "bad"}
+EPOCH = "epoch"
+LEFT_OUT = (
+    "Left out, because no ε covers it: losses and curves of private records, times, traffic, and how the run ended, in "
+    "words."
+)
 
 
 def training(record: Trained, share: bool) -> tuple[str, list[Figure]]:
@@ -43,75 +47,20 @@ def training(record: Trained, share: bool) -> tuple[str, list[Figure]]:
         _headline(record, made, share, covered),
         *_notices(record, share),
         *page.sections(parts),
-        _footer(),
+        footer(),
     )
     return whole, [each for found in shown.values() for each in found]
 
 
-def trainings(records: Sequence[Trained], share: bool) -> tuple[str, list[Figure]]:
-    """Several trainings over the same epochs: the page, and the figures on it."""
-    labels = _labels(records, share)
-    covers = [kinds.of(record.settings).boundary.covered(record.settings) for record in records]
-    covered = frozenset.intersection(*covers)
-    names = list(dict.fromkeys(name for record in records for event in record.epochs for name in event.metrics))
-    found = []
-    for name in names if not share or "metrics" in covered else []:
-        series = tuple(
-            Series(
-                label, tuple((event.epoch + 1, event.metrics.get(name)) for event in record.epochs), COLOURS[index % 6]
-            )
-            for index, (label, record) in enumerate(zip(labels, records, strict=True))
-        )
-        found.append(
-            Figure(
-                Chart(f"metric-{slug(name)}", name, "At the end of each epoch.", _EPOCH, (Panel(name, series),)),
-                frozenset({"metrics"}),
-            )
-        )
-    promises = [[each for account in record.ledgers for each in promised(account)] for record in records]
-    cards = [promise_card(each, label) for label, made in zip(labels, promises, strict=True) for each in made]
-    rows = [
-        [label, record.started.protection if record.started else "", _last(record), _epsilons(made)]
-        for label, record, made in zip(labels, records, promises, strict=True)
-    ]
-    whole = page.page(
-        f"{' and '.join(labels)}: comparison",
-        page.header("Tacit comparison", " and ".join(labels), element("p", f"{len(records)} trainings")),
-        page.cards(*cards),
-        page.section("overlay", "Learning", page.figures(with_points(found), page.Cover(covered, frozenset()))),
-        page.section("runs", "The runs", page.table(["run", "protection", "at the end", "ε"], rows, label="The runs")),
-        _footer(),
-    )
-    return whole, found
-
-
-def _footer() -> Markup:
+def footer() -> Markup:
     return element("footer", f"Made by tacit {__version__}. Epochs count from 1.")
-
-
-def _labels(records: Sequence[Trained], share: bool) -> list[str]:
-    names = [record.settings.name for record in records]
-    if len(set(names)) == len(names):
-        return names
-    return [
-        f"{n} {i + 1}" if share else r.path.resolve().name for i, (n, r) in enumerate(zip(names, records, strict=True))
-    ]
-
-
-def _last(record: Trained) -> str:
-    last = record.epochs[-1].metrics if record.epochs else {}
-    return ", ".join(f"{name} {metric(name, value)}" for name, value in last.items() if number(value) is not None)
-
-
-def _epsilons(made: list[Promise]) -> str:
-    return ", ".join(f"{each.what}: {short(each.epsilon)} at δ = {short(each.delta, 3)}" for each in made) or "none"
 
 
 # --- the top of the page
 
 
 def _headline(record: Trained, made: list[Promise], share: bool, covered: frozenset[str]) -> Markup:
-    badge = element("span", record.status, class_=f"badge {_TONES.get(record.status, 'fair')}")
+    badge = element("span", record.status, class_=f"badge {TONES.get(record.status, 'fair')}")
     parts = []
     if record.started is not None:
         parts = [record.started.protection, f"{record.started.parameters:,} parameters"]
@@ -132,7 +81,7 @@ def _cards(record: Trained, made: list[Promise], share: bool, covered: frozenset
         shown = last.metrics if share or last.metrics else last.local  # of private records: for this party's eyes
         for name, value in list(shown.items())[:3]:
             if number(value) is not None:
-                found.append(page.card(_title(name), metric(name, value), "after the last epoch"))
+                found.append(page.card(in_title(name), metric(name, value), "after the last epoch"))
     found += [promise_card(promise) for promise in made]
     if not made:
         found.append(page.card("ε", "none", "nothing here has an ε", "bad"))
@@ -153,8 +102,7 @@ def _notices(record: Trained, share: bool) -> list[Markup]:
             page.notice(
                 "plain",
                 "This page is for sharing",
-                "Left out, because no ε covers it: losses and curves of private records, times, traffic, and how the "
-                "run ended, in words.",
+                LEFT_OUT,
                 f"Left out of the settings, because it may hold paths and addresses: {', '.join(PRIVATE_SETTINGS)}.",
             )
         ]
@@ -170,7 +118,7 @@ def _notices(record: Trained, share: bool) -> list[Markup]:
     return found
 
 
-def _title(name: str) -> str:
+def in_title(name: str) -> str:
     """A figure's name at the top of something."""
     return name.upper() if name in ("auc", "ks", "roc") else name[:1].upper() + name[1:]
 
@@ -209,7 +157,7 @@ def _learning(record: Trained) -> list[Figure]:
     words = "Of the records of a step, now and then, for this party's eyes."
     found.append(
         Figure(
-            Chart("loss-of-steps", "Loss of steps", words, _EPOCH, (Panel("loss", (series,)),), whole_x=False),
+            Chart("loss-of-steps", "Loss of steps", words, EPOCH, (Panel("loss", (series,)),), whole_x=False),
             frozenset({"loss"}),
         )
     )
@@ -246,7 +194,7 @@ def _costs(record: Trained) -> list[Figure]:
         received = tuple((event.epoch + 1, event.bytes_received / size) for event in record.epochs)
         panel = Panel(unit, (Series("sent", sent, "blue"), Series("received", received, "amber")), from_zero=True)
         words = "Of this party, on the wire, in each epoch."
-        found.append(Figure(Chart("bytes", "Traffic", words, _EPOCH, (panel,)), frozenset({"bytes_sent"})))
+        found.append(Figure(Chart("bytes", "Traffic", words, EPOCH, (panel,)), frozenset({"bytes_sent"})))
     return with_points(found)
 
 
@@ -260,9 +208,9 @@ def _over_epochs(
     colour: Colour = "blue",
 ) -> Figure:
     points = tuple((event.epoch + 1, value(event)) for event in record.epochs)
-    title = _title(axis) if field not in EPSILONS else axis
+    title = in_title(axis) if field not in EPSILONS else axis
     panel = Panel(axis, (Series(axis, points, colour),), from_zero=field in EPSILONS)
-    return Figure(Chart(name, title, caption, _EPOCH, (panel,)), frozenset({field}))
+    return Figure(Chart(name, title, caption, EPOCH, (panel,)), frozenset({field}))
 
 
 # --- the sections
