@@ -95,6 +95,7 @@ def join_coordinator(settings: Settings, site: Site, sink: Sink, directory: RunD
             site.bind,
             site.credentials,
             listening=lambda: sink.emit(Noted(f"listening on {site.bind} {manner(site)}")),
+            network=site.network,
         )
 
     return execute(settings, sink=sink, directory=directory, engine_of=engine, task_options=site.local.task_options)

@@ -28,6 +28,7 @@ from tacit.horizontal.plan import largest_frames
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays, Evaluates, Task
 from tacit.secagg.messages import pack_ids
+from tacit.sections import Network
 from tacit.wire import decode, encode
 
 T = TypeVar("T")
@@ -59,6 +60,7 @@ class CoordinatorEngine:
         bind: address to listen on.
         credentials: None on loopback without certificates.
         listening: is called when clients can connect.
+        network: what strangers and clients may take of this party.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class CoordinatorEngine:
         credentials: Credentials | None,
         clock: Callable[[], float] = time.monotonic,
         listening: Callable[[], None] = lambda: None,
+        network: Network | None = None,
     ) -> None:
         self._listening = listening
         self._settings = settings
@@ -95,7 +98,7 @@ class CoordinatorEngine:
             classes=self._classes,
         )
         self._limit = largest_frames(settings, self.coordinator.layout, self._classes)[0]
-        self.server = Server(self, self._expected, shared, self._limit, credentials)
+        self.server = Server(self, self._expected, shared, self._limit, credentials, network, sink)
         self._thread = ThreadPoolExecutor(1, "coordinator")
         self._changed = asyncio.Event()
         self._given_up: set[int] = set()  # who left, or was waited for in vain, and has not come back since
