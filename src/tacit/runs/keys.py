@@ -104,8 +104,7 @@ def load_credentials(private: Path, certificate: Path, authority: Path, now: dat
     They know their files: `renewed` reads them again when they have changed.
     """
     files = (private, certificate, authority)
-    found = KeyFiles(files, _states(files), _loaded(*files, now))
-    return replace(found.current, source=found)
+    return KeyFiles(files, _states(files), _loaded(*files, now)).current
 
 
 def _loaded(private: Path, certificate: Path, authority: Path, now: datetime | None) -> Credentials:
@@ -126,7 +125,7 @@ class KeyFiles:
     """
 
     def __init__(self, files: tuple[Path, Path, Path], states: list[State], first: Credentials) -> None:
-        self.current = first
+        self.current = replace(first, source=self)
         self._files = files
         self._states = states
         self._retry = 0.0

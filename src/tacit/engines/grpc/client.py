@@ -83,6 +83,7 @@ class ClientEngine:
             credentials,
             self,
             signing_key=key.public if key and credentials is None else b"",
+            say=lambda text: sink.emit(Noted(text)),
         )
         self._thread = thread or ThreadPoolExecutor(1, f"client-{identity}")
         self._store: Callable[[Client], None] = lambda client: None

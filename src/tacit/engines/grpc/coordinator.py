@@ -246,6 +246,10 @@ class CoordinatorEngine:
         identity = _numbered(name)
         self._given_up.discard(identity)
         self._lost.pop(identity, None)
+        if resumed and self._credentials is not None:
+            if identity_of(certificate, self._credentials.authority).signing_public != self._identities[identity]:
+                raise PeerError(f"{name} has another signing key than when it joined: start it again")
+            self._proofs[identity] = certificate  # it may be a renewed one, and those who join later are shown it
         if not resumed:
             if self._credentials is not None:
                 signing, proof = identity_of(certificate, self._credentials.authority).signing_public, certificate

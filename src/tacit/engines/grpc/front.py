@@ -5,28 +5,22 @@ listens on a Unix socket in a folder of this user's own. TLS is between the peer
 
     peer ── TCP ── front ── Unix socket ── gRPC
 
-A connection is unauthenticated until gRPC's side calls `admitted`, and again after `left`. Until then it can be
-dropped: after `handshake` seconds, if its address has more than `unauthenticated` of them, or if there are too many in
-all. The oldest silent one goes first: it costs one descriptor and never meets gRPC. Where all have spoken, one of them
-goes by chance: whoever floods cannot tell which, and an honest handshake is over in milliseconds. An authenticated
-connection is never dropped for a stranger.
+A connection is unauthenticated until gRPC's side calls `admitted`, and again after `left`. Until then it may have to go
+(see `guests`), after `handshake` seconds in any case. One that says nothing costs one descriptor and never meets gRPC.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import ipaddress
 import os
-import random
 import shutil
 import socket
 import struct
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 
+from tacit.engines.grpc.guests import Bounds, Guest, Guests, Way, neighbourhood
 from tacit.engines.grpc.watch import Reason, Watch
 
 _BUFFER = 1 << 20
@@ -37,87 +31,6 @@ _SWEEP = 0.25  # seconds between two looks at who waits for too long
 _CLOSING = 2.0  # seconds for the other end to close too
 _TLS_HANDSHAKE = 0x16  # the first byte of a TLS connection
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What the front allows."""
-
-    connections: int
-    unauthenticated: int  # for each address
-    handshake: float  # seconds
-
-
-@dataclass(eq=False, slots=True)
-class Way:
-    """One direction of a connection: `rest` has been read and could not be written yet."""
-
-    source: socket.socket
-    sink: socket.socket
-    rest: memoryview = field(default_factory=lambda: memoryview(b""))
-    ended: bool = False  # the source has said all
-    deaf: bool = False  # the sink takes nothing more
-
-
-@dataclass(eq=False, slots=True)
-class Guest:
-    """A connection."""
-
-    number: int
-    near: socket.socket
-    address: str
-    deadline: float
-    streams: int = 0  # of parties that were admitted
-    known: bool = False  # whether there ever was one
-    up: Way | None = None  # none before it has spoken
-    down: Way | None = None
-
-
-class Guests:
-    """Who is there, and who has to go when another one comes."""
-
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
-        self.all: dict[int, Guest] = {}
-        self._strangers: dict[str, dict[int, Guest]] = {}  # that are not admitted, by address and age
-        self.unauthenticated = 0
-
-    def add(self, guest: Guest) -> tuple[Guest, Reason] | None:
-        """Take one in: which one has to go for it, and why. It may be the new one itself."""
-        theirs = self._strangers.get(guest.address, {})
-        gone: tuple[Guest, Reason] | None = None
-        if len(theirs) >= self._bounds.unauthenticated:
-            gone = _chosen(theirs), "address"
-        elif len(self.all) >= self._bounds.connections:
-            most = max(self._strangers.values(), key=len, default=None)
-            gone = (guest if most is None else _chosen(most)), "connections"
-        self.all[guest.number] = guest
-        self.estrange(guest)
-        return gone
-
-    def remove(self, guest: Guest) -> bool:
-        """Whether it was there."""
-        if self.all.pop(guest.number, None) is None:
-            return False
-        self.know(guest)
-        return True
-
-    def estrange(self, guest: Guest) -> None:
-        """It is nobody's connection."""
-        self._strangers.setdefault(guest.address, {})[guest.number] = guest
-        self.unauthenticated += 1
-
-    def know(self, guest: Guest) -> None:
-        """It is a party's connection."""
-        theirs = self._strangers.get(guest.address, {})
-        if theirs.pop(guest.number, None) is not None:
-            self.unauthenticated -= 1
-            if not theirs:
-                del self._strangers[guest.address]
-
-    def strangers(self) -> Iterator[Guest]:
-        for theirs in self._strangers.values():
-            yield from theirs.values()
 
 
 class Front:
@@ -197,6 +110,12 @@ class Front:
             self._guests.know(guest)
             self._count()
 
+    def refused(self, peer: str) -> None:
+        """A party spoke on this connection and was refused: its end is no failed handshake."""
+        guest = self._of(peer)
+        if guest is not None:
+            guest.known = True
+
     def left(self, peer: str) -> None:
         """It does so no more. What opens connections and leaves them has them ended like those of strangers."""
         guest = self._of(peer)
@@ -268,8 +187,8 @@ class Front:
             return
         try:
             far = self._reach(guest.number)
-        except OSError:
-            self._refuse(guest, "descriptors")
+        except OSError as error:
+            self._refuse(guest, "descriptors" if error.errno in _EXHAUSTED else "busy")
             return
         guest.up, guest.down = Way(guest.near, far), Way(far, guest.near)
         loop = asyncio.get_running_loop()
@@ -386,25 +305,6 @@ class Front:
 
         timer = asyncio.get_running_loop().call_later(seconds, now)
         self._timers.add(timer)
-
-
-def neighbourhood(host: str) -> str:
-    """What counts as one address: of IPv6 a network of /64, which is what a single machine gets."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return f"{ipaddress.IPv6Address(int(address) >> 64 << 64)}/64"
-
-
-def _chosen(guests: dict[int, Guest]) -> Guest:
-    """Who goes for another one: the oldest of those that said nothing, or else any."""
-    silent = next((guest for guest in guests.values() if guest.up is None), None)
-    return random.choice(list(guests.values())) if silent is None else silent  # noqa: S311
 
 
 def _own_folder() -> str:

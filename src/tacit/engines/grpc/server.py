@@ -19,7 +19,8 @@ import grpc
 import grpc.aio
 
 from tacit.engines.grpc import descriptors
-from tacit.engines.grpc.front import Bounds, Front
+from tacit.engines.grpc.front import Front
+from tacit.engines.grpc.guests import Bounds
 from tacit.engines.grpc.handshake import Hello, Refused, Welcome, difference
 from tacit.engines.grpc.link import OVERHEAD_BYTES, PIECE_BYTES, Link
 from tacit.engines.grpc.pace import Pace
@@ -212,7 +213,7 @@ class Server:
             hello = decode(first, Hello, PIECE_BYTES)
             self._check(hello, name)
         except PeerError as error:
-            self._watch.hello_refused(str(error))
+            self._refused(context, error)
             await context.write(encode(Refused(str(error)[:300])))
             return
         self._front.admitted(context.peer())
@@ -231,10 +232,14 @@ class Server:
             if not self._expected(name):
                 raise PeerError(f"{name} is not a party of this federation")
         except PeerError as error:
-            self._watch.hello_refused(str(error))
+            self._refused(context, error)
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error)[:300])
             raise
         return name, next(iter(seen.get("x509_pem_cert", ())), b"")
+
+    def _refused(self, context: Any, error: PeerError) -> None:
+        self._front.refused(context.peer())
+        self._watch.hello_refused(str(error))
 
     def _check(self, hello: Hello, name: str | None) -> None:
         if name is not None and hello.party != name:
