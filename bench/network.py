@@ -292,8 +292,8 @@ def _large(size: int) -> list[Row]:
 
 
 def _told(pipe: Pipe) -> Any:
-    if not pipe.poll(300):
-        raise RuntimeError("a party said nothing for 300 s")
+    if not pipe.poll(600):
+        raise RuntimeError("a party said nothing for 600 s")
     return pipe.recv()  # EOFError: it ended before
 
 

@@ -38,6 +38,18 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
+class PortWatched:
+    """How it stands at the port of the party that listens. Counts are since its start."""
+
+    open: int  # connections
+    unauthenticated: int  # of them
+    refused: dict[str, int]  # connections, by reason
+    handshakes_failed: int
+    hellos_refused: int
+    text: str  # what is new and worth a line; empty if only parties came and went
+
+
+@dataclass(frozen=True, slots=True)
 class RoundStarted:
     round: int
     sampled: int
@@ -183,6 +195,7 @@ Event = (
     | Curve
     | RunResumed
     | Noted
+    | PortWatched
     | RoundStarted
     | ClientRefused
     | Evaluated

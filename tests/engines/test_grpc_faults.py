@@ -15,7 +15,7 @@ import grpc.aio
 import numpy as np
 import pytest
 
-from tacit.engines.grpc import connection, server
+from tacit.engines.grpc import connection, pace
 from tacit.engines.grpc.client import ClientEngine
 from tacit.engines.grpc.handshake import Hello, Refused, Welcome
 from tacit.engines.grpc.link import PIECE_BYTES
@@ -26,6 +26,7 @@ from tacit.errors import PeerAway, PeerError
 from tacit.events import Kept
 from tacit.horizontal.messages import Work
 from tacit.secagg.messages import Agreements, Inbox, Roster, Survivors
+from tacit.sections import Network
 from tacit.wire import decode, encode
 from tests.engines.loopback import Federation, Proxy, certified, file_of, halting, quickly, until
 from tests.horizontal.federations import Numbers, run, settings_for
@@ -590,20 +591,22 @@ def test_a_mistake_in_the_coordinators_task_ends_the_run_with_it():
 
 def test_frames_that_are_begun_take_no_more_than_their_room(monkeypatch):
     """Also not room that is never given back: a frame that begins inside another is refused."""
-    monkeypatch.setattr(server, "_STALL_SECONDS", 0.5)
+    monkeypatch.setattr(pace, "_WINDOW", 0.5)
 
     async def scenario():
         found = Federation(federation("NOT_ENCRYPT", gather=60_000), Numbers(500_000))
         limit = found.engine._limit
-        room = found.engine.server._room = server.Room(2 * limit)
+        found.engine.server._network = Network(memory=2 * limit, least_rate=1 << 24)
         found.frozen = lambda: not found.running
         async with found.serve():
+            room = found.engine.server._room
+            free = room.free
             tracemalloc.start()
             for _ in range(2):
                 await asyncio.gather(*(flood(found, identity, limit) for identity in range(5)))
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-            await until(lambda: room._free == 2 * limit)
+            await until(lambda: room.free == free)
             for identity in range(6):
                 found.join(identity)
             await found.done()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -159,6 +161,9 @@ def _carried_out(
     from tacit.runs.lockstep import join_party
 
     with endings(directory), ExitStack() as stack:
+        if threading.current_thread() is threading.main_thread():
+            # Certificates are read again when they have changed: the signal to do so must not end the run.
+            stack.callback(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, signal.SIG_IGN))
         stack.enter_context(directory)
         sinks: list[Sink] = [directory]
         if not quiet:

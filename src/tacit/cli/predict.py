@@ -89,7 +89,8 @@ class _Told:
     def emit(self, event: object) -> None:
         from tacit.runs.lines import line
 
-        click.echo(line(event), err=True)  # type: ignore[arg-type]
+        if words := line(event):  # type: ignore[arg-type]
+            click.echo(words, err=True)
 
 
 def _by_party(inputs: tuple[str, ...]) -> dict[str, Path]:

@@ -36,8 +36,8 @@ class Plain:
     def emit(self, event: Event) -> None:
         if isinstance(event, RunStarted):
             self._rounds = event.rounds
-        if not isinstance(event, RoundStarted | ClientRefused | Curve):
-            click.echo(line(event, self._rounds))
+        if not isinstance(event, RoundStarted | ClientRefused | Curve) and (words := line(event, self._rounds)):
+            click.echo(words)
 
     def __enter__(self) -> Plain:
         return self
@@ -114,7 +114,8 @@ class Bar:
             self._progress.update(self._task, completed=epoch * self._steps + step, numbers=numbers)
 
     def _say(self, event: Event) -> None:
-        self._progress.console.print(line(event, self._rounds), markup=False, highlight=False)
+        if words := line(event, self._rounds):
+            self._progress.console.print(words, markup=False, highlight=False)
 
     def __enter__(self) -> Bar:
         self._progress.start()

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -163,6 +164,9 @@ class Authority:
         return _public_pem(certificate)
 
 
+Source = Callable[[Callable[[str], None]], "Credentials"]
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """With these a party proves who it is, and judges who others are."""
@@ -173,6 +177,11 @@ class Credentials:
     authority: bytes = field(repr=False)
     signing_key: SigningKey
     expires: datetime
+    source: Source | None = field(default=None, repr=False, compare=False)  # where newer ones may be
+
+    def renewed(self, say: Callable[[str], None] = lambda text: None) -> Credentials:
+        """The same party's credentials as they are now: for a new connection. `say` is told what is new or wrong."""
+        return self if self.source is None else self.source(say)
 
     @classmethod
     def of(

@@ -18,13 +18,15 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, BinaryIO
 
-from tacit.events import ClientRefused, Event, RoundAborted, RoundFinished, RoundStarted, RunResumed
+from tacit.events import ClientRefused, Event, PortWatched, RoundAborted, RoundFinished, RoundStarted, RunResumed
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _REQUEST_BYTES = 8192
 _REQUEST_SECONDS = 5.0
 _REQUESTS = 8  # at a time
 _VECTORS = "inference vectors"
+
+_OF_ROUNDS = ("tacit_rounds_finished_total", "tacit_rounds_aborted_total", "tacit_refused_total")
 
 # name: type and what it says. The order is that of the page.
 _FAMILIES = {
@@ -39,6 +41,11 @@ _FAMILIES = {
     "tacit_client_bytes_down": ("gauge", "Bytes to one client in the last finished round."),
     "tacit_epsilon": ("gauge", "Privacy spent so far, by what it covers."),
     "tacit_delta": ("gauge", "The delta at which epsilon holds, by what it covers."),
+    "tacit_connections": ("gauge", "Open connections of the party that listens."),
+    "tacit_connections_unauthenticated": ("gauge", "Those of them on which no party is known yet."),
+    "tacit_connections_refused_total": ("counter", "Connections that were refused or cut, by reason."),
+    "tacit_handshakes_failed_total": ("counter", "Connections that ended before a party was known."),
+    "tacit_hellos_refused_total": ("counter", "Parties that were refused: not expected, or with another file."),
 }
 
 
@@ -48,9 +55,8 @@ class Metrics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: dict[str, dict[tuple[str, str], float]] = {name: {} for name in _FAMILIES}
-        for name, (kind, _) in _FAMILIES.items():
-            if kind == "counter":
-                self._set(name, 0)
+        for name in _OF_ROUNDS:
+            self._set(name, 0)
 
     def emit(self, event: Event) -> None:
         with self._lock:
@@ -65,6 +71,8 @@ class Metrics:
                     self._add("tacit_rounds_aborted_total")
                 case RoundFinished():
                     self._finished(event)
+                case PortWatched():
+                    self._watched(event)
                 case _:
                     pass
 
@@ -89,6 +97,13 @@ class Metrics:
         deltas = {event.epsilon_of: event.delta, _VECTORS: None if event.evaluation_epsilon is None else 0.0}
         self._replace("tacit_epsilon", "of", epsilons)
         self._replace("tacit_delta", "of", deltas)
+
+    def _watched(self, event: PortWatched) -> None:
+        self._set("tacit_connections", event.open)
+        self._set("tacit_connections_unauthenticated", event.unauthenticated)
+        self._set("tacit_handshakes_failed_total", event.handshakes_failed)
+        self._set("tacit_hellos_refused_total", event.hellos_refused)
+        self._replace("tacit_connections_refused_total", "reason", event.refused)
 
     def _set(self, name: str, value: float) -> None:
         self._values[name] = {("", ""): value}

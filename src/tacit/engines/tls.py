@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -59,15 +59,33 @@ _ALERTS = {
 }
 # gRPC's server sends no alert, it only closes the connection.
 _SILENT = "it gave no reason; see whether both have the same authority.pem, and compare the clocks"
+_CUT = "the connection was cut: it may have too many at the moment, or is starting"
 _EXPIRED, _NOT_YET_VALID = 10, 9
 
 
-def server_credentials(credentials: Credentials) -> grpc.ServerCredentials:
-    """For a server: a client without a certificate of the same authority does not get as far as a method."""
-    return grpc.ssl_server_credentials(
-        [(credentials.private_key, credentials.certificate)],
-        root_certificates=credentials.authority,
-        require_client_auth=True,
+def server_credentials(
+    credentials: Credentials, say: Callable[[str], None] = lambda text: None
+) -> grpc.ServerCredentials:
+    """For a server: a client without a certificate of the same authority does not get as far as a method.
+
+    A certificate that was renewed meanwhile is used for new connections. `say` is called in a thread of gRPC.
+    """
+    used = credentials
+
+    def fetched() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal used
+        found = credentials.renewed(say)
+        if found.certificate == used.certificate:
+            return None
+        used = found
+        return _configuration(found)
+
+    return grpc.dynamic_ssl_server_credentials(_configuration(credentials), fetched, require_client_authentication=True)
+
+
+def _configuration(credentials: Credentials) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration(
+        [(credentials.private_key, credentials.certificate)], root_certificates=credentials.authority
     )
 
 
@@ -135,6 +153,8 @@ def diagnose(host: str, port: int, credentials: Credentials, party: str, *, time
             return f"{where}: {_their_fault(error, party)}"
         except TimeoutError:
             return f"{where}: somebody listens there, but does not answer a TLS handshake"
+        except ConnectionResetError:
+            return f"{where}: {_CUT}"
         except OSError as error:  # ssl.SSLError is one
             reason = getattr(error, "reason", None)
             if "ALERT" in (reason or ""):
@@ -157,6 +177,8 @@ def _judged(secure: ssl.SSLSocket, where: str, credentials: Credentials, party: 
         reason = None
     except TimeoutError:
         return f"{where}: {party} took the connection and then said nothing: is it busy, or no gRPC server?"
+    except ConnectionResetError:
+        return f"{where}: {_CUT}"
     except OSError as error:
         reason = getattr(error, "reason", None)
     return f"{where}: {_our_fault(reason, credentials, party)}"

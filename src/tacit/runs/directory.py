@@ -141,7 +141,8 @@ class RunDirectory:
                 self._ended = True
         at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
         self._events.write(json.dumps({"time": at, **plain(events.to_json(event))}, allow_nan=False) + "\n")
-        self._log.write(line(event, self._rounds) + "\n")
+        if words := line(event, self._rounds):
+            self._log.write(words + "\n")
         self._events.flush()
         self._log.flush()
 

@@ -14,9 +14,11 @@ from __future__ import annotations
 import os
 import shlex
 import stat
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,6 +31,8 @@ from tacit.runs.source import ConfigError
 
 WARNING_DAYS = 30
 _PRIVATE, _PUBLIC = 0o600, 0o644
+_RETRY = 1.0  # seconds until files that could not be used are read once more: it may have been between two of them
+State = tuple[int, int, int] | None
 _LARGEST = 1 << 20  # bytes of a file; real ones have less than 2,000
 
 
@@ -95,7 +99,15 @@ def sign_request(
 
 
 def load_credentials(private: Path, certificate: Path, authority: Path, now: datetime | None = None) -> Credentials:
-    """What a party proves its name with; ConfigError with the file that is at fault and what to do."""
+    """What a party proves its name with; ConfigError with the file that is at fault and what to do.
+
+    They know their files: `renewed` reads them again when they have changed.
+    """
+    files = (private, certificate, authority)
+    return KeyFiles(files, _states(files), _loaded(*files, now)).current
+
+
+def _loaded(private: Path, certificate: Path, authority: Path, now: datetime | None) -> Credentials:
     private_pem, certificate_pem, authority_pem = _read_private(private), _read(certificate), _read(authority)
     with _about(private):
         identity.read_private(private_pem)
@@ -103,6 +115,62 @@ def load_credentials(private: Path, certificate: Path, authority: Path, now: dat
         identity.authority_certificate(authority_pem)
     with _about(certificate):
         return Credentials.of(private_pem, certificate_pem, authority_pem, now)
+
+
+class KeyFiles:
+    """The files of a party that runs. A renewed certificate is used for new connections, without a restart.
+
+    The name, the authority and the signing key stay what they were: others were told them. What cannot be used is
+    said, and the last good files stay in use.
+    """
+
+    def __init__(self, files: tuple[Path, Path, Path], states: list[State], first: Credentials) -> None:
+        self.current = replace(first, source=self)
+        self._files = files
+        self._states = states
+        self._retry = 0.0
+        self._lock = threading.Lock()
+
+    def __call__(self, say: Callable[[str], None]) -> Credentials:
+        with self._lock:
+            states = _states(self._files)
+            if states == self._states and not 0 < self._retry <= time.monotonic():
+                return self.current
+            try:
+                found = _loaded(*self._files, None)
+                self._check(found)
+            except ConfigError as error:
+                if states != self._states:
+                    say(f"{error}; what was read before stays in use")
+                self._states, self._retry = states, time.monotonic() + _RETRY
+                return self.current
+            self._states, self._retry = states, 0.0
+            if found.certificate != self.current.certificate:
+                say(f"the certificate of {found.name} was read again: it is valid until {found.expires:%Y-%m-%d}")
+            self.current = replace(found, source=self)
+            return self.current
+
+    def _check(self, found: Credentials) -> None:
+        private, certificate, authority = self._files
+        if found.name != self.current.name:
+            raise ConfigError(f"{certificate}: it is of {found.name} now, and this process is {self.current.name}")
+        if found.authority != self.current.authority:
+            raise ConfigError(f"{authority}: it is another authority now: start this party again to use it")
+        if found.signing_key.public != self.current.signing_key.public:
+            raise ConfigError(f"{private}: it has new keys now: start this party again to use them")
+
+
+def _states(files: tuple[Path, Path, Path]) -> list[State]:
+    """By what a file is known to have changed."""
+    found: list[State] = []
+    for file in files:
+        try:
+            at = file.stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((at.st_ino, at.st_size, at.st_mtime_ns))
+    return found
 
 
 def describe(file: Path, now: datetime | None = None) -> Description:

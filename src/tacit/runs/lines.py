@@ -14,6 +14,7 @@ from tacit.events import (
     Evaluated,
     Event,
     Noted,
+    PortWatched,
     RoundAborted,
     RoundFinished,
     RoundStarted,
@@ -27,7 +28,7 @@ from tacit.events import (
 
 
 def line(event: Event, rounds: int | None = None) -> str:
-    """The event in words. `rounds` is how many the run has, if known."""
+    """The event in words; empty if it is not worth a line. `rounds` is how many the run has, if known."""
     # Reasons may quote another party: nothing in them may start a line of its own or steer a terminal.
     return "".join(letter if letter.isprintable() else " " for letter in _words(event, rounds)).strip()
 
@@ -48,6 +49,8 @@ def _words(event: Event, rounds: int | None) -> str:
             return f"resumed after {event.round} rounds{again}"
         case Noted():
             return f"note: {event.text}"
+        case PortWatched():
+            return f"note: {event.text}" if event.text else ""
         case RoundStarted():
             return f"{_round(event.round, rounds)} sampled {event.sampled}"
         case ClientRefused():

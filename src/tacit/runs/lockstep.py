@@ -140,7 +140,9 @@ def meeting_place(settings: Any, name: str, site: Site, sink: Sink) -> Hub | Spo
     common = shared(common_settings(settings))
     if name == settings.hub:
         sink.emit(Noted(f"listening on {site.bind} {manner(site)}"))
-        return Hub(name, others, site.bind, credentials=site.credentials, shared=common, sink=sink)
+        return Hub(
+            name, others, site.bind, credentials=site.credentials, shared=common, sink=sink, network=site.network
+        )
     sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
     rest = [party for party in others if party != settings.hub]
     return Spoke(name, settings.hub, rest, site.address, credentials=site.credentials, shared=common, sink=sink)

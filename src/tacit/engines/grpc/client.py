@@ -89,6 +89,7 @@ class ClientEngine:
             self,
             signing_key=key.public if key and credentials is None else b"",
             answered=lambda: self.client.state()["attempts"],
+            say=lambda text: sink.emit(Noted(text)),
         )
         self._patience = patience
         self._away_since: float | None = None

@@ -45,6 +45,8 @@ class Connection:
         server: the party that must be met at `address`; its certificate says so.
         limit: bytes of the largest frame that the server may send.
         answered: how far this party is in the run, for each hello.
+        credentials: are read again for each connection, if they know their files.
+        say: is told of certificates that were read again, or could not be.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Connection:
         listener: Listener,
         signing_key: bytes = b"",
         answered: Callable[[], int] = lambda: 0,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._address = address
         self._server = server
@@ -68,6 +71,7 @@ class Connection:
         self._listener = listener
         self._signing_key = signing_key
         self._answered = answered
+        self._say = say
         self._session = os.urandom(16)
         self._epoch = b""
         self._link = Link(limit)
@@ -127,8 +131,11 @@ class Connection:
         if self._credentials is None or error.code() is not grpc.StatusCode.UNAVAILABLE:
             return f"{self._address} does not answer"
         host, _, port = self._address.rpartition(":")
-        found = await asyncio.to_thread(diagnose, host, int(port), self._credentials, self._server)
+        credentials = self._credentials.renewed(self._say)
+        found = await asyncio.to_thread(diagnose, host, int(port), credentials, self._server)
         wrong = found is not None and ("certificate" in found or " is there, not " in found)
+        if found is not None and "expired" in found and credentials.source is not None:
+            return f"{found}; a renewed certificate is used as soon as it is there"
         self._rejected = self._rejected + 1 if wrong else 0
         if self._rejected >= _REJECTIONS:
             raise PeerError(found)
@@ -138,7 +145,8 @@ class Connection:
         if self._credentials is None:
             return grpc.aio.insecure_channel(self._address, options=OPTIONS)
         options = [*OPTIONS, *channel_options(self._server)]
-        return grpc.aio.secure_channel(self._address, channel_credentials(self._credentials), options=options)
+        credentials = channel_credentials(self._credentials.renewed(self._say))
+        return grpc.aio.secure_channel(self._address, credentials, options=options)
 
     async def _once(self) -> None:
         """One connection, from the handshake to its end."""

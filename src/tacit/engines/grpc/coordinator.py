@@ -58,7 +58,7 @@ class CoordinatorEngine:
         shared: the settings in the form that all parties compare.
         bind: address to listen on.
         credentials: None on loopback without certificates.
-        network: how long a client whose connection is gone is waited for, among others.
+        network: what strangers and clients may take of this party, and how long a lost client is waited for.
         listening: is called when clients can connect.
     """
 
@@ -98,7 +98,7 @@ class CoordinatorEngine:
             classes=self._classes,
         )
         self._limit = largest_frames(settings, self.coordinator.layout, self._classes)[0]
-        self.server = Server(self, self._expected, shared, self._limit, credentials)
+        self.server = Server(self, self._expected, shared, self._limit, credentials, self._network, sink)
         self._thread = ThreadPoolExecutor(1, "coordinator")
         self._changed = asyncio.Event()
         self._given_up: set[int] = set()  # who left, or was waited for in vain, and has not come back since
@@ -298,6 +298,10 @@ class CoordinatorEngine:
         self._given_up.discard(identity)
         self._lost.pop(identity, None)
         self._joined_at = self._clock()
+        if resumed and self._credentials is not None:
+            if identity_of(certificate, self._credentials.authority).signing_public != self._identities[identity]:
+                raise PeerError(f"{name} has another signing key than when it joined: start it again")
+            self._proofs[identity] = certificate  # it may be a renewed one, and those who join later are shown it
         if not resumed:
             self._compare_progress(name, identity, hello.answered)
             if self._credentials is not None:

@@ -14,6 +14,7 @@ from tacit.engines.grpc.server import Server
 from tacit.engines.tls import Credentials
 from tacit.errors import PeerError
 from tacit.events import Sink
+from tacit.sections import Network
 from tacit.wire import decode, encode
 
 _AWAY = 30.0  # seconds that a hub which is done keeps waiting for a party whose connection broke
@@ -42,12 +43,13 @@ class Hub(Ends):
         limit: int = LIMIT,
         patience: float = PATIENCE,
         sink: Sink | None = None,
+        network: Network | None = None,
     ) -> None:
         super().__init__(name, parties, limit, patience, sink)
         check_guarded(bind, credentials)
         self.port = 0
         self._bind = bind
-        self._server = Server(self, self._inboxes.__contains__, shared, limit + OVERHEAD, credentials)
+        self._server = Server(self, self._inboxes.__contains__, shared, limit + OVERHEAD, credentials, network, sink)
         self._introductions: dict[str, Introduction] = {}
         self._away: dict[str, float] = {}  # since when; only whose connection broke
         self._done: set[str] = set()

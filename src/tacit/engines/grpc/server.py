@@ -2,26 +2,34 @@
 
 Who a party is, its certificate says: a name that is not expected, or that claims to be another's, is refused before a
 message of it is read. A party has one stream: a new one takes the place of the old one, and the conversation goes on
-where it broke. What comes in is bounded: each frame by `limit`, all frames that are being put together by `room`; a
-party that begins a frame and stalls loses its connection.
+where it broke. What comes in is bounded: connections by the `front`, each frame by `limit`, all frames that are being
+put together by the `room`; a party that begins a frame and is too slow (`pace`) loses its connection.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import grpc
 import grpc.aio
 
+from tacit.engines.grpc import descriptors
+from tacit.engines.grpc.front import Front
+from tacit.engines.grpc.guests import Bounds
 from tacit.engines.grpc.handshake import Hello, Refused, Welcome, difference
 from tacit.engines.grpc.link import OVERHEAD_BYTES, PIECE_BYTES, Link
+from tacit.engines.grpc.pace import Pace
+from tacit.engines.grpc.room import Frame, Room
+from tacit.engines.grpc.watch import Watch
 from tacit.engines.tls import Credentials, peer_name, server_credentials
 from tacit.errors import PeerError
+from tacit.events import Noted, Sink
+from tacit.sections import Network
 from tacit.wire import decode, encode
 
 METHOD = "/tacit.Party/Converse"
@@ -36,9 +44,9 @@ OPTIONS: list[tuple[str, Any]] = [
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.so_reuseport", 0),
 ]
-_HELLO_SECONDS = 10.0
-_STALL_SECONDS = 30.0  # between two pieces of one frame, ...
-_SLOWEST = 16_384  # ... and bytes a second for all of it: nobody holds room for ever with a trickle
+_STREAMS = 4  # of a connection with a certificate, which is of one party
+_SLOW = "a message was begun, and then less came than {} bytes a second (network.least_rate)"
+_SLOWER = "a message came much more slowly than before, or than others that waited for its memory (network.memory)"
 Task = asyncio.Task[Any] | None
 
 
@@ -67,24 +75,6 @@ class Peer:
     bytes_out: int = 0
 
 
-class Room:
-    """Memory for frames that are being put together. Who finds none waits, and the network waits with him."""
-
-    def __init__(self, size: int) -> None:
-        self._free = size
-        self._changed = asyncio.Condition()
-
-    async def take(self, count: int) -> None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._free >= count)
-            self._free -= count
-
-    async def give(self, count: int) -> None:
-        async with self._changed:
-            self._free += count
-            self._changed.notify_all()
-
-
 class Server:
     """Accepts the parties that `expected` names.
 
@@ -92,6 +82,8 @@ class Server:
         settings: the shared file in one form; a party with another is told the first key that differs.
         limit: bytes of the largest frame that a party may send.
         credentials: None on loopback, where a party is who it says it is.
+        network: how many connections, how much memory and how much time strangers and parties may take.
+        sink: is told what is refused.
     """
 
     def __init__(
@@ -101,7 +93,8 @@ class Server:
         settings: bytes,
         limit: int,
         credentials: Credentials | None,
-        room: int = 1 << 30,
+        network: Network | None = None,
+        sink: Sink | None = None,
     ) -> None:
         self.peers: dict[str, Peer] = {}
         self.epoch = os.urandom(16)
@@ -110,26 +103,53 @@ class Server:
         self._settings = settings
         self._limit = limit
         self._credentials = credentials
-        self._room = Room(max(room, 2 * limit))
+        self._network = network or Network()
+        self._sink = sink
+        self._room: Room  # once the number of parties is known
+        self._watch = Watch(sink)
+        self._front = Front(credentials is not None, self._watch)
         self._server: grpc.aio.Server | None = None
         self._greeting: dict[str, Task] = {}  # streams that are open and have not said hello
         self._replaced: dict[Task, tuple[grpc.StatusCode, str]] = {}  # streams that are to end, and what they are told
 
     async def start(self, bind: str, parties: int) -> int:
-        """Listen on `bind`; returns the port."""
-        self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=2 * parties + 64)
-        self._server.add_generic_rpc_handlers((_Handler(self._converse),))
+        """Listen on `bind`; returns the port. ValueError: it is taken, or not all parties can be served here."""
+        network = self._network
+        connections, note = descriptors.provide(parties, network.connections, network.unauthenticated)
+        if note:
+            self._say(note)
+        self._room = Room(network.memory, self._limit, parties)
         try:
-            if self._credentials is None:
-                port = int(self._server.add_insecure_port(bind))
-            else:
-                port = int(self._server.add_secure_port(bind, server_credentials(self._credentials)))
-        except RuntimeError:
-            port = 0
-        if not port:
-            raise ValueError(f"{bind}: this address cannot be listened on: choose another, or stop who uses it")
+            port = self._front.listen(bind)
+        except OSError as error:
+            await self._front.close()
+            why = f"{bind}: this address cannot be listened on ({error.strerror})"
+            raise ValueError(f"{why}: choose another, or stop who uses it") from None
+        options = [*OPTIONS, ("grpc.server_handshake_timeout_ms", int(1000 * network.handshake) + 1000)]
+        if self._credentials is not None:
+            options.append(("grpc.max_concurrent_streams", _STREAMS))
+        self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=2 * parties + 64)
+        self._server.add_generic_rpc_handlers((_Handler(self._converse),))
+        target = f"unix:{self._front.target}"
+        if self._credentials is None:
+            self._server.add_insecure_port(target)
+        else:
+            self._server.add_secure_port(target, server_credentials(self._credentials, self._said_by_thread()))
         await self._server.start()
+        self._front.open(Bounds(connections, network.unauthenticated, network.handshake))
         return port
+
+    def _said_by_thread(self) -> Callable[[str], None]:
+        loop = asyncio.get_running_loop()
+
+        def say(text: str) -> None:
+            loop.call_soon_threadsafe(self._say, text)
+
+        return say
+
+    def _say(self, text: str) -> None:
+        if self._sink is not None:
+            self._sink.emit(Noted(text))
 
     async def stop(self) -> None:
         """End all streams, from here: gRPC would leave their tasks to be cancelled with the event loop."""
@@ -138,6 +158,8 @@ class Server:
                 self._replace(peer.stream, grpc.StatusCode.UNAVAILABLE, "the server stops")
             await self._server.stop(grace=0.5)
             await asyncio.sleep(0.05)
+            await self._front.close()
+            self._watch.close()
 
     def connected(self, name: str) -> bool:
         peer = self.peers.get(name)
@@ -179,7 +201,7 @@ class Server:
             self._replace(self._greeting.get(name), grpc.StatusCode.ABORTED, "there is a newer connection")
             self._greeting[name] = task
         try:
-            first = await asyncio.wait_for(context.read(), _HELLO_SECONDS)
+            first = await asyncio.wait_for(context.read(), self._network.handshake)
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "nothing was said")
         finally:
@@ -191,9 +213,14 @@ class Server:
             hello = decode(first, Hello, PIECE_BYTES)
             self._check(hello, name)
         except PeerError as error:
+            self._refused(context, error)
             await context.write(encode(Refused(str(error)[:300])))
             return
-        await self._serve(hello, certificate, context, task)
+        self._front.admitted(context.peer())
+        try:
+            await self._serve(hello, certificate, context, task)
+        finally:
+            self._front.left(context.peer())
 
     async def _identified(self, context: Any) -> tuple[str | None, bytes]:
         """The name in the certificate, before anything is read; None where there are no certificates."""
@@ -205,9 +232,14 @@ class Server:
             if not self._expected(name):
                 raise PeerError(f"{name} is not a party of this federation")
         except PeerError as error:
+            self._refused(context, error)
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error)[:300])
             raise
         return name, next(iter(seen.get("x509_pem_cert", ())), b"")
+
+    def _refused(self, context: Any, error: PeerError) -> None:
+        self._front.refused(context.peer())
+        self._watch.hello_refused(str(error))
 
     def _check(self, hello: Hello, name: str | None) -> None:
         if name is not None and hello.party != name:
@@ -260,34 +292,57 @@ class Server:
 
     async def _read(self, name: str, peer: Peer, context: Any) -> None:
         task = peer.stream
-        taken, due = 0, 0.0
-        clock = asyncio.get_running_loop().time
+        frame: Frame | None = None
+        pace = Pace(self._network.least_rate)
         try:
             while True:
-                wait = max(0.0, min(_STALL_SECONDS, due - clock())) if taken else None
-                try:
-                    piece = await asyncio.wait_for(context.read(), wait)
-                except TimeoutError:  # it may come back: its uplink may be at fault
-                    said = f"a message was begun, and then nothing was sent for {_STALL_SECONDS:.0f} s, or too little"
-                    await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, said)
+                piece = await (context.read() if frame is None else self._paced(name, frame, pace, context))
                 if piece is grpc.aio.EOF:
                     return
                 peer.bytes_in += len(piece)
                 if announced := peer.link.announced(piece):
-                    await self._room.take(announced)
-                    taken = announced
-                    due = clock() + _STALL_SECONDS + announced / _SLOWEST
+                    pace = Pace(self._network.least_rate)
+                    frame = self._room.begin(announced, functools.partial(self._slower, name, task))
+                if frame is not None:
+                    await self._room.take(frame, len(piece))
                 if peer.stream is not task:  # it has a newer one, whose pieces these are not
                     return
-                for frame in peer.link.receive(piece):
+                for whole in peer.link.receive(piece):
                     peer.wake.set()  # to confirm it
-                    await _to_its_end(self._listener.arrived(name, frame))
-                    await self._room.give(taken)
-                    taken = 0
+                    await _to_its_end(self._listener.arrived(name, whole))
+                    if frame is not None:
+                        self._room.end(frame)
+                    frame = None
         finally:
-            if taken:
-                with suppress(asyncio.CancelledError):
-                    await asyncio.shield(self._room.give(taken))
+            if frame is not None:
+                self._room.end(frame)
+
+    async def _paced(self, name: str, frame: Frame, pace: Pace, context: Any) -> Any:
+        """The next piece of a frame, unless it comes too slowly: then the party may come back, and begin it anew."""
+        clock = asyncio.get_running_loop().time
+        reading = asyncio.ensure_future(context.read())
+        start = judged = clock()
+        try:
+            while not (await asyncio.wait([reading], timeout=pace.rest))[0]:
+                judged, before = clock(), judged
+                if not pace.add(0, judged - before):
+                    await self._too_slow(name, context)
+        finally:
+            reading.cancel()
+        piece, now = reading.result(), clock()
+        if piece is not grpc.aio.EOF:
+            frame.read(len(piece), now - start)
+            if not pace.add(len(piece), now - judged):
+                await self._too_slow(name, context)
+        return piece
+
+    async def _too_slow(self, name: str, context: Any) -> None:
+        self._watch.refuse("rate", name)
+        await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, _SLOW.format(self._network.least_rate))
+
+    def _slower(self, name: str, stream: Task) -> None:
+        self._watch.refuse("memory", name)
+        self._replace(stream, grpc.StatusCode.DEADLINE_EXCEEDED, _SLOWER)
 
     async def _write(self, peer: Peer, context: Any) -> None:
         task = peer.stream

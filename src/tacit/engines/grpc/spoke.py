@@ -52,7 +52,7 @@ class Spoke(Ends):
         key = credentials.signing_key if credentials else SigningKey.generate()
         proof = credentials.certificate if credentials else key.public
         self._introduction = encode(introduce(self._pair, key, self._run, name, proof))
-        self._connection = Connection(address, hub, name, shared, limit + OVERHEAD, credentials, self)
+        self._connection = Connection(address, hub, name, shared, limit + OVERHEAD, credentials, self, say=self._say)
         self._task: asyncio.Task[None] | None = None
         self._sealings: dict[str, Sealing] = {}
         self._there = False
