@@ -202,10 +202,6 @@ class Store:
             raise ConfigError(f"{path}: it cannot be read, the run cannot go on: {error}") from None
         return found
 
-    def save_model(self, model: Mapping[str, NDArray[Any]]) -> None:
-        """Replace the model alone: what a party has at the end of a training."""
-        self._save_model(model, self._stored_round or 0)
-
     def numbers(self) -> list[int]:
         """The states that are stored, by how many rounds or epochs were done, rising."""
         names = (path.name.removeprefix("state-").removesuffix(".safetensors") for path in self._states())

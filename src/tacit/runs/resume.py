@@ -79,4 +79,8 @@ def _check_stored(directory: RunDirectory, store: Store, stored: Settings, setti
             f"{directory.path / 'config.yaml'}: it was changed since the run began, and what was spent so far was "
             "spent under the old settings: put them back, or start a new run"
         )
-    kinds.of(settings).check_unfinished(settings, state, str(directory.path))
+    kind: Any = kinds.of(settings)
+    if not hasattr(kind, "finished"):
+        kind.check_unfinished(settings, state, str(directory.path))
+    elif (why := kind.finished(settings, state)) is not None:
+        raise ConfigError(f"{directory.path}: {why}")
