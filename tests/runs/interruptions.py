@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.channel import Channel, run_parties
-from tacit.events import Noted, Nowhere
+from tacit.events import Nowhere, TrainingResumed
 from tacit.runs import directory, kinds, records
 from tacit.runs.directory import Store
 from tacit.runs.lockstep import Place
@@ -78,7 +78,7 @@ class Trial:
         self.settings, self.root = settings, root
         self.kind: Any = kinds.of(settings)
         self.sent: dict[str, list[Any]] = {name: [] for name in settings.parties}  # messages of all attempts
-        self.notes: list[str] = []
+        self.resumed: list[TrainingResumed] = []  # at any party, in any attempt
         for name in settings.parties:
             (root / name).mkdir(parents=True, exist_ok=True)
 
@@ -106,7 +106,7 @@ class Trial:
         with monkeypatch.context() as patched:
             patched.setattr(directory, "replace_file", faults.writing(directory.replace_file))
             patched.setattr(records.RecordFiles, "write", faults.writing(records.RecordFiles.write))
-            run_parties({name: self._party(name, faults, wrap) for name in self.settings.parties}, patience=60)
+            run_parties({name: self.party(name, faults, wrap) for name in self.settings.parties}, patience=60)
         return faults
 
     def interrupted(self, monkeypatch: Any, victim: str, at: int) -> bool:
@@ -126,13 +126,16 @@ class Trial:
         assert all(self.finished(name) for name in self.settings.parties)
         assert not list(self.root.glob("*/journal"))
 
-    def _party(self, name: str, faults: Faults, wrap: Any) -> Callable[[Mapping[str, Channel]], None]:
-        class Notes(Nowhere):
+    def party(
+        self, name: str, faults: Faults | None = None, wrap: Any = None
+    ) -> Callable[[Mapping[str, Channel]], None]:
+        class Told(Nowhere):
             def emit(this, event: Any) -> None:
-                if isinstance(event, Noted):
-                    self.notes.append(event.text)
+                if isinstance(event, TrainingResumed):
+                    self.resumed.append(event)
 
-        function = self.kind.party(self.settings, name, Place(self.store(name), Notes()))
+        faults = faults or Faults(self.root)
+        function = self.kind.party(self.settings, name, Place(self.store(name), Told()))
 
         def live(channels: Mapping[str, Channel]) -> None:
             own: dict[str, Any] = {

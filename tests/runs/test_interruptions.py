@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import shutil
+import time
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from tacit.channel import run_parties
 from tacit.errors import NotResumed, PeerError
+from tacit.runs import directory
 from tacit.runs.config import load
 from tacit.runs.records import RecordFiles
 from tacit.vertical import batches
@@ -160,25 +163,26 @@ def test_five_kills_of_one_party_leave_the_same_model_and_count_nothing(tmp_path
 
 
 class Dying:
-    """A channel whose owner ends where it would send a message of this kind."""
+    """A channel whose owner ends where it would send the n-th message of this kind."""
 
-    def __init__(self, channel, kind):
-        self._channel, self._kind = channel, kind
+    def __init__(self, channel, kind, last):
+        self._channel, self._kind, self._left = channel, kind, last
         self.recv, self.close = channel.recv, channel.close
 
     def send(self, message):
-        if isinstance(message, self._kind):
+        self._left -= isinstance(message, self._kind)
+        if not self._left:
             raise Killed
         self._channel.send(message)
 
 
-def dying(party, kind):
-    return lambda me, other, channel: Dying(channel, kind) if me == party else channel
+def dying(party, kind, last=1):
+    return lambda me, other, channel: Dying(channel, kind, last) if me == party else channel
 
 
-def forget(trial, name):
-    """What a party does that wants to answer anew: it loses its journal, but not its state."""
-    for path in (trial.root / name / "journal").glob("*-*"):
+def forget(trial, name, position):
+    """What a party does that wants to answer a step anew: it loses that page of its journal."""
+    for path in (trial.root / name / "journal").glob(f"*-{position}"):
         path.unlink()
 
 
@@ -191,25 +195,26 @@ def entries(trial, name):
     return {entry.position: entry for entry in found}
 
 
+@pytest.mark.parametrize("position", [0, 1])
 def test_an_active_that_claims_restarts_and_sends_other_residues_gets_counted_answers_and_then_none(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, position
 ):
     settings = vertical(tmp_path, checks={"row_uses": 5, "restarts": 1})
     trial = Trial(settings, tmp_path / "trial")
     masks, answers = [], []
     for repetition in range(5):
         with pytest.raises(Killed):
-            trial.attempt(monkeypatch, wrap=dying("bank", Decrypted))
-        entry = entries(trial, "shop")[0]
+            trial.attempt(monkeypatch, wrap=dying("bank", Decrypted, position + 1))
+        entry = entries(trial, "shop")[position]
         assert entry.uses == 1 + repetition  # the first of an epoch counts, and each that differs
         masks.append(entry.masks)
         answers.append(entry.answer)
-        forget(trial, "bank")  # encrypts other residues, or the same ones anew
+        forget(trial, "bank", position)  # encrypts other residues, or the same ones anew
     assert len(set(masks)) == len(set(answers)) == 5  # no mask meets two inputs
     with pytest.raises(PeerError, match="each row would be part of 6 steps, 5 are allowed"):
         trial.attempt(monkeypatch)
-    sent = [message for message in trial.sent["shop"] if isinstance(message, MaskedGradient)]
-    assert len(sent) == 5  # nothing was sent in reply to the sixth
+    sent = repeated(trial.sent["shop"], MaskedGradient)
+    assert len(sent) == 5 + position  # nothing was sent in reply to the sixth
 
 
 def test_a_passive_that_claims_restarts_gets_the_same_ciphertexts_and_counted_decryptions(tmp_path, monkeypatch):
@@ -218,7 +223,7 @@ def test_a_passive_that_claims_restarts_gets_the_same_ciphertexts_and_counted_de
     for _ in range(4):
         with pytest.raises(Killed):
             trial.attempt(monkeypatch, wrap=lambda me, other, c: Deaf(c) if me == "shop" else c)
-        forget(trial, "shop")  # and so draws another mask, or has something else decrypted
+        forget(trial, "shop", 0)  # and so draws another mask, or has something else decrypted
     sent = trial.sent["bank"]
     assert len(repeated(sent, Residues)) == 1
     assert len([message for message in sent if isinstance(message, Residues)]) == 4
@@ -246,7 +251,7 @@ def test_passives_that_are_sent_back_to_different_steps_show_noise(tmp_path, mon
     settings = vertical(tmp_path, ("bank", "shop", "post"))
     trial = Trial(settings, tmp_path / "trial")
     with pytest.raises(Killed):
-        trial.attempt(monkeypatch, wrap=lambda me, other, c: Counting(c, Scores, 3) if me == "shop" else c)
+        trial.attempt(monkeypatch, wrap=dying("shop", Scores, 3))
 
     def lying(me, other, channel):
         return Elsewhere(channel) if (me, other) == ("bank", "post") else channel
@@ -254,20 +259,6 @@ def test_passives_that_are_sent_back_to_different_steps_show_noise(tmp_path, mon
     assert len(entries(trial, "post")) == 2
     with pytest.raises(PeerError, match="their masks do not cancel"):
         trial.attempt(monkeypatch, wrap=lying)
-
-
-class Counting:
-    """A channel whose owner ends where it would send the n-th message of this kind."""
-
-    def __init__(self, channel, kind, last):
-        self._channel, self._kind, self._left = channel, kind, last
-        self.recv, self.close = channel.recv, channel.close
-
-    def send(self, message):
-        self._left -= isinstance(message, self._kind)
-        if not self._left:
-            raise Killed
-        self._channel.send(message)
 
 
 class Elsewhere:
@@ -312,12 +303,19 @@ def test_more_epochs_on_another_order_of_rows_are_not_resumed_inside_an_epoch(tm
     """With batch_order permuted the order depends on the number of epochs: the steps in the journal are of another."""
     settings = vertical(tmp_path, train={"batch_order": "permuted", "epochs": 4}, checks={"row_uses": 9})
     trial = Trial(settings, tmp_path / "trial")
-    assert trial.interrupted(monkeypatch, "shop", 45)
+    with pytest.raises(Killed):
+        trial.attempt(monkeypatch, wrap=dying("bank", Decrypted, 2))
+    shutil.copytree(trial.root, tmp_path / "same")
+    same = Trial(settings, tmp_path / "same")
+    same.attempt(monkeypatch)
+    assert {(event.epoch, event.step) for event in same.resumed} == {(0, 1)}
+    assert all(same.state(name)["begun"] == 4 for name in settings.parties)
     more = vertical(tmp_path, train={"batch_order": "permuted", "epochs": 5}, checks={"row_uses": 9})
     assert [batches.epoch_seed(k, settings) for k in range(4)] != [batches.epoch_seed(k, more) for k in range(4)]
     resumed = Trial(more, tmp_path / "trial")
     resumed.attempt(monkeypatch)
-    assert all(resumed.state(name)["begun"] in (5, 6) for name in more.parties)
+    assert {(event.epoch, event.step) for event in resumed.resumed} == {(0, 0)}
+    assert all(resumed.state(name)["begun"] == 6 for name in more.parties)  # the first epoch counts twice
 
 
 # --- split networks
@@ -358,19 +356,38 @@ def test_a_crash_in_the_first_save_of_a_split_training_begins_anew_and_forgets_n
     tmp_path, monkeypatch, align
 ):
     settings = split(tmp_path, align=align, embedding_dp={"eps": 1}, label_dp={"eps": 3})
-    paid = []
-    for victim in settings.parties:
-        for at in range(1, 70, 5) if align else range(1, 36, 2):
-            trial = Trial(settings, tmp_path / f"{victim}-{at}")
-            if trial.interrupted(monkeypatch, victim, at):
-                before = spent(trial, "east")
-                trial.brought_to_an_end(monkeypatch)
-                paid.append((before, spent(trial, "east")))
-                assert spent(trial, "east") >= before + 2 * 4 * 0.5 * (before == 0)
-    assert any(after > 2 * 4 * 0.5 for _, after in paid)  # what an interrupted step sent was paid for twice
+    trial = Trial(settings, tmp_path / "trial")
+    replace_file = directory.replace_file
+
+    def crashing(path, data):
+        if path.name.startswith("state-0") and path.parent.name == "lead":
+            deadline = time.monotonic() + 300
+            while not spent(trial, "east"):  # which pays before it sends its first activations
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            raise Killed
+        replace_file(path, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(directory, "replace_file", crashing)
+        with pytest.raises(Killed):
+            run_parties({name: trial.party(name) for name in settings.parties}, patience=300)
+    visit = 4 * 0.5  # bits, and eps/2
+    assert spent(trial, "east") == visit
+    trial.brought_to_an_end(monkeypatch)
+    assert spent(trial, "east") == 3 * visit  # two epochs, and what the interrupted one sent
 
 
 def spent(trial, name):
     ledger = trial.store(name).ledger()
     found = {} if ledger is None else {each["covers"][0]: each["epsilon"] for each in ledger["ledgers"]}
     return found.get("records", 0)
+
+
+def test_any_moment_of_the_alignment_and_first_save_of_a_split_training(tmp_path, monkeypatch):
+    settings = split(tmp_path, align=True)
+    for victim in settings.parties:
+        for at in range(1, 60, 5):
+            trial = Trial(settings, tmp_path / f"{victim}-{at}")
+            assert trial.interrupted(monkeypatch, victim, at)
+            trial.brought_to_an_end(monkeypatch)

@@ -163,7 +163,7 @@ class Hub(Ends):
         match message:
             case Introduction(party=party) if party == name and self._finished:
                 self._server.send(name, encode(Left(self.name, "")))  # it was started again after all were done
-            case Introduction(party=party) if party == name and not self._begun:
+            case Introduction(party=party) if party == name and (self._over or not self._begun):
                 self._introductions[name] = message
                 self._notify()
             case Left(party=party, reason=reason, again=again) if party == name:

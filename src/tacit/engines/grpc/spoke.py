@@ -70,7 +70,7 @@ class Spoke(Ends):
         self._sealings: dict[str, Sealing] = {}
         self._there = False
         self._joined = False  # whether the hub knows of this process
-        self._meeting = False  # whether `meet` waits
+        self._meeting = True  # whether it is ready for a conversation: at first, and when `meet` is called again
         self._introduced = False  # for the next conversation
         self._hub_left = False
         self._trouble = ""  # why there is no connection, or no conversation
