@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -165,23 +163,6 @@ def test_two_companies_train_and_predict_over_tls(certified):
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, out + err
     assert auc("scores.csv") > 0.98
-
-
-def test_a_party_that_is_killed_ends_the_others_with_3(here):
-    arguments = ("--insecure", "--set", "train.epochs=20", "--set", "checks.row_uses=50")
-    bank = start("join", "deal.yaml", "--party", "bank", *arguments)
-    shop = start("join", "deal.yaml", "--party", "shop", *arguments)
-    deadline = time.monotonic() + 120
-    while not list(Path("runs").glob("*-bank/state-2.safetensors")):
-        assert time.monotonic() < deadline
-        assert bank.poll() is None, bank.communicate()
-        time.sleep(0.02)
-    shop.send_signal(signal.SIGINT)
-    _, err = shop.communicate(timeout=60)
-    assert shop.returncode == 1, err
-    _, err = bank.communicate(timeout=60)
-    assert bank.returncode == 3, err
-    assert "shop" in err
 
 
 @pytest.mark.parametrize(

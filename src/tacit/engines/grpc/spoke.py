@@ -113,6 +113,7 @@ class Spoke(Ends):
             self._connection.send(encode(introduce(self._pair, self._key, self._run, self.name, proof)))
 
     def _interrupt(self, reason: str) -> None:
+        """End the conversation, and be ready for the next one if `meet` waits for it."""
         super()._interrupt(reason)
         self._introduced = False
         self._trouble = reason
@@ -153,13 +154,14 @@ class Spoke(Ends):
     # --- what the connection tells
 
     async def connected(self, resumed: bool) -> None:
-        self._there, self._trouble = True, ""
+        self._there = True
         self._back(self.hub)
         if not resumed:
             self._joined, self._introduced = True, False
             if self._begun:
                 self._interrupt(f"{self.hub} was started again")
             self._introduce()
+        self._trouble = ""
         self._notify()
 
     async def waiting(self, reason: str) -> None:
