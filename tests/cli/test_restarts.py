@@ -13,11 +13,13 @@ import pytest
 import safetensors.numpy
 
 import tacit
-from tacit.events import Noted, RunFinished
+from tacit.events import EpochFinished, Noted, RunFinished
+from tacit.runs.config import starter
 from tacit.runs.directory import Store, read_events
-from tests.cli.processes import free_port, start, start_doomed, start_script
+from tests.cli.processes import free_port, invoke, start, start_doomed, start_script
 
 SECONDS = 300
+EXAMPLES = Path(__file__).parents[2] / "examples"
 EPOCHS = 3
 DEAL = """\
 kind: vertical_logistic
@@ -301,3 +303,60 @@ def test_an_error_for_good_ends_the_others():
         codes = {name: parties.ended(name) for name in DEAL_NAMES}
         assert 5 not in codes.values(), (codes, parties.said)
         assert 3 in codes.values(), (codes, parties.said)
+
+
+def test_a_finished_party_that_never_heard_of_the_others_ends_by_itself():
+    with Parties("deal.yaml", DEAL_NAMES) as parties:
+        for name in DEAL_NAMES:
+            parties.start(name)
+        parties.all_end_with_0()
+        store = Store(parties.run("shop"), keep=2)
+        state, model = store.stored()
+        assert state.pop("confirmed")
+        store.save(model, state, store.ledger())
+    with Parties("deal.yaml", ["shop"], "--set", "network.patience=2") as parties:
+        parties.start("shop")
+        assert parties.ended("shop") == 0, parties.said
+        assert "this party has finished, and ends" in parties.log("shop")
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_all_parties_in_one_process_killed_while_one_stores_its_last_state(moment):
+    whole = expected("deal.yaml")
+    process = start_doomed(LAST, moment, "run", "deal.yaml", "--quiet")
+    out, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == -signal.SIGKILL, out + err
+    (run,) = Path("runs").iterdir()
+    done = invoke("run", "--resume", str(run), "--quiet")
+    assert done.exit_code == 0, done.output
+    for name in DEAL_NAMES:
+        found = safetensors.numpy.load_file(run / name / "model.safetensors")
+        assert np.array_equal(found["weights"], whole[name]["weights"])
+        assert not (run / name / "journal").exists()
+
+
+@pytest.mark.slow  # 3 minutes
+@pytest.mark.parametrize("victim", ["hospital", "laboratory"])
+@pytest.mark.parametrize("file", ["example", "starter"])
+def test_the_example_and_the_starter_survive_five_kills_of_any_party(file, victim):
+    text = (EXAMPLES / "vertical_cancer.yaml").read_text() if file == "example" else starter("vertical_logistic")
+    Path("cancer.yaml").write_text(text.replace("127.0.0.1:8443", f"127.0.0.1:{free_port()}"))
+    names = ("hospital", "laboratory")
+    dooms = [
+        ("step-0", "after"),
+        ("step-4", "before"),
+        ("step-6", "after"),
+        ("step-10", "after"),
+        ("step-18", "before"),
+    ]
+    with Parties("cancer.yaml", names, "--set", "paillier.bits=512", "--set", "paillier.workers=1") as parties:
+        parties.start(names[1 - names.index(victim)])
+        for doom in dooms:
+            parties.start(victim, doom)
+            assert parties.ended(victim) == -signal.SIGKILL, (doom, parties.said)
+        parties.start(victim)
+        parties.all_end_with_0()
+        epochs = parties.state("hospital")["round"]
+        assert {parties.state(name)["begun"] for name in names} == {epochs}
+        measured = [e for e in read_events(parties.run("hospital") / "events.jsonl") if isinstance(e, EpochFinished)]
+        assert measured[-1].local["auc"] > 0.97

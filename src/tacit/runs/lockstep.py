@@ -31,6 +31,7 @@ from tacit.runs.outcome import Outcome, Status, concluded, history, write_page
 from tacit.runs.resumption import conclude, confirm
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0  # seconds before parties that were interrupted meet again
+_LINGER = 3600.0  # seconds that a party which has finished waits at most for others that may need it
 _STEADY = 60.0  # seconds of a conversation after which an interruption counts as the first
 
 
@@ -166,7 +167,7 @@ class _Party:
         while True:
             began = time.monotonic()
             try:
-                channels = ends.meet()
+                channels = ends.meet(self._patience())
                 self._function(channels)
                 conclude(channels, self._name, self._settings.hub)
                 return self._confirmed(ends)
@@ -183,6 +184,11 @@ class _Party:
                     Noted(f"{error}; this party has finished, and ends: nobody came to whom it could say so")
                 )
                 return ends.pause("it has finished")
+
+    def _patience(self) -> float | None:
+        """How long to wait for the others; not for ever where this party has finished, and they may have too."""
+        waits = self._site.network.waits
+        return min(waits, _LINGER) if self._complete() else waits
 
     def _rest(self, lasted: float) -> None:
         """Pause before the next conversation, longer each time: a party may fail at once, and be started each time."""
