@@ -5,19 +5,29 @@ it and sends it back, the active decrypts it and the passive takes the mask off.
 
 phe's loop encrypts value by value and multiplies by numpy's product of object arrays; its masks are uniform over [0, 1)
 as in the code it stands for. phe has gmpy2 underneath too. Both sides work on one core; ours then on two processes.
+
+Then what the journal costs: a step of both parties as they train, with its records on disk, against memory.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.measure import CPU, WALL, Budget, Clock, Options, Row, Side, interleave, time_row
+from tacit.channel import run_parties
 from tacit.crypto import paillier
 from tacit.fixedpoint import Grid
+from tacit.runs.records import RecordFiles
+from tacit.vertical import logistic_masked
+from tacit.vertical.journal import InMemory, Records
+from tacit.vertical.session import Run
+from tacit.vertical.settings import Settings
 
 Floats = NDArray[np.float64]
 
@@ -103,6 +113,7 @@ def run(options: Options) -> list[Row]:
     rows: list[Row] = []
     for place, bits in enumerate(sizes):
         rows += _step(bits, options, 2 * (len(sizes) - place) + 2)
+    rows.append(_journal(options.budget.share(3), options.quick))
     rows.append(_epoch(sizes[-1], 1, CPU, options.budget.share(2), options.quick))
     if not options.quick:
         rows.append(_epoch(sizes[-1], 2, WALL, options.budget.share(1), options.quick))
@@ -148,6 +159,47 @@ def _step(bits: int, options: Options, left: int) -> list[Row]:
         ),
         Row(f"sent in a step, {title}", one.sent, peer.sent, "B", "lower"),
     ]
+
+
+def _journal(budget: Budget, quick: bool) -> Row:
+    steps, batch, columns = (2, 32, 10) if quick else (4, BATCH, 30)
+    features, _ = data(steps * batch, 2 * columns)
+    labels = (features.sum(axis=1) > 0).astype(int)
+    key = paillier.generate(2048)
+    settings = Settings.model_validate(
+        {
+            "parties": {"active": {"role": "active"}, "passive": {"role": "passive"}},
+            "train": {"epochs": 1, "batch": batch, "test": 0.0},
+            "paillier": {"bits": 2048},
+            "checks": {"row_uses": 2},
+        }
+    )
+
+    def train(records: Callable[[str], Records]) -> None:
+        own = {name: Run(records=records(name), key=key) for name in settings.parties}
+        run_parties(
+            {
+                "active": lambda c: logistic_masked.active(c, features[:, :columns], labels, settings, own["active"]),
+                "passive": lambda c: logistic_masked.passive(
+                    c, features[:, columns:], settings, "passive", own["passive"]
+                ),
+            }
+        )
+
+    def on_disk() -> None:
+        with tempfile.TemporaryDirectory(dir=".") as folder:
+
+            def records(name: str) -> RecordFiles:
+                (Path(folder) / name).mkdir()
+                return RecordFiles(Path(folder) / name)
+
+            train(records)
+
+    memory = Side(lambda: train(lambda name: InMemory()), steps)
+    # The fastest round: two threads wait for each other, and whatever else runs on the machine delays both.
+    pair = interleave(Side(on_disk, steps), memory, budget, rounds=3 if quick else 7, summary=min)
+    title = f"step with its journal on disk against memory, wall, {batch} x {columns}, 2048 bits"
+    return time_row(title, pair, floor=None if quick else 0.9)
 
 
 def _epoch(bits: int, workers: int, clock: Clock, budget: Budget, quick: bool) -> Row:

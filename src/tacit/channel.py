@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal, Protocol, TypeVar, cast
 
-from tacit.errors import PeerError
+from tacit.errors import PeerAway, PeerError
 from tacit.wire import Message, Text, decode, encode
 
 T = TypeVar("T")
@@ -60,6 +60,10 @@ class OtherMessage(PeerError):
     """A frame came that is not of the kind that is due."""
 
 
+class Interrupted(PeerAway):
+    """The conversation ended because a party was stopped or started again: meet again, and resume."""
+
+
 def recv_first(channel: Channel, kind: type[T], limit: int) -> T:
     """The first message of a protocol. Where another comes, its sender may be at something else: the error says so."""
     try:
@@ -97,6 +101,7 @@ class Inbox:
         self._capacity = capacity
         self._frames: deque[bytes] = deque()
         self._ended: str | None = None
+        self._interrupted = False
         self._changed = threading.Condition()
         self.size = 0  # bytes that nobody has taken yet
 
@@ -110,8 +115,7 @@ class Inbox:
         with self._changed:
             if not self._changed.wait_for(self._has_room, patience):
                 return False
-            if self._ended is not None:
-                raise PeerError(self._ended)
+            self.check_open()
             self._frames.append(frame)
             self.size += len(frame)
             self._changed.notify_all()
@@ -123,17 +127,23 @@ class Inbox:
             if not self._changed.wait_for(lambda: self._frames or self._ended is not None, patience):
                 return None
             if not self._frames:
-                raise PeerError(str(self._ended))
+                self.check_open()
             frame = self._frames.popleft()
             self.size -= len(frame)
             self._changed.notify_all()
             return frame
 
-    def end(self, reason: str) -> None:
-        """Nothing more comes in, for this reason. The first one stays."""
+    def end(self, reason: str, *, interrupted: bool = False) -> None:
+        """Nothing more comes in, for this reason. The first one stays; `interrupted`: until the parties meet again."""
         with self._changed:
-            self._ended = self._ended or reason
+            if self._ended is None:
+                self._ended, self._interrupted = reason, interrupted
             self._changed.notify_all()
+
+    def check_open(self) -> None:
+        """Raise why nothing more comes in, if that is so."""
+        if self._ended is not None:
+            raise Interrupted(self._ended) if self._interrupted else PeerError(self._ended)
 
     def _has_room(self) -> bool:
         return self._capacity is None or len(self._frames) < self._capacity or self._ended is not None

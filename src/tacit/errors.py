@@ -1,8 +1,8 @@
 """What can go wrong, and whose fault it was.
 
 ValueError            the caller's mistake (Python's own; the message gives value, bound and remedy)
-  ├─ StartedAnew      a coordinator without the state of the run that its clients are in
-  └─ Unfit            one that the other parties may be told: its sentence holds names, shapes and counts only
+  ├─ Unfit            one that the other parties may be told: its sentence holds names, shapes and counts only
+  └─ NotResumed       this party was started anew, and the others resume a training: its user can mend that
 TacitError
   ├─ PeerError        another party broke the protocol; nothing was sent in reply
   │    └─ PeerAway    another party is away or was interrupted: nothing is broken, and a later start resumes the run
@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import errno
 
-_PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
+_PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}  # faults of the machine
 
 
 class Unfit(ValueError):
     """A mistake of this party in a sentence that may be told to the others: it holds names, shapes and counts only."""
 
 
-class StartedAnew(ValueError):
-    """A coordinator was started without its state, while its clients are in the middle of a run."""
+class NotResumed(ValueError):
+    """This party holds nothing of the training that the others resume: its user can mend that, and the others wait."""
 
 
 class TacitError(Exception):
@@ -43,6 +43,8 @@ class BudgetError(TacitError):
 TOLD = (PeerError, BudgetError, Unfit)  # errors whose sentence the others may hear
 
 
-def passing(error: BaseException) -> bool:
-    """Whether an error is the machine's and can be mended, such as a full disk: a later start resumes the run."""
-    return isinstance(error, OSError) and error.errno in _PASSING
+def comes_back(error: BaseException | None) -> bool:
+    """Whether a party that this ends can resume later, so that the others should wait for it."""
+    if isinstance(error, OSError):
+        return error.errno in _PASSING
+    return isinstance(error, KeyboardInterrupt | PeerAway | NotResumed | MemoryError)

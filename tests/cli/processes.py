@@ -24,8 +24,12 @@ def invoke(*arguments: str) -> Result:
 
 def start(*arguments: str) -> subprocess.Popen[str]:
     """`tacit` as a process of its own, which ends with the test at the latest."""
+    return _popen("-m", "tacit", *arguments)
+
+
+def _popen(*arguments: str) -> subprocess.Popen[str]:
     return launch(
-        [sys.executable, "-m", "tacit", *arguments],
+        [sys.executable, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -60,3 +64,36 @@ def certify(folder: Path, *names: str) -> dict[str, dict[str, str]]:
             "authority": "ca/authority.pem",
         }
     return found
+
+
+DOOMED = """
+import os, signal, sys
+from tacit.cli import main
+from tacit.runs import directory, records
+
+file, moment = sys.argv[1:3]
+del sys.argv[1:3]
+
+def doomed(write, name_of):
+    def written(*arguments):
+        hit = name_of(*arguments) == file
+        if hit and moment == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        write(*arguments)
+        if hit:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return written
+
+directory.replace_file = doomed(directory.replace_file, lambda path, data: path.name)
+records.RecordFiles.write = doomed(records.RecordFiles.write, lambda self, name, data: name)
+main()
+"""
+
+
+def start_doomed(file: str, moment: str, *arguments: str) -> subprocess.Popen[str]:
+    """A process that kills itself before, or after, it writes the run's file of this name."""
+    return _popen("-c", DOOMED, file, moment, *arguments)
+
+
+def start_script(path: str, *arguments: str) -> subprocess.Popen[str]:
+    return _popen(path, *arguments)

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
+import errno
+import math
 import os
+import re
 import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 
-from tacit.channel import Recorder
+from tacit.channel import Interrupted, Recorder
 from tacit.crypto.agreement import KeyPair
 from tacit.crypto.signing import SigningKey
-from tacit.engines.grpc import channel as network
 from tacit.engines.grpc import hub as hub_module
 from tacit.engines.grpc import spoke as spoke_module
-from tacit.engines.grpc.channel import Envelope
+from tacit.engines.grpc.channel import Envelope, Over
 from tacit.engines.grpc.hub import Hub
 from tacit.engines.grpc.relay import federation, introduce, meet
 from tacit.engines.grpc.spoke import Spoke
 from tacit.engines.tls import Authority, Credentials, identity_of, request
-from tacit.errors import BudgetError, PeerError
+from tacit.errors import BudgetError, PeerAway, PeerError
 from tacit.events import Kept
 from tacit.wire import Message, decode, encode
 from tests.subprocesses import HANGS, kill, launch, until
@@ -408,50 +409,168 @@ def child(port):
         kill(process)
 
 
-def test_a_party_that_is_killed_ends_the_others_within_their_patience(monkeypatch):
+def test_a_party_that_is_killed_is_waited_for_and_named(monkeypatch):
     monkeypatch.setattr(hub_module, "_AWAY", 0.5)
+    kept = {"a": Kept(), "c": Kept()}
     seen = {}
-    given_up = threading.Event()
 
-    def c(port):
+    def c(port, met):
         try:
-            with Spoke("c", "a", ["b"], f"127.0.0.1:{port}", patience=PATIENCE) as spoke:
+            options = {"patience": PATIENCE, "lost_after": 0.1, "sink": kept["c"]}
+            with Spoke("c", "a", ["b"], f"127.0.0.1:{port}", **options) as spoke:
                 channels = spoke.meet()
-                given_up.wait(HANGS)
-                channels["b"].recv(Number, patience=0.5)
+                met.set()
+                channels["b"].recv(Number, patience=4)
         except PeerError as error:
-            seen["c"] = str(error)
+            seen["c"] = error
 
-    with Hub("a", ["b", "c"], "127.0.0.1:0", patience=PATIENCE) as hub, child(hub.port) as process:
-        thread = threading.Thread(target=c, args=(hub.port,), daemon=True)
+    options = {"patience": PATIENCE, "lost_after": 0.1, "sink": kept["a"]}
+    with Hub("a", ["b", "c"], "127.0.0.1:0", **options) as hub, child(hub.port) as process:
+        met = threading.Event()
+        thread = threading.Thread(target=c, args=(hub.port, met), daemon=True)
         thread.start()
         channels = hub.meet()
         assert process.stdout.readline() == b"met\n"
+        assert met.wait(HANGS)
         kill(process)
-        until(lambda: not hub._server.connected("b"))
-        with pytest.raises(PeerError, match=r"waited 0.5 s for a Number of b, whose connection broke"):
-            channels["b"].recv(Number, patience=0.5)
-        given_up.set()
+        with pytest.raises(PeerAway, match=r"waited 3 s for a Number of b, whose connection broke|c: it was"):
+            channels["b"].recv(Number, patience=3)
         thread.join(HANGS)
-        assert seen["c"] == "waited 0.5 s for a Number of b"
+    assert isinstance(seen["c"], PeerAway)
+    for events in kept.values():
+        assert any("waiting for b, whose connection broke" in event.text for event in events.events)
 
 
-def test_a_party_that_starts_anew_ends_the_run(monkeypatch):
-    monkeypatch.setattr(hub_module, "_AWAY", 0.5)
+def met_again(hub, others, *messages):
+    """Have a hub and two spokes meet, each in a thread, and say a number to each other; what b heard of c."""
+    heard = {}
+
+    def live(name, ends):
+        channels = ends.meet()
+        for other in sorted(channels):
+            channels[other].send(Number(ord(name)))
+        heard[name] = [channels[other].recv(Number).value for other in sorted(channels)]
+
+    threads = [threading.Thread(target=live, args=(end.name, end), daemon=True) for end in (hub, *others)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANGS)
+    assert heard == {"a": [98, 99], "b": [97, 99], "c": [97, 98]}
+
+
+def test_parties_meet_again_once_one_was_started_again():
     with Hub("a", ["b", "c"], "127.0.0.1:0", patience=PATIENCE) as hub, child(hub.port) as process:
         address = f"127.0.0.1:{hub.port}"
         with Spoke("c", "a", ["b"], address, patience=PATIENCE) as other:
             channels = hub.meet()
             others = other.meet()
             assert process.stdout.readline() == b"met\n"
+            others["b"].send(Number(7))  # of a conversation that is over, and must not reach the next one
+            channels["c"].send(Number(7))
             kill(process)
-            again = Spoke("b", "a", ["c"], address, patience=PATIENCE)
-            with pytest.raises(PeerError, match="b started anew"), again:
-                again.meet()
-            with pytest.raises(PeerError, match="b: b started anew"):
-                channels["c"].recv(Number)
-            with pytest.raises(PeerError, match="b: b started anew"):
-                others["a"].recv(Number)
+            with Spoke("b", "a", ["c"], address, patience=PATIENCE) as again:
+                with pytest.raises(Interrupted, match="b: it was started again"):
+                    channels["b"].recv(Number)
+                assert others["a"].recv(Number) == Number(7)
+                with pytest.raises(Interrupted, match="b: it was started again"):
+                    others["a"].recv(Number)
+                for old in (channels["c"], others["a"]):
+                    with pytest.raises(Interrupted):
+                        old.send(Number(8))
+                met_again(hub, [again, other])
+
+
+@pytest.mark.parametrize("leaves", [lambda ends: ends.pause("it was stopped"), None], ids=["stopped", "killed"])
+def test_parties_meet_again_once_the_hub_was_started_again(leaves):
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+    address = f"127.0.0.1:{port}"
+    with (
+        Spoke("b", "a", ["c"], address, patience=PATIENCE) as b,
+        Spoke("c", "a", ["b"], address, patience=PATIENCE) as c,
+    ):
+        first = Hub("a", ["b", "c"], address, patience=PATIENCE)
+        with first:
+            met_again(first, [b, c])
+            if leaves is None:  # no word to anybody
+                first._over = True
+                first._wait_for(first._server.stop())
+            else:
+                leaves(first)
+        with Hub("a", ["b", "c"], address, patience=PATIENCE) as second:
+            for spoke in (b, c):
+                with pytest.raises(Interrupted, match=r"a: it was stopped|a was started again"):
+                    spoke._channels["a"].recv(Number)
+            met_again(second, [b, c])
+
+
+def test_who_is_stopped_is_waited_for_and_who_fails_ends_the_run():
+    for reason, kind, words in (
+        (KeyboardInterrupt(), Interrupted, "it was stopped"),
+        (OSError(errno.ENOSPC, "no space left on device"), Interrupted, r"it was interrupted \(OSError\)"),
+        (ValueError("for good"), PeerError, r"it failed \(ValueError\)"),
+    ):
+        for victim in ("a", "b"):
+
+            def ends(channels, reason=reason):
+                for channel in channels.values():
+                    channel.recv(Number)  # all have met
+                raise reason
+
+            def waits(channels, victim=victim):
+                channels[victim].send(Number(1))
+                channels[victim].recv(Number)
+
+            federation = Federation(False).run(**{name: ends if name == victim else waits for name in "abc"})
+            others = [error for name, error in federation.errors.items() if name != victim]
+            assert len(others) == 2
+            for error in others:
+                assert type(error) is kind, error
+                assert re.search(f"[{victim}bc]: {words}|c: it was interrupted|b: it was interrupted", str(error)), (
+                    error
+                )
+
+
+def test_a_hub_that_is_done_says_so_to_a_party_that_was_started_again():
+    over = threading.Event()
+
+    def a():
+        with Hub("a", ["b", "c"], "127.0.0.1:0", patience=PATIENCE) as hub:
+            ports.append(hub.port)
+            listening.set()
+            hub.meet()
+
+    ports, listening = [], threading.Event()
+    thread = threading.Thread(target=a, daemon=True)
+    thread.start()
+    assert listening.wait(HANGS)
+    address = f"127.0.0.1:{ports[0]}"
+    with child(ports[0]) as process, Spoke("c", "a", ["b"], address, patience=PATIENCE) as c:
+        channels = c.meet()
+        assert process.stdout.readline() == b"met\n"
+        with pytest.raises(PeerError, match="a left"):
+            channels["a"].recv(Number)
+        kill(process)
+        with Spoke("b", "a", ["c"], address, patience=PATIENCE) as again, pytest.raises(Over):
+            again.meet()
+        over.set()
+    thread.join(HANGS)
+    assert not thread.is_alive()
+
+
+def test_patience_may_be_infinite():
+    def b(channels):
+        assert channels["a"].recv(Number) == Number(1)
+        channels["a"].send(Number(2))
+
+    def a(channels):
+        channels["b"].send(Number(1))
+        return channels["b"].recv(Number).value
+
+    federation = Federation(False, patience=math.inf).run(a=a, b=b)
+    assert not federation.errors
+    assert federation.results["a"] == 2
 
 
 class Wire:
@@ -562,7 +681,7 @@ def test_a_spoke_that_speaks_in_anothers_name_is_put_out():
     def b(channels):
         spoke = federation.parties["b"]
         forged = encode(Envelope("c", "a", encode(Number(1))))
-        asyncio.run_coroutine_threadsafe(spoke._queue("a", forged), network._loop()).result(HANGS)
+        spoke._wait_for(spoke._queue("a", forged, channels["a"]._inbox))
         channels["a"].recv(Number)
 
     federation = Federation(True)

@@ -32,7 +32,7 @@ PARTIES = {"bank": {"role": "active"}, "shop": {"role": "passive"}}
         ({"data": {"shop": {"path": "x.csv", "label": "y"}}}, "passive and has no label"),
         ({"data": {"bank": {"path": "x.csv"}}, "task": "cancer"}, "both given"),
         ({"task_options": {"overlap": 1}}, "without a task"),
-        ({"train": {"epochs": 30}, "checks": {"row_uses": 20}}, "lower the one or raise the other"),
+        ({"train": {"epochs": 30}, "checks": {"row_uses": 20}}, "lower the first or raise the last"),
         ({"train": {"schedule": "step", "decay": 2.0}}, "at most 1"),
         ({"train": {"batch": 1}}, "greater than or equal to 2"),
         ({"train": {"epoch": 1}}, "Extra inputs"),
@@ -151,10 +151,11 @@ def test_masks_of_all_passives_cancel_and_none_comes_twice(seed, parties):
     scores = rng.normal(size=(2, parties, 6)) * 100
     words = [{str(me): hidden[me].hide(scores[step, me]) for me in range(parties)} for step in range(2)]
     for step in range(2):
-        np.testing.assert_allclose(masks.total(words[step], 6), scores[step].sum(axis=0), atol=1e-8)
+        total = masks.decoded(masks.total(words[step], 6), list(words[step]))
+        np.testing.assert_allclose(total, scores[step].sum(axis=0), atol=1e-8)
     mixed = words[0] | {"0": words[1]["0"]}
     with pytest.raises(PeerError, match="masks do not cancel"):
-        masks.total(mixed, 6)
+        masks.decoded(masks.total(mixed, 6), list(mixed))
 
 
 def test_scaling_is_that_of_scikit_learn():

@@ -221,7 +221,7 @@ def oracle_passive(channels: Mapping[str, Channel], features: Any, settings: Set
     packed = encoding.ciphertexts(
         table.shape[1], batches.largest(len(training), settings.train.batch), settings.paillier.bits
     )
-    hello = Hello(len(table), table.shape[1], packed, 0, settings.agreed())
+    hello = Hello(len(table), table.shape[1], packed, (0,), settings.agreed())
     meeting.greet_active(channels[settings.active], hello, me, settings)
     active = channels[settings.active]
     begin = active.recv(Begin)

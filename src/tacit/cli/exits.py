@@ -32,7 +32,7 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
     `blame` comes before another party's fault; `always`: name the directory even if no round was begun.
     """
     from tacit.cli.task_errors import task_traceback
-    from tacit.errors import BudgetError, PeerAway, PeerError, passing
+    from tacit.errors import BudgetError, NotResumed, PeerAway, PeerError, comes_back
 
     def stop(message: str, code: int) -> NoReturn:
         kept = directory.path.exists() and (always or directory.begun)
@@ -49,10 +49,10 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
     except BudgetError as error:
         stop(str(error), BUDGET)
     except OSError as error:
-        code = AGAIN if passing(error) else FAILED
+        code = AGAIN if comes_back(error) else FAILED
         stop(f"{error.filename or directory.path}: {error.strerror or error}", code)
     except ValueError as error:
-        if directory.begun:
+        if directory.begun and not isinstance(error, NotResumed):
             raise  # not the file's fault: it was good enough to start a round
         if task_traceback(error) is not None:
             raise

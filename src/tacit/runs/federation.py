@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit import tasks
 from tacit.engines.choose import engine_for
-from tacit.errors import PeerAway, PeerError, passing
+from tacit.errors import PeerAway, PeerError, comes_back
 from tacit.events import Kept, Noted, RoundFinished, RunFinished, RunResumed, RunStarted, Sink, Tee
 from tacit.horizontal import boundary
 from tacit.horizontal.coordinator import Coordinator
@@ -119,7 +119,7 @@ def execute(
         text = str(error)
         raise
     except BaseException as error:
-        status = "stopped" if passing(error) else "failed"
+        status = "stopped" if comes_back(error) else "failed"
         text = type(error).__name__  # not its words, which may quote a record
         raise
     finally:

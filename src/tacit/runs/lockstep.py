@@ -7,6 +7,7 @@ others connect to `settings.hub`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,16 +16,23 @@ from typing import Any, Protocol, cast
 
 from numpy.typing import NDArray
 
-from tacit.channel import Channel, run_parties
+from tacit.channel import Channel, Interrupted, run_parties
+from tacit.engines.grpc.channel import FAREWELL, Over
 from tacit.engines.grpc.handshake import shared
 from tacit.engines.grpc.hub import Hub
 from tacit.engines.grpc.spoke import Spoke
+from tacit.errors import PeerAway
 from tacit.events import Event, Kept, Noted, Sink, Tee
 from tacit.runs import kinds
 from tacit.runs.directory import RunDirectory, Store
 from tacit.runs.join import Site, manner
 from tacit.runs.local import Local
 from tacit.runs.outcome import Outcome, Status, concluded, history, write_page
+from tacit.runs.resumption import conclude, confirm
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0  # seconds before parties that were interrupted meet again
+_LINGER = 3600.0  # seconds that a party which has finished waits at most for others that may need it
+_STEADY = 60.0  # seconds of a conversation after which an interruption counts as the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,9 @@ class Kind(Protocol):
     """What a kind of parties in lock step adds to `kinds.Kind`."""
 
     told: tuple[type[Exception], ...]  # errors whose sentence the others may hear, over a network
+
+    def complete(self, settings: Any, state: Mapping[str, Any]) -> bool:
+        """Whether a party with this state has trained to the end; others may still need it."""
 
     def party(self, settings: Any, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
         """The function of one party. Raises ValueError where its data or its settings do not fit."""
@@ -80,6 +91,9 @@ def execute(settings: Any, *, sink: Sink, directory: RunDirectory | None) -> Out
         parties[name] = kind.party(settings, name, place)
     with concluded(both, kept) as ending:
         results = run_parties(parties)
+        if directory is not None:
+            for name in sorted(settings.parties, key=lambda name: name == settings.lead):  # its state says it for all
+                confirm(directory.part(name))
     parts = results if ending.status == "done" else {}
     ledgers = {name: part.ledger for name, part in parts.items()}
     if directory is not None:
@@ -107,21 +121,92 @@ def _together(ledgers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def join_party(settings: Any, name: str, site: Site, sink: Sink, directory: RunDirectory) -> tuple[Status, str]:
-    """Be one party of a file over a network, to the end: how it ended, and why."""
+    """Be one party of a file over a network, to the end: how it ended, and why.
+
+    Where another party is stopped, killed or started again, this one waits for it, and all resume together from what
+    they have stored. Only an error that no restart can mend ends the run.
+    """
     kept = Kept()
     both = Tee(kept, sink)
     kind = cast(Kind, kinds.of(settings))
     for note in settings.notes():
         both.emit(Noted(note))
-    party = kind.party(settings, name, Place(Store(directory.path), both, site.local, site.folder, True))
+    party = _Party(settings, name, site, both, directory)
     with (
         concluded(both, kept) as ending,
         meeting_place(settings, name, site, both) as ends,
         telling(ends, kind.told),
     ):
-        party(ends.meet())
+        party.live(ends)
     write_page(directory, both)
     return ending.status, ending.text
+
+
+class _Party:
+    """One party over a network: from its directory, again after each interruption."""
+
+    def __init__(self, settings: Any, name: str, site: Site, sink: Sink, directory: RunDirectory) -> None:
+        self._settings = settings
+        self._name = name
+        self._site = site
+        self._sink = sink
+        self._path = directory.path
+        self._kind = cast(Kind, kinds.of(settings))
+        self._function = self._made()
+        self._pause = _FIRST_PAUSE
+
+    def _made(self) -> Callable[[Mapping[str, Channel]], Part]:
+        place = Place(self._store(), self._sink, self._site.local, self._site.folder, True)
+        return self._kind.party(self._settings, self._name, place)
+
+    def _store(self) -> Store:
+        return Store(self._path)
+
+    def live(self, ends: Hub | Spoke) -> None:
+        """Take part until all are done."""
+        while True:
+            began = time.monotonic()
+            try:
+                channels = ends.meet(self._patience())
+                self._function(channels)
+                conclude(channels, self._name, self._settings.hub)
+                return self._confirmed(ends)
+            except Interrupted as error:
+                self._sink.emit(Noted(f"{error}: waiting for it, to resume together"))
+                self._rest(time.monotonic() - began)
+                self._function = self._made()
+            except (Over, PeerAway) as error:
+                if not self._complete():
+                    raise
+                if isinstance(error, Over):
+                    return self._confirmed(ends)
+                self._sink.emit(
+                    Noted(f"{error}; this party has finished, and ends: nobody came to whom it could say so")
+                )
+                return ends.pause("it has finished")
+
+    def _patience(self) -> float | None:
+        """How long to wait for the others; not for ever where this party has finished, and they may have too."""
+        waits = self._site.network.waits
+        return min(waits, _LINGER) if self._complete() else waits
+
+    def _rest(self, lasted: float) -> None:
+        """Pause before the next conversation, longer each time: a party may fail at once, and be started each time."""
+        self._pause = _FIRST_PAUSE if lasted > _STEADY else min(_LONGEST_PAUSE, 2 * self._pause)
+        time.sleep(self._pause)
+
+    def _complete(self) -> bool:
+        found = self._store().stored()
+        return found is not None and self._kind.complete(self._settings, found[0])
+
+    def _confirmed(self, ends: Hub | Spoke) -> None:
+        """All are done. The hub stores that last: until then it tells a party that was killed before it heard it."""
+        if self._name == self._settings.hub:
+            ends.close()
+            confirm(self._store())
+        else:
+            confirm(self._store())
+            ends.close(FAREWELL)
 
 
 @contextmanager
@@ -129,6 +214,8 @@ def telling(ends: Hub | Spoke, told: tuple[type[Exception], ...]) -> Iterator[No
     """Have all others hear why this party cannot go on. Of other errors they hear no more than the type."""
     try:
         yield
+    except PeerAway:
+        raise  # nothing is broken
     except told as error:
         ends.fail(str(error))
         raise
@@ -137,15 +224,32 @@ def telling(ends: Hub | Spoke, told: tuple[type[Exception], ...]) -> Iterator[No
 def meeting_place(settings: Any, name: str, site: Site, sink: Sink) -> Hub | Spoke:
     """Where a party meets the others: it listens, or connects to who does."""
     others = [party for party in settings.parties if party != name]
-    common = shared(common_settings(settings))
+    common, network = shared(common_settings(settings)), site.network
     if name == settings.hub:
         sink.emit(Noted(f"listening on {site.bind} {manner(site)}"))
         return Hub(
-            name, others, site.bind, credentials=site.credentials, shared=common, sink=sink, network=site.network
+            name,
+            others,
+            site.bind,
+            credentials=site.credentials,
+            shared=common,
+            patience=network.waits,
+            lost_after=network.lost_after,
+            sink=sink,
+            network=network,
         )
     sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
-    rest = [party for party in others if party != settings.hub]
-    return Spoke(name, settings.hub, rest, site.address, credentials=site.credentials, shared=common, sink=sink)
+    return Spoke(
+        name,
+        settings.hub,
+        [party for party in others if party != settings.hub],
+        site.address,
+        credentials=site.credentials,
+        shared=common,
+        patience=network.waits,
+        lost_after=network.lost_after,
+        sink=sink,
+    )
 
 
 def common_settings(settings: Any) -> dict[str, Any]:

@@ -140,7 +140,7 @@ def _stores(directory: RunDirectory, settings: Settings, party: str | None) -> l
 
 def _furthest_behind(states: list[dict[str, Any]]) -> dict[str, Any]:
     """Of what several parties stored, the state that says how far the run is."""
-    return min(states, key=lambda state: int(state["round"]))
+    return min(states, key=lambda state: (int(state["round"]), bool(state.get("confirmed"))))
 
 
 def _repair(directory: RunDirectory, settings: Settings, party: str | None) -> None:

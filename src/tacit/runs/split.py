@@ -23,6 +23,7 @@ from tacit.runs.directory import RunDirectory, Store
 from tacit.runs.lockstep import Part, Place
 from tacit.runs.outcome import Outcome
 from tacit.runs.predict import Predictor, Scores, needed
+from tacit.runs.resumption import CONFIRMED, Held, agreed_session
 from tacit.split import boundary
 from tacit.split.settings import Settings
 from tacit.vertical.align import align
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "boundary",
     "caught_up",
+    "complete",
     "execute",
     "finished",
     "forecast",
@@ -59,11 +61,19 @@ def may_change(stored: Settings) -> frozenset[str]:
     return frozenset({"lines", "train.save"}) | (frozenset() if sized else {"train.epochs", "train.steps"})
 
 
-def finished(settings: Settings, state: dict[str, Any]) -> str | None:
-    """Why there is nothing left to do."""
-    if state["round"] < state["total"] or settings.train.epochs != state["epochs"]:
+def complete(settings: Settings, state: Mapping[str, Any]) -> bool:
+    """Whether a party with this state has trained to the end."""
+    asked = (settings.train.epochs, settings.train.steps)
+    return bool(state["round"] >= state["total"] and asked == (state["epochs"], state["steps"]))
+
+
+def finished(settings: Settings, state: Mapping[str, Any]) -> str | None:
+    """Why there is nothing left to do, for this party or another."""
+    if not complete(settings, state) or not state.get(CONFIRMED):
         return None
-    return f"all {state['round']} steps are done"
+    more = f"give more (--set train.epochs={2 * settings.train.epochs})"
+    longer = more if "train.epochs" in may_change(settings) else "start a new run"
+    return f"all {state['round']} steps are done: to train longer, {longer}"
 
 
 def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
@@ -97,25 +107,28 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
     from tacit.split.plan import Sizes
     from tacit.split.plan import forecast as forecast_of
 
-    states, orders = _stored(place.store)
+    stored = _stored(place.store)
 
     def take_part(channels: Mapping[str, Channel]) -> Part:
+        states, orders, session = stored
+        if settings.align:
+            held = Held(session, any(state.step for state in states))
+            session = agreed_session(channels, name, settings.leader, held)
+            states, orders = (states, orders) if session == held.session else ((), {})
         if name == settings.leader:
             for sentence in forecast_of(settings, Sizes.of(settings, {name: part})).sections.get("Messages", ()):
                 place.sink.emit(Noted(sentence))  # bytes with and without packing, for the log and the report
         own, kept = _aligned(settings, name, part, orders, channels, place.sink)
         total = Schedule.of(settings, len(own.train)).total if hasattr(own, "train") else 0
-        save = _saver(settings, place.store, kept, total)
+        save = _saver(settings, place.store, kept, total, session)
         paid, ledgers = _payer(place.store), _last_ledgers(place.store)
         aids = Aids(clock=time.perf_counter, states=states, checkpoint=save, paid=paid, ledgers=ledgers)
         if name == settings.leader:
             outcome = leader(channels, settings, own, place.sink, aids)  # type: ignore[arg-type]
         else:
             outcome = follower(channels, settings, name, own, place.sink, aids)  # type: ignore[arg-type]
-        model = _networks(outcome.state.arrays)
-        if place.store is not None:
-            place.store.save_model(model)
-        return Part(model, _ledgers(outcome.state.ledgers))
+        save(outcome.state)  # once more, in case it was killed between the last state and the model
+        return Part(_networks(outcome.state.arrays), _ledgers(outcome.state.ledgers))
 
     return take_part
 
@@ -188,7 +201,7 @@ def _aligned(
 
 
 def _saver(
-    settings: Settings, store: Store | None, orders: Mapping[str, NDArray[np.int64]], total: int
+    settings: Settings, store: Store | None, orders: Mapping[str, NDArray[np.int64]], total: int, session: bytes
 ) -> Callable[[State], None]:
     def save(state: State) -> None:
         if store is None:
@@ -197,6 +210,8 @@ def _saver(
             "round": state.step,
             "total": total,
             "epochs": settings.train.epochs,
+            "steps": settings.train.steps,
+            "session": session.hex(),
             "settings": fingerprint(settings),
             "ledgers": dict(state.ledgers),
         }
@@ -206,16 +221,17 @@ def _saver(
     return save
 
 
-def _stored(store: Store | None) -> tuple[tuple[State, ...], dict[str, NDArray[np.int64]]]:
-    """The states to go on from, and the order of records that they belong to."""
+def _stored(store: Store | None) -> tuple[tuple[State, ...], dict[str, NDArray[np.int64]], bytes]:
+    """The states to resume from, and the order of records and the training that they belong to."""
     from tacit.split.learner import State
 
-    states, orders = [], {}
+    states, orders, session = [], {}, b""
     for found in store.states() if store is not None else []:
         arrays = {key: value for key, value in found.items() if isinstance(value, np.ndarray)}
         orders = {key.removeprefix("rows."): arrays.pop(key) for key in list(arrays) if key.startswith("rows.")}
+        session = bytes.fromhex(found["session"])
         states.append(State(int(found["round"]), arrays, found["ledgers"]))
-    return tuple(states), orders
+    return tuple(states), orders, session
 
 
 def _networks(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -82,10 +82,6 @@ class Store:
         """Replace the ledger alone: what is paid before it is released."""
         write_twice(self._ledger, ledger)
 
-    def save_model(self, model: Mapping[str, NDArray[Any]]) -> None:
-        """Replace the model alone: what a party has at the end of a training."""
-        self._save_model(model, self._round_on_disk() or 0)
-
     def _save_model(self, model: Mapping[str, NDArray[Any]], number: int) -> None:
         whole = {name: np.asarray(array, order="C") for name, array in model.items()}
         write_arrays(self._model, whole, {"round": str(number)})

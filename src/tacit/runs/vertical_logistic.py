@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tacit import tasks
 from tacit.boundary import Forecast
 from tacit.channel import Channel
-from tacit.crypto.paillier import Workers
+from tacit.crypto.paillier import PrivateKey, Workers, generate
 from tacit.data import read_table
 from tacit.events import Aligned, Noted, Nowhere, Sink
 from tacit.runs import lockstep
@@ -26,9 +26,12 @@ from tacit.runs.directory import RunDirectory, Store
 from tacit.runs.lockstep import Part, Place
 from tacit.runs.outcome import Outcome
 from tacit.runs.predict import Predictor, Scores, needed
+from tacit.runs.records import RecordFiles
+from tacit.runs.resumption import CONFIRMED, Held, agreed_session
 from tacit.vertical import boundary, logistic_masked
 from tacit.vertical import predict as prediction
 from tacit.vertical.align import align, order_digest
+from tacit.vertical.journal import InMemory, Records
 from tacit.vertical.model import Model, Saved
 from tacit.vertical.plan import forecast as forecast_of
 from tacit.vertical.session import Run
@@ -37,6 +40,7 @@ from tacit.vertical.settings import Data, Settings
 __all__ = [
     "boundary",
     "caught_up",
+    "complete",
     "execute",
     "finished",
     "forecast",
@@ -67,16 +71,23 @@ def may_change(stored: Settings) -> frozenset[str]:
     return frozenset({"train.epochs", "paillier.workers"})
 
 
-def finished(settings: Settings, state: dict[str, Any]) -> str | None:
-    """Why there is nothing left to do."""
-    done = state["round"]
-    if done < settings.train.epochs:
+def complete(settings: Settings, state: Mapping[str, Any]) -> bool:
+    """Whether a party with this state has trained to the end."""
+    return bool(state["round"] >= settings.train.epochs or state["now.stopped"])
+
+
+def finished(settings: Settings, state: Mapping[str, Any]) -> str | None:
+    """Why there is nothing left to do, for this party or another."""
+    if not complete(settings, state) or not state.get(CONFIRMED):
         return None
-    return f"all {done} epochs are done: to train longer, give more (--set train.epochs={done + settings.train.epochs})"
+    done = state["round"]
+    if state["now.stopped"]:
+        return f"the training ended early, after {done} epochs: to train longer, start a new run"
+    return f"all {done} epochs are done: to train longer, give more (--set train.epochs={2 * done})"
 
 
 def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
-    """An earlier state with the epochs that were begun since: each shows a passive gradients once more."""
+    """An earlier state with the steps since in which each row was: each shows a passive gradients once more."""
     return {**state, "begun": max(state["begun"], ledger["begun"])}
 
 
@@ -100,25 +111,36 @@ def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -
 def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
     """One party: aligns, trains, and keeps its own weights and scaler."""
     table = _table(settings, name, place)
-    saved, rows = _stored(place.store, name, table)
+    stored, rows = _stored(place.store, name, table)
 
     def take_part(channels: Mapping[str, Channel]) -> Part:
         for note in table.notes:
             place.sink.emit(Noted(f"{name}: {note}"))
-        own = rows if rows is not None else _aligned(settings, name, table.ids, channels, place.sink)
+        records: Records = RecordFiles(place.store.path) if place.store is not None else InMemory()
+        begun = stored is not None and (stored.now.epoch > 0 or bool(records.read()))
+        held = Held(stored.session if stored is not None else b"", begun)
+        session = agreed_session(channels, name, settings.active, held)
+        saved, own = (stored, rows) if session == held.session else (None, None)
+        if own is None:
+            own = _aligned(settings, name, table.ids, channels, place.sink)
         features = table.features[own]
-        store = _storer(settings, place.store, own, _people(table, own))
         with Workers(settings.paillier.workers) as workers:
-            order = _order(settings, table, own)
-            run = Run(place.sink, time.perf_counter, store, saved=saved, workers=workers, order=order)
+            run = Run(
+                place.sink,
+                time.perf_counter,
+                _storer(settings, place.store, own, table),
+                saved,
+                records,
+                session,
+                workers,
+                _key(settings, records) if name == settings.active else None,
+                order=_order(settings, table, own),
+            )
             if name == settings.active:
                 model = logistic_masked.active(channels, features, _labels(table)[own], settings, run)
             else:
                 model = logistic_masked.passive(channels, features, settings, name, run)
-        stored = {**model.state(), _COLUMNS: np.frombuffer(json.dumps(table.names).encode(), dtype=np.uint8)}
-        if place.store is not None:
-            place.store.save_model(stored)
-        return Part(stored, _NO_LEDGER)
+        return Part(_model_file(model, table), _NO_LEDGER)
 
     return take_part
 
@@ -211,12 +233,32 @@ def _people(table: _Table, rows: Rows) -> str:
     return hashlib.sha256(json.dumps(table.names).encode() + order_digest(table.ids, rows)).hexdigest()
 
 
-def _storer(settings: Settings, store: Store | None, rows: Rows, people: str) -> Callable[[Saved], None]:
+def _key(settings: Settings, records: Records) -> PrivateKey:
+    """The active's key: the one that old answers of this run were made with, if there is one."""
+    weak = settings.paillier.bits < 2048
+    if not isinstance(records, RecordFiles):
+        return generate(settings.paillier.bits, insecure_bits=weak)
+    if (kept := records.key()) is not None:
+        return PrivateKey.from_bytes(kept, insecure_bits=weak)
+    key = generate(settings.paillier.bits, insecure_bits=weak)
+    records.write_key(key.to_bytes())
+    return key
+
+
+def _model_file(model: Model, table: _Table) -> dict[str, NDArray[Any]]:
+    return {**model.state(), _COLUMNS: np.frombuffer(json.dumps(table.names).encode(), dtype=np.uint8)}
+
+
+def _storer(settings: Settings, store: Store | None, rows: Rows, table: _Table) -> Callable[[Saved], None]:
+    people = _people(table, rows)
+
     def save(saved: Saved) -> None:
         if store is not None:
-            state = {"round": saved.now.epoch, "settings": fingerprint(settings), "rows": rows, "people": people}
+            now = saved.now
+            model = Model(now.best_weights, saved.scaler, saved.session, now.best_intercept)
+            state = {"round": now.epoch, "settings": fingerprint(settings), "rows": rows, "people": people}
             ledger = {**_NO_LEDGER, "begun": saved.begun}
-            store.save({"weights": saved.now.weights}, {**state, **_flat(saved.state())}, ledger)
+            store.save(_model_file(model, table), {**state, **_flat(saved.state())}, ledger)
 
     return save
 

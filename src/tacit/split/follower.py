@@ -200,8 +200,10 @@ class _Follower:
             self._learner.restore(restored, self._aids.ledgers)
             if step < schedule.total and step % schedule.steps:
                 self._spend(RECORDS)  # what was sent after the save, and is sent once more
-        elif self._aids.checkpoint is not None:
-            self._aids.checkpoint(self._learner.state())
+        else:
+            self._learner.owe(self._aids.ledgers)  # of a first save that was interrupted at another party
+            if self._aids.checkpoint is not None:
+                self._aids.checkpoint(self._learner.state())
         self._learner.train(True)
         if self._sink is None:
             return None

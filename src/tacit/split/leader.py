@@ -248,6 +248,7 @@ class _Leader:
             if step < schedule.total and step % schedule.steps:
                 self._spend(RECORDS)  # what was sent after the save, and is sent once more
         else:
+            self._learner.owe(self._aids.ledgers)  # of a first save that was interrupted at another party
             self._randomize_labels()
         self._labels = self._learner.extra.get(LABELS, labels_of(self._part.train))
         if restored is None and self._aids.checkpoint is not None:

@@ -89,8 +89,12 @@ class Learner:
         if self._optimizer is not None:
             self._restore_optimizer(_under(state, f"{_OPTIMIZER}."))
         self.extra = {key[len("extra.") :]: np.array(value) for key, value in _under(state, "extra.").items()}
-        self.ledgers = {name: Ledger.from_json(data) for name, data in {**state.ledgers, **ledgers}.items()}
+        self.owe({**state.ledgers, **ledgers})
         self.step = state.step
+
+    def owe(self, ledgers: Ledgers) -> None:
+        """Take over what was spent before."""
+        self.ledgers |= {name: Ledger.from_json(data) for name, data in ledgers.items()}
 
     def _restore_optimizer(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         values: dict[int, dict[str, Any]] = {}

@@ -18,7 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from tacit.channel import LIMIT, Channel, Failed, sentence
 from tacit.dp.accounting import Budget, Ledger
-from tacit.errors import TOLD, PeerError, Unfit
+from tacit.errors import TOLD, PeerAway, PeerError, Unfit
 from tacit.randomness import secure_rng, seeded_rng
 from tacit.split.learner import Ledgers, State
 from tacit.split.messages import Activations, Gradient, Offer, Reached, Start, frame_bytes
@@ -164,6 +164,8 @@ def telling(channels: Mapping[str, Channel]) -> Iterator[None]:
     """Where this party cannot go on, tell the others why, in one sentence."""
     try:
         yield
+    except PeerAway:
+        raise  # nothing is broken, and the others wait likewise
     except TOLD as error:
         for channel in channels.values():
             with suppress(PeerError, ValueError):
@@ -202,9 +204,9 @@ def compare(own: Offer, other: Offer, sender: str) -> None:
 
 
 def meeting_point(offers: Sequence[Offer]) -> int:
-    """The latest step from which all parties can go on."""
+    """The latest step that all parties can resume at. Where nobody has saved a step, all begin anew."""
     common = set.intersection(*(set(offer.reached) for offer in offers))
-    if not any(offer.reached for offer in offers):
+    if not any(step for offer in offers for step in offer.reached):
         return 0
     if not common:
         places = "; ".join(", ".join(map(str, offer.reached)) or "none" for offer in offers)

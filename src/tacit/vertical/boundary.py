@@ -26,13 +26,13 @@ def releases(settings: Settings) -> tuple[Release, ...]:
             Release("Hello", "rows", "the number of common rows", CLEAR, sender, receiver),
             Release("Hello", "features", "how many features it has", CLEAR, sender, receiver),
             Release("Hello", "packed", "how many ciphertexts its gradient takes", CLEAR, sender, receiver),
-            Release("Hello", "epoch", "how many epochs it has behind it", CLEAR, sender, receiver),
+            Release("Hello", "positions", "the steps that it can resume at", CLEAR, sender, receiver),
             Release("Hello", "agreed", "a digest of the shared settings", CLEAR, sender, receiver),
             Release("Hello", "session", "the random number of a training that goes on", CLEAR, sender, receiver),
         ]
     found += [
         Release("Begin", "session", "a random number", CLEAR, _A, _P),
-        Release("Begin", "epoch", "where the training begins", CLEAR, _A, _P),
+        Release("Begin", "position", "the step that the training begins at", CLEAR, _A, _P),
         Release("Begin", "key", "a public Paillier key", CLEAR, _A, _P),
         Release("Begin", "certificate", "a proof that the key is sound", CLEAR, _A, _P),
         Release("Residues", "ciphertexts", "the residues of a batch", _PAILLIER, _A, _P),

@@ -192,11 +192,11 @@ def row_uses(features: int, smallest: int) -> int:
     return smallest // (2 * features)
 
 
-def check_row_uses(begun: int, most: int, party: str, features: int) -> None:
-    """No row is part of more steps than allowed; each epoch that was begun counts, also one that is done again."""
-    if begun > most:
+def check_row_uses(epochs: int, restarts: int, most: int, party: str, features: int) -> None:
+    """No row is part of more steps than allowed: one in each epoch, and those that are reserved for restarts."""
+    if epochs + restarts > most:
         raise PeerError(
-            f"each row would be part of {begun} steps, {most} are allowed for the {features} features of {party}: from "
-            f"so many gradients it could compute labels; take a larger train.batch (at best all rows), fewer "
-            "train.epochs, or set checks.row_uses"
+            f"each row would be part of {epochs} steps, and {restarts} are reserved for restarts; {most} are allowed "
+            f"for the {features} features of {party}: from more gradients it could compute labels; take a larger "
+            "train.batch (at best all rows), fewer train.epochs, or set checks.row_uses"
         )

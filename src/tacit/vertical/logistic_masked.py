@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.channel import Channel
 from tacit.crypto.paillier import Ciphertexts, PrivateKey, PublicKey, generate
@@ -28,9 +29,10 @@ from tacit.events import Curve, Noted
 from tacit.fixedpoint import Floats
 from tacit.vertical import batches, checks, encoding, meeting, metrics, opening
 from tacit.vertical.batches import Rows
-from tacit.vertical.masks import Hidden, agree_masks, total
+from tacit.vertical.journal import Course, Journal, Point, digest_of
+from tacit.vertical.masks import Hidden, agree_masks, decoded, total
 from tacit.vertical.messages import HEAD, Begin, Decrypted, EpochOver, Hello, MaskedGradient, Residues, Scores
-from tacit.vertical.model import Model, Progress, Saved, Scaler, as_features, as_labels
+from tacit.vertical.model import Model, Saved, Scaler, as_features, as_labels
 from tacit.vertical.session import Pace, Run
 from tacit.vertical.settings import Settings
 from tacit.vertical.traffic import Meter, Metered
@@ -42,6 +44,7 @@ class _Active:
 
     settings: Settings
     run: Run
+    journal: Journal
     peers: Mapping[str, Metered]  # the passives
     packed: Mapping[str, int]  # ciphertexts of each one's gradient
     key: PrivateKey
@@ -57,6 +60,7 @@ class _Passive:
 
     settings: Settings
     run: Run
+    journal: Journal
     active: Metered
     packed: int
     key: PublicKey
@@ -78,57 +82,77 @@ def active(
     y = as_labels(labels, len(table))
     peers = {name: Metered(channels[name]) for name in settings.passives}
     training, held_out = batches.hold_out(len(table), settings.train.test, settings.seed)
-    saved = run.saved or Saved.start(secrets.token_bytes(16), _fitted(table[training], settings))
-    hello = _hello(table, 0, settings, run.saved)
+    saved = run.saved or Saved.start(run.session or secrets.token_bytes(16), _fitted(table[training], settings))
+    course = _course(len(training), settings)
+    journal = Journal(run.records, course, saved)
+    hello = _hello(table, 0, settings, journal, run.saved)
     greetings = meeting.greet_passives(peers, hello, settings)
-    uses = meeting.check_shapes(greetings, len(training), settings)
-    saved = saved.at(min(hello.epoch, *(theirs.epoch for theirs in greetings.values())))
+    journal.allowed = meeting.check_shapes(greetings, len(training), settings)
+    position = meeting.common_position([hello, *greetings.values()])
+    saved = saved.at(course.epoch(position))
     key = run.key or generate(settings.paillier.bits, insecure_bits=settings.paillier.bits < 2048)
     for peer in peers.values():
-        peer.send(Begin(saved.session, saved.now.epoch, key.public.to_bytes(), opening.certify(key)))
+        peer.send(Begin(saved.session, position, key.public.to_bytes(), opening.certify(key)))
 
     packed = {name: theirs.packed for name, theirs in greetings.items()}
-    party = _Active(settings, run, peers, packed, key, saved.scaler.apply(table), y, training, held_out)
-    run.begin(len(training), table.shape[1] + 1, settings, saved)
+    party = _Active(settings, run, journal, peers, packed, key, saved.scaler.apply(table), y, training, held_out)
+    run.begin(len(training), table.shape[1] + 1, settings, saved, course.step(position))
     while saved.now.epoch < settings.train.epochs and not saved.now.stopped:
-        saved = run.open_epoch(saved, uses)
         meter = Meter(peers, run.clock)
-        weights, intercept, scores = _active_epoch(party, saved.now, meter)
-        saved, local = _judge(party, saved, weights, intercept, scores)
+        point = _active_epoch(party, journal.point(position, saved), course, meter)
+        saved, local = _judge(party, saved, point, meter)
         run.close_epoch(saved, meter, local)
+        position = course.position(saved.now.epoch)
     best = saved.now
     return Model(best.best_weights, saved.scaler, saved.session, best.best_intercept)
 
 
-def _active_epoch(party: _Active, progress: Progress, meter: Meter) -> tuple[Floats, float, Floats]:
-    """All batches once. The weights, the intercept and each row's score when it was last seen."""
-    x, y, train = party.features, party.labels, party.settings.train
-    weights, intercept, scores = progress.weights.copy(), progress.intercept, np.zeros(len(y))
-    rate = train.rate(progress.epoch)
-    plan = batches.batches(len(party.training), progress.epoch, party.settings)
-    pace = Pace(party.run, progress.epoch, len(plan))
-    for batch in (party.training[rows] for rows in plan):
+def _active_epoch(party: _Active, start: Point, course: Course, meter: Meter) -> Point:
+    """The rest of an epoch's batches, each once. Where the party stands then, with each row's score as last seen."""
+    x, y, train, journal = party.features, party.labels, party.settings.train, party.journal
+    epoch, done = course.epoch(start.position), course.step(start.position)
+    weights, intercept = start.weights, start.intercept
+    scores = start.scores if len(start.scores) else np.zeros(len(y))
+    rate = train.rate(epoch)
+    plan = batches.batches(len(party.training), epoch, party.settings)
+    pace = Pace(party.run, epoch, len(plan), done)
+    for step in range(done, len(plan)):
+        batch = party.training[plan[step]]
+        before = Point(course.position(epoch, step), weights.copy(), intercept, scores.copy())
         own = x[batch] @ weights + intercept  # 1: its own part of the score
         with meter.stage("waiting for scores"):
-            scores[batch] = own + _receive_scores(party.peers, len(batch))  # 2 and 3: the sum of the passives' parts
+            words = _receive_scores(party.peers, len(batch))
+        scores[batch] = own + decoded(words, party.settings.passives)  # 2 and 3: the sum of the passives' parts
         residue = metrics.sigmoid(scores[batch]) - y[batch]  # 4
-        with meter.stage("encrypting residues"):
-            encrypted = party.run.workers.encrypt(party.key, encoding.encode_residues(residue).tolist())  # 5
+
+        def encrypted(residue: Floats = residue) -> tuple[bytes, bytes]:
+            integers = encoding.encode_residues(residue).tolist()
+            with meter.stage("encrypting residues"):
+                return party.run.workers.encrypt(party.key, integers).to_bytes(), b""  # 5
+
+        residues, _ = journal.reply(before, digest_of(before.position, batch, words.tobytes()), encrypted)
         for peer in party.peers.values():
-            peer.send(Residues(encrypted.to_bytes()))
-        for name, peer in party.peers.items():  # 6 to 8 happen at the passives, all at once
-            with meter.stage("waiting for gradients"):
-                masked = _receive_gradient(peer, party.key.public, party.packed[name])
-            with meter.stage("decrypting"):  # 9: a uniform number, whatever the gradient; with a proof
-                values = party.run.workers.decrypt_unsigned(party.key, masked)
-                peer.send(opening.opened(party.key, masked, values))
+            peer.send(Residues(residues))
+        _open_gradients(party, before.position, batch, meter)
         weights -= rate * (x[batch].T @ residue / len(batch) + train.l2 * weights)  # 11
         intercept -= rate * float(residue.mean())
         pace.step(len(batch), metrics.loss(scores[batch], y[batch]))
-    if len(party.held_out):
-        own = x[party.held_out] @ weights + intercept
-        scores[party.held_out] = own + _receive_scores(party.peers, len(party.held_out))
-    return weights, intercept, scores
+    return Point(course.position(epoch, len(plan)), weights, intercept, scores)
+
+
+def _open_gradients(party: _Active, position: int, batch: Rows, meter: Meter) -> None:
+    """9: decrypt each passive's masked gradient, with a proof. What is decrypted is stored before anything is sent."""
+    answers, received = {}, {}
+    for name, peer in party.peers.items():  # 6 to 8 happen at the passives, all at once
+        with meter.stage("waiting for gradients"):
+            masked = _receive_gradient(peer, party.key.public, party.packed[name])
+        with meter.stage("decrypting"):  # a uniform number, whatever the gradient
+            values = party.run.workers.decrypt_unsigned(party.key, masked)
+            answers[name] = opening.opened(party.key, masked, values)
+        received[name] = digest_of(position, batch, masked.to_bytes())
+    party.journal.open(position, received)
+    for name, peer in party.peers.items():
+        peer.send(answers[name])
 
 
 def passive(
@@ -144,76 +168,103 @@ def passive(
     columns = encoding.Columns.encode(scaler.apply(table))
     largest = batches.largest(len(training), settings.train.batch)
     packed = encoding.ciphertexts(table.shape[1], largest, settings.paillier.bits)
-    hello = _hello(table, packed, settings, run.saved)
+    course = _course(len(training), settings)
+    journal = Journal(run.records, course, run.saved or Saved.start(b"", scaler))
+    hello = _hello(table, packed, settings, journal, run.saved)
     meeting.greet_active(boss, hello, me, settings)
-    uses = meeting.check_shapes({me: hello}, len(training), settings)
+    journal.allowed = meeting.check_shapes({me: hello}, len(training), settings)
     begin = boss.recv(Begin, HEAD + settings.paillier.bits * (1 + opening.CHALLENGES) // 8)
     key = _certified(begin, settings)
-    saved = (run.saved or Saved.start(begin.session, scaler)).at(begin.epoch)
+    position = _agreed_position(begin, journal, run)
+    saved = (run.saved or Saved.start(begin.session, scaler)).at(course.epoch(position))
     others = [name for name in settings.passives if name != me]
-    keys = agree_masks(peers, me, others, begin.session, run.rng, order=run.order)
+    keys = agree_masks(peers, me, others, begin.session, run.rng, order=run.order, position=position)
     hidden = Hidden(keys, len(settings.passives))
 
     x, slot_bits = columns.values, encoding.slot_bits(largest)
     guard = checks.Gradients.fit(x[training], settings)
     if guard.whitening is not None and (exposed := checks.exposure(guard.whitening)) is not None:
         run.sink.emit(Noted(f"{me}: {exposed}"))
-    party = _Passive(settings, run, boss, packed, key, hidden, guard, columns, x, slot_bits, training, held_out)
-    run.begin(len(training), x.shape[1], settings, saved)
+    party = _Passive(
+        settings, run, journal, boss, packed, key, hidden, guard, columns, x, slot_bits, training, held_out
+    )
+    run.begin(len(training), x.shape[1], settings, saved, course.step(position))
     while saved.now.epoch < settings.train.epochs and not saved.now.stopped:
-        saved = run.open_epoch(saved, uses)
         meter = Meter(peers, run.clock)
-        weights = _passive_epoch(party, saved.now, meter)
+        weights = _passive_epoch(party, journal.point(position, saved), course, meter)
         over = boss.recv(EpochOver, HEAD)
-        saved = saved.then(saved.now.next(weights, 0.0, best=over.best, last=over.last))
+        saved = saved.then(saved.now.next(weights, 0.0, best=over.best, last=over.last), journal.uses)
         run.close_epoch(saved, meter, {})
+        position = course.position(saved.now.epoch)
     return Model(saved.now.best_weights, saved.scaler, saved.session)
 
 
-def _passive_epoch(party: _Passive, progress: Progress, meter: Meter) -> Floats:
-    """All batches once. The weights."""
-    x, key, boss, train = party.features, party.key, party.active, party.settings.train
-    weights = progress.weights.copy()
-    rate = train.rate(progress.epoch)
-    plan = batches.batches(len(party.training), progress.epoch, party.settings)
-    pace = Pace(party.run, progress.epoch, len(plan))
-    for batch in (party.training[rows] for rows in plan):
-        rows = party.columns.rows(batch)
+def _passive_epoch(party: _Passive, start: Point, course: Course, meter: Meter) -> Floats:
+    """The rest of an epoch's batches, each once. The weights."""
+    x, boss, train = party.features, party.active, party.settings.train
+    weights = start.weights
+    epoch, done = course.epoch(start.position), course.step(start.position)
+    rate = train.rate(epoch)
+    plan = batches.batches(len(party.training), epoch, party.settings)
+    pace = Pace(party.run, epoch, len(plan), done)
+    for step in range(done, len(plan)):
+        batch = party.training[plan[step]]
         boss.send(Scores(party.hidden.hide(x[batch] @ weights)))  # 2: under masks that cancel in the sum
-        with meter.stage("waiting for residues"):
-            residues = _receive_residues(boss, key, len(batch))  # 5
-        with meter.stage("gradient under encryption"):
-            gradient = party.run.workers.multiply(
-                key, np.ascontiguousarray(rows.integers.T), residues, bound=1 << encoding.RESIDUE_BITS
-            )  # 6: Enc(Xᵀr)
-            mask = key.uniform(party.packed)  # 7: over all of Z_n, where others take [0, 1)
-            masked = key.add_plain(key.pack(gradient, party.slot_bits), mask)
-            sent = party.run.workers.rerandomize(key, masked)
-        boss.send(MaskedGradient(sent.to_bytes()))  # 8
-        with meter.stage("waiting for decryption"):
-            answer = boss.recv(Decrypted, HEAD + 2 * party.packed * key.bits // 8)  # 9
-        with meter.stage("checks"):
-            values = opening.verify(key, sent, answer, proof=party.settings.checks.decryption)
-            bare = [(value - hiding) % key.n for value, hiding in zip(values, mask, strict=True)]  # 10
-            integers = checks.unpacked(bare, key, party.slot_bits, x.shape[1])
-            opened = party.checks.checked(integers, rows)  # before anything depends on it
-        weights -= rate * (opened / len(batch) + train.l2 * weights)  # 11
+        gradient = _gradient(party, Point(course.position(epoch, step), weights.copy()), batch, meter)
+        weights -= rate * (gradient / len(batch) + train.l2 * weights)  # 11
         pace.step(len(batch))
     if len(party.held_out):
         boss.send(Scores(party.hidden.hide(x[party.held_out] @ weights)))
     return weights
 
 
-def _judge(
-    party: _Active, saved: Saved, weights: Floats, intercept: float, scores: Floats
-) -> tuple[Saved, dict[str, float]]:
+def _gradient(party: _Passive, before: Point, batch: Rows, meter: Meter) -> Floats:
+    """5 to 10: this party's gradient over a batch, if nothing is wrong with it."""
+    key, boss, rows = party.key, party.active, party.columns.rows(batch)
+    with meter.stage("waiting for residues"):
+        residues = _receive_residues(boss, key, len(batch))  # 5
+
+    def masked() -> tuple[bytes, bytes]:
+        with meter.stage("gradient under encryption"):
+            product = party.run.workers.multiply(
+                key, np.ascontiguousarray(rows.integers.T), residues, bound=1 << encoding.RESIDUE_BITS
+            )  # 6: Enc(Xᵀr)
+            mask = key.uniform(party.packed)  # 7: over all of Z_n, where others take [0, 1)
+            hidden = key.add_plain(key.pack(product, party.slot_bits), mask)
+            sent = party.run.workers.rerandomize(key, hidden)
+        return sent.to_bytes(), opening.joined(mask, key)
+
+    received = digest_of(before.position, batch, key.to_bytes(), residues.to_bytes())
+    answer, masks = party.journal.reply(before, received, masked)
+    boss.send(MaskedGradient(answer))  # 8
+    with meter.stage("waiting for decryption"):
+        opened = boss.recv(Decrypted, HEAD + 2 * party.packed * key.bits // 8)  # 9
+    with meter.stage("checks"):
+        sent = Ciphertexts.from_bytes(key, answer, party.packed)
+        values = opening.verify(key, sent, opened, proof=party.settings.checks.decryption)
+        mask = opening.split(masks, party.packed, key, "the journal's mask")
+        bare = [(value - hiding) % key.n for value, hiding in zip(values, mask, strict=True)]  # 10
+        integers = checks.unpacked(bare, key, party.slot_bits, party.features.shape[1])
+        return party.checks.checked(integers, rows)  # before anything depends on it
+
+
+def _judge(party: _Active, saved: Saved, point: Point, meter: Meter) -> tuple[Saved, dict[str, float]]:
     """Measure the epoch, and tell the passives whether it was the best and whether to go on."""
-    y, train, progress = party.labels, party.settings.train, saved.now
+    y, train, progress, scores = party.labels, party.settings.train, saved.now, point.scores.copy()
+    words = np.empty(0, dtype=np.uint64)
+    if len(party.held_out):
+        own = party.features[party.held_out] @ point.weights + point.intercept
+        with meter.stage("waiting for scores"):
+            words = _receive_scores(party.peers, len(party.held_out))
+        scores[party.held_out] = own + decoded(words, party.settings.passives)
     measured = party.held_out if len(party.held_out) else party.training
     local = metrics.measure(scores[measured], y[measured])
     local["training loss"] = metrics.loss(scores[party.training], y[party.training])
     best = train.patience is None or local["loss"] < progress.best_loss
     last = train.patience is not None and not best and progress.waited + 1 >= train.patience
+    received = digest_of(point.position, party.held_out, words.tobytes())
+    answer, _ = party.journal.reply(point, received, lambda: (bytes([best, last]), b""))
+    best, last = map(bool, answer)
     for peer in party.peers.values():
         peer.send(EpochOver(best, last))
     if "auc" in local and (last or progress.epoch + 1 == train.epochs):
@@ -223,16 +274,30 @@ def _judge(
         party.run.sink.emit(
             Noted(f"ended after epoch {progress.epoch + 1}: the loss was lowest {train.patience} epochs ago")
         )
-    return saved.then(progress.next(weights, intercept, best=best, last=last, loss=local["loss"])), local
+    then = progress.next(point.weights, point.intercept, best=best, last=last, loss=local["loss"])
+    return saved.then(then, party.journal.uses), local
 
 
 def _fitted(training: Floats, settings: Settings) -> Scaler:
     return Scaler.fit(training) if settings.scale else Scaler.identity(training.shape[1])
 
 
-def _hello(table: Floats, packed: int, settings: Settings, saved: Saved | None) -> Hello:
-    epoch, session = (saved.now.epoch, saved.session) if saved else (0, b"")
-    return Hello(len(table), table.shape[1], packed, epoch, settings.agreed(), session)
+def _course(rows: int, settings: Settings) -> Course:
+    return Course(batches.steps(rows, settings.train.batch), lambda epoch: batches.epoch_seed(epoch, settings))
+
+
+def _hello(table: Floats, packed: int, settings: Settings, journal: Journal, saved: Saved | None) -> Hello:
+    session = saved.session if saved else b""
+    return Hello(len(table), table.shape[1], packed, journal.positions, settings.agreed(), session)
+
+
+def _agreed_position(begin: Begin, journal: Journal, run: Run) -> int:
+    """Where the active begins, if this party can."""
+    if begin.position not in journal.positions:
+        raise PeerError(f"the active begins at step {begin.position}, this party can at {list(journal.positions)}")
+    if run.session and begin.session != run.session:
+        raise PeerError("the active begins another training than the one that was agreed on")
+    return begin.position
 
 
 def _certified(begin: Begin, settings: Settings) -> PublicKey:
@@ -245,7 +310,7 @@ def _certified(begin: Begin, settings: Settings) -> PublicKey:
     return key
 
 
-def _receive_scores(peers: Mapping[str, Metered], count: int) -> Floats:
+def _receive_scores(peers: Mapping[str, Metered], count: int) -> NDArray[np.uint64]:
     return total({name: peer.recv(Scores, HEAD + 8 * count).words for name, peer in peers.items()}, count)
 
 

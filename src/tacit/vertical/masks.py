@@ -2,7 +2,8 @@
 
     agree_masks(channels, me, others, session)    a key with each other passive, from fresh X25519 pairs
     Hidden(keys, parties).hide(scores)            words to send; each call takes new columns of every mask
-    total(words, parties)                         the sum of all passives' scores: the masks cancel
+    total(received, count)                        the sum of all passives' words: the masks cancel
+    decoded(words, parties)                       the sum of their scores
 
 Each pair of passives shares one stream; one adds it, the other subtracts it.
 """
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from tacit.channel import Channel
 from tacit.crypto.agreement import KeyPair, agree
@@ -40,13 +42,14 @@ def agree_masks(
     rng: Generator | None = None,
     *,
     order: bytes = b"",
+    position: int = 0,
 ) -> Keys:
     """A mask key with each of the other passives. They are spoken to directly: the active only relays what is sealed.
 
     Guarantee: the sum of all passives' masks is zero; whoever holds none of the keys, such as the active, cannot tell
         a passive's words from uniform ones, and learns their sum only. Passives with a different `order`, a digest of
-        their rows, get different masks: an active that aligned them differently, to compare sums over changing pairs of
-        rows, sees noise.
+        their rows, or another `position`, the step they begin at, get different masks: an active that aligned them
+        differently, or sends them back to different steps, to compare sums over changing pairs of rows, sees noise.
     Assumes: the channels are authenticated; at least two passives do not tell the active their keys.
     Source: Bonawitz et al. 2017, section 4.0.1 (masking with one-time pads), without dropouts.
     """
@@ -57,7 +60,9 @@ def agree_masks(
     for other in others:
         public = channels[other].recv(MaskKey, HEAD).public
         first, second = sorted((me, other))
-        context = frame(b"tacit vertical score masks", session, first.encode(), second.encode(), order)
+        context = frame(
+            b"tacit vertical score masks", session, first.encode(), second.encode(), order, position.to_bytes(8, "big")
+        )
         keys.append((agree(pair, public, context=context, length=KEY_BYTES), 1 if me == first else -1))
     pair.erase()
     return tuple(keys)
@@ -85,17 +90,22 @@ class Hidden:
         return words.astype("<u8").tobytes()
 
 
-def total(received: Mapping[str, bytes], count: int) -> Floats:
-    """The sum of the passives' scores of `count` rows."""
+def total(received: Mapping[str, bytes], count: int) -> NDArray[np.uint64]:
+    """The sum of the passives' words for `count` rows: the same whatever their masks."""
     words = np.zeros(count, dtype=np.uint64)
     for name, data in received.items():
         if len(data) != 8 * count:
             raise PeerError(f"{name} sent {len(data)} bytes of scores, {8 * count} are due for {count} rows")
         words += np.frombuffer(data, dtype="<u8")
+    return words
+
+
+def decoded(words: NDArray[np.uint64], parties: Sequence[str]) -> Floats:
+    """The sum of the scores of these parties."""
     try:
-        return ring(len(received)).decode(words)
+        return ring(len(parties)).decode(words)
     except ValueError:
         raise PeerError(
-            f"the scores of {', '.join(received)} add up to more than {LARGEST:.3g} each: one of them diverged, or "
+            f"the scores of {', '.join(parties)} add up to more than {LARGEST:.3g} each: one of them diverged, or "
             "their masks do not cancel"
         ) from None

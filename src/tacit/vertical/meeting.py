@@ -5,7 +5,7 @@ Both sides compare, so that both can tell their users in one sentence what is wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tacit.channel import Channel, recv_first
 from tacit.errors import PeerError
@@ -49,9 +49,18 @@ def check_shapes(passives: Mapping[str, Hello], rows: int, settings: Settings) -
             )
         given = settings.checks.row_uses
         most = row_uses(hello.features, smallest) if given is None else given
-        check_row_uses(settings.train.epochs, most, name, hello.features)
+        check_row_uses(settings.train.epochs, settings.checks.restarts, most, name, hello.features)
         allowed.append(most)
     return min(allowed)
+
+
+def common_position(hellos: Collection[Hello]) -> int:
+    """The latest step that all parties can resume at."""
+    found = set.intersection(*(set(hello.positions) for hello in hellos))
+    if not found:
+        kept = "; ".join(", ".join(map(str, hello.positions)) or "none" for hello in hellos)
+        raise PeerError(f"there is no step that all parties can resume at ({kept}): start all of them anew")
+    return max(found)
 
 
 def _compare(active: str, first: Hello, passive: str, second: Hello) -> None:

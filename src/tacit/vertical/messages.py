@@ -21,16 +21,16 @@ class Hello(Message, frozen=True, tag=70):
     rows: Size
     features: Size
     packed: Size  # ciphertexts that hold its gradient; 0 at the active and in prediction
-    epoch: Size  # finished, where a training goes on
+    positions: Annotated[tuple[Size, ...], msgspec.Meta(max_length=8)]  # steps that a training can be resumed at
     agreed: Digest  # of the settings
     session: Annotated[bytes, msgspec.Meta(max_length=16)] = b""  # of the training that goes on, or is used
 
 
 class Begin(Message, frozen=True, tag=71):
-    """From the active, once all rows agree: the number of this training, where it begins, and a Paillier key."""
+    """From the active, once all rows agree: the number of this training, the step it begins at, and a Paillier key."""
 
     session: Session
-    epoch: Size
+    position: Size
     key: bytes
     certificate: bytes
 

@@ -119,13 +119,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Saved:
-    """Two last epochs of a training: parties that were stopped one epoch apart go on together from the earlier one."""
+    """The last two epochs of a training: the steps in a party's journal belong to one of them."""
 
     session: bytes
     scaler: Scaler
     now: Progress
     before: Progress
-    begun: int = 0  # epochs, those that were done again included
+    begun: int = 0  # steps that each row was part of, those that were repeated with other content included
 
     @classmethod
     def start(cls, session: bytes, scaler: Scaler) -> Saved:
@@ -142,13 +142,9 @@ class Saved:
             f"and {self.now.epoch}: start all of them anew"
         )
 
-    def opened(self) -> Saved:
-        """With one more epoch begun."""
-        return replace(self, begun=self.begun + 1)
-
-    def then(self, progress: Progress) -> Saved:
-        """One epoch later."""
-        return replace(self, now=progress, before=self.now)
+    def then(self, progress: Progress, uses: int) -> Saved:
+        """One epoch later, in which each row was part of so many steps in all."""
+        return replace(self, now=progress, before=self.now, begun=uses)
 
     def state(self) -> dict[str, Any]:
         return {

@@ -29,7 +29,7 @@ CHALLENGES = 8  # each is passed by an unsound modulus with probability 2^-16: i
 
 def certify(key: PrivateKey) -> bytes:
     """Roots that exist for all challenges only if gcd(n, φ(n)) = 1."""
-    return _join(nth_roots(key, _challenges(key.public)), key.public)
+    return joined(nth_roots(key, _challenges(key.public)), key.public)
 
 
 def check_certificate(public: PublicKey, proof: bytes) -> None:
@@ -41,7 +41,7 @@ def check_certificate(public: PublicKey, proof: bytes) -> None:
     Source: Goldberg, Reyzin, Sagga, Baldimtsi 2019, section 3.2 (e = n), after Gennaro, Micciancio, Rabin 1998.
     """
     n = public.modulus
-    for root, challenge in zip(_split(proof, CHALLENGES, public, "the certificate"), _challenges(public), strict=True):
+    for root, challenge in zip(split(proof, CHALLENGES, public, "the certificate"), _challenges(public), strict=True):
         if powmod(root, n, n) != challenge:
             raise PeerError("the active's modulus is not certified: it may have been made to read more than it should")
 
@@ -49,7 +49,7 @@ def check_certificate(public: PublicKey, proof: bytes) -> None:
 def opened(key: PrivateKey, ciphertexts: Ciphertexts, values: Sequence[int]) -> Decrypted:
     """Decrypted `values` with their proof."""
     roots = nth_roots(key, [int(value) for value in ciphertexts.values])
-    return Decrypted(_join(values, key.public), _join(roots, key.public))
+    return Decrypted(joined(values, key.public), joined(roots, key.public))
 
 
 def verify(public: PublicKey, sent: Ciphertexts, message: Decrypted, *, proof: bool = True) -> list[int]:
@@ -59,12 +59,12 @@ def verify(public: PublicKey, sent: Ciphertexts, message: Decrypted, *, proof: b
     Assumes: the modulus is certified.
     Source: Damgård, Jurik, Nielsen 2010, section 5.1: the owner of the key opens a ciphertext by its randomness.
     """
-    values = _split(message.values, len(sent), public, "the decrypted gradient")
+    values = split(message.values, len(sent), public, "the decrypted gradient")
     if not proof:
         return values
     n, square = public.modulus, public.n_squared
     for ciphertext, value, root in zip(
-        sent.values, values, _split(message.roots, len(sent), public, "its proof"), strict=True
+        sent.values, values, split(message.roots, len(sent), public, "its proof"), strict=True
     ):
         if (1 + value * n) * powmod(root, n, square) % square != ciphertext:
             raise PeerError(
@@ -97,11 +97,13 @@ def _challenges(public: PublicKey) -> list[int]:
     return found
 
 
-def _join(numbers: Sequence[int], public: PublicKey) -> bytes:
+def joined(numbers: Sequence[int], public: PublicKey) -> bytes:
+    """Numbers modulo n as bytes of one width."""
     return b"".join(int(number).to_bytes(public.bits // 8, "big") for number in numbers)
 
 
-def _split(data: bytes, count: int, public: PublicKey, what: str) -> list[int]:
+def split(data: bytes, count: int, public: PublicKey, what: str) -> list[int]:
+    """The numbers that `joined` wrote; PeerError for anything else."""
     size = public.bits // 8
     if len(data) != count * size:
         raise PeerError(f"{what} has {len(data)} bytes, {count * size} are due")

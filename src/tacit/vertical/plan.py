@@ -96,12 +96,12 @@ def _warnings(settings: Settings, kept: int | None, features: Mapping[str, int])
                 f"{name} has {count} features and batches have {smallest} rows: it could compute the labels from its "
                 f"gradients; {verdict}; take train.batch above {count}."
             )
-        elif train.epochs > row_uses(count, smallest):
+        elif train.epochs + settings.checks.restarts > row_uses(count, smallest):
             verdict = f"{settings.active} will refuse to begin" if settings.checks.row_uses is None else "it may"
             found.append(
                 f"Over {train.epochs} epochs {name} sees {count * train.epochs} numbers about batches of {smallest} "
                 f"rows: it could compute labels from them; {verdict}; take a larger train.batch or at most "
-                f"{row_uses(count, smallest)} epochs."
+                f"{max(0, row_uses(count, smallest) - settings.checks.restarts)} epochs."
             )
         if count < MEANINGFUL:
             found.append(

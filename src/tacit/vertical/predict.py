@@ -11,7 +11,7 @@ from typing import Any
 from tacit.channel import Channel
 from tacit.fixedpoint import Floats
 from tacit.vertical import meeting, metrics
-from tacit.vertical.masks import Hidden, agree_masks, total
+from tacit.vertical.masks import Hidden, agree_masks, decoded, total
 from tacit.vertical.messages import HEAD, Hello, Scores
 from tacit.vertical.model import Model, as_features
 from tacit.vertical.session import Run
@@ -26,7 +26,7 @@ def active(
     meeting.greet_passives(channels, _hello(table, model, settings), settings)
     count = len(table)
     parts = {name: channels[name].recv(Scores, HEAD + 8 * count).words for name in settings.passives}
-    return metrics.sigmoid(model.score(table) + total(parts, count))
+    return metrics.sigmoid(model.score(table) + decoded(total(parts, count), settings.passives))
 
 
 def passive(
@@ -50,4 +50,4 @@ def _fitting(features: Any, model: Model) -> Floats:
 
 
 def _hello(table: Floats, model: Model, settings: Settings) -> Hello:
-    return Hello(len(table), table.shape[1], 0, 0, settings.agreed(), model.session)
+    return Hello(len(table), table.shape[1], 0, (), settings.agreed(), model.session)

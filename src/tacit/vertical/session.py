@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from numpy.random import Generator
 
 from tacit.crypto.paillier import PrivateKey, Workers
-from tacit.errors import PeerError
 from tacit.events import EpochFinished, Nowhere, Sink, Stepped, TrainingResumed, TrainingStarted
 from tacit.vertical import batches
+from tacit.vertical.journal import InMemory, Records
 from tacit.vertical.model import Saved
 from tacit.vertical.settings import Settings
 from tacit.vertical.traffic import Meter
@@ -25,8 +25,10 @@ class Run:
 
     Args:
         clock: seconds, for events only.
-        store: is handed what to keep when an epoch begins and when it is done.
-        saved: what was kept, to go on from.
+        store: is handed what to keep when the training begins and when an epoch is done.
+        saved: what was kept, to resume from.
+        records: where the journal of its last steps is kept.
+        session: the number of the training, if the parties agreed on one before.
         workers: the pool for Paillier.
         key: the active's, or a new one.
         rng: of the keys behind the masks on scores; the operating system's by default.
@@ -37,13 +39,17 @@ class Run:
     clock: Callable[[], float] = lambda: 0.0
     store: Callable[[Saved], None] = lambda saved: None
     saved: Saved | None = None
+    records: Records = field(default_factory=InMemory)
+    session: bytes = b""
     workers: Workers = field(default_factory=Workers)
     key: PrivateKey | None = None
     rng: Generator | None = None
     order: bytes = b""
 
-    def begin(self, rows: int, features: int, settings: Settings, saved: Saved) -> None:
-        """Say that it begins, or goes on."""
+    def begin(self, rows: int, features: int, settings: Settings, saved: Saved, step: int) -> None:
+        """Say that it begins, or resumes after so many steps of an epoch. What is needed to resume is stored."""
+        if self.saved is None:
+            self.store(saved)
         count = batches.steps(rows, settings.train.batch)
         self.sink.emit(
             TrainingStarted(
@@ -51,18 +57,7 @@ class Run:
             )
         )
         if self.saved is not None:
-            self.sink.emit(TrainingResumed(saved.now.epoch, 0))
-
-    def open_epoch(self, saved: Saved, uses: int) -> Saved:
-        """Count the epoch, and store that before anything of it is sent. A row may be part of `uses` steps."""
-        opened = saved.opened()
-        if opened.begun > uses:
-            raise PeerError(
-                f"the training was begun again too often: each row would be part of {opened.begun} steps, {uses} are "
-                "allowed: find out who stopped it so often; started anew, it shows the passives as many gradients again"
-            )
-        self.store(opened)
-        return opened
+            self.sink.emit(TrainingResumed(saved.now.epoch, step))
 
     def close_epoch(self, saved: Saved, meter: Meter, local: dict[str, float]) -> None:
         """Say what the epoch came to, and store it."""
@@ -83,11 +78,11 @@ class Run:
 class Pace:
     """Says now and then how far an epoch is."""
 
-    def __init__(self, run: Run, epoch: int, steps: int) -> None:
+    def __init__(self, run: Run, epoch: int, steps: int, done: int = 0) -> None:
         self._run = run
         self._epoch = epoch
         self._steps = steps
-        self._step = 0
+        self._step = done
         self._rows = 0
         self._began = self._said = run.clock()
 

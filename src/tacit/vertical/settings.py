@@ -66,6 +66,8 @@ class Checks(Section):
     batch: bool = True  # active: more rows in a batch than any passive has features
     row_uses: Annotated[int, Field(ge=1, le=100_000, strict=True)] | None = None  # both: steps that one row may be part
     # of; by default as many as give a passive half as many equations as a batch has rows
+    restarts: Annotated[int, Field(ge=0, le=1000, strict=True)] = 1  # both: of these, kept for steps that are repeated
+    # after a restart with other content; those that are repeated as they were cost nothing
 
 
 class Settings(Section):
@@ -113,10 +115,11 @@ class Settings(Section):
                 raise ValueError(f"data: {name} is passive and has no label: leave out label, or make it the active")
         if self.train.schedule == "step" and self.train.decay > 1:
             raise ValueError(f"train.decay is {self.train.decay:g}: with schedule: step it must be at most 1")
-        if self.checks.row_uses is not None and self.train.epochs > self.checks.row_uses:
+        if self.checks.row_uses is not None and self.train.epochs + self.checks.restarts > self.checks.row_uses:
             raise ValueError(
-                f"train.epochs is {self.train.epochs}, and checks.row_uses lets a row be part of "
-                f"{self.checks.row_uses} steps, one in each epoch: lower the one or raise the other"
+                f"train.epochs is {self.train.epochs} and checks.restarts {self.checks.restarts}, and checks.row_uses "
+                f"lets a row be part of {self.checks.row_uses} steps, one in each epoch: lower the first or raise the "
+                "last"
             )
         return self
 

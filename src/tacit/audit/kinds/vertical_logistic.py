@@ -69,7 +69,7 @@ def _check_file(settings: Settings, name: str, features: int, rows: int) -> None
     if settings.checks.batch:
         check_batch(name, features, smallest)
     most = row_uses(features, smallest) if settings.checks.row_uses is None else settings.checks.row_uses
-    check_row_uses(settings.train.epochs, most, name, features)
+    check_row_uses(settings.train.epochs, settings.checks.restarts, most, name, features)
 
 
 def _wire(deal: Deal) -> Finding:

@@ -19,7 +19,7 @@ from tacit import tasks
 from tacit.engines.grpc.handshake import Hello, Identities, Parting
 from tacit.engines.grpc.server import Server
 from tacit.engines.tls import Credentials, identity_of
-from tacit.errors import PeerAway, PeerError, StartedAnew, passing
+from tacit.errors import NotResumed, PeerAway, PeerError, comes_back
 from tacit.events import Noted, Sink
 from tacit.horizontal.coordinator import Coordinator, Outgoing, Phase
 from tacit.horizontal.frames import to_coordinator, to_frame
@@ -143,14 +143,11 @@ class CoordinatorEngine:
         except (KeyboardInterrupt, asyncio.CancelledError):
             status, reason = "stopped", "the coordinator was stopped"
             raise
-        except (PeerAway, StartedAnew) as error:
-            status, reason = "stopped", str(error)[:300]
-            raise
-        except PeerError as error:
-            reason = str(error)[:300]
+        except (PeerError, NotResumed) as error:
+            status, reason = "stopped" if comes_back(error) else "failed", str(error)[:300]
             raise
         except OSError as error:
-            if passing(error):
+            if comes_back(error):
                 status, reason = "stopped", f"a fault of the coordinator's machine ({error.strerror})"
             raise
         finally:
@@ -245,7 +242,7 @@ class CoordinatorEngine:
         if self._begun or not self._ahead:
             return
         if self._settings.clients - len(self._ahead) < self._settings.least:
-            raise StartedAnew(
+            raise NotResumed(
                 f"{len(self._ahead)} clients have answered rounds of which this coordinator has no state: it was "
                 "started anew beside an old run. Resume that run (--resume RUN, or --state DIR), or begin another one "
                 "with all clients started anew"
