@@ -70,7 +70,7 @@ def test_one_command_trains_and_leaves_each_party_its_own_part_and_ledger():
     ):
         assert words in page
     log = (run / "run.log").read_text()
-    assert "epoch 1 step 2/8" in log
+    assert "epoch 2 step 2/8" in log
     assert "loss:" in log
 
 

@@ -27,7 +27,7 @@ def test_a_run_from_python(tmp_path):
     assert [event.round for event in run.history] == [0, 1]
     stored = safetensors.numpy.load_file(run.directory / "model.safetensors")
     assert all((stored[name] == array).all() for name, array in run.model.items())
-    assert run.ledger == {"version": 1, "ledgers": []}
+    assert run.ledger == {"version": 1, "ledgers": [], "attempts": 2, "sums": 0}
 
 
 def test_the_stored_ledger_has_what_its_epsilon_needs(tmp_path):

@@ -451,3 +451,71 @@ def test_a_damaged_coordinator_names_its_command(stopped, tmp_path):
     done = invoke("join", tmp_path / "file.yaml", "--party", "coordinator", "--insecure", "--resume", folder)
     words = one_sentence(done, folder / "model.safetensors")
     assert words.endswith(f": tacit join FILE --party coordinator --resume {folder} --previous\n")
+
+
+# --- the order of saving
+
+
+def test_killed_between_any_two_steps_of_saving_all_that_is_stored_fits(tmp_path, monkeypatch):
+    """By a party that opens its store anew for each save, as one that is killed again and again."""
+    last, offered, finished = 0, 0, False
+    while not finished:
+        last += 1
+        calls = 0
+
+        def count(original, last=last):
+            def counted(*arguments, **keys):
+                nonlocal calls
+                calls += 1
+                if calls == last:
+                    raise Killed
+                return original(*arguments, **keys)
+
+            return counted
+
+        folder = tmp_path / str(last)
+        folder.mkdir()
+        released = 0
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", count(os.fsync))
+            patched.setattr(os, "link", count(os.link))
+            patched.setattr(Path, "replace", count(Path.replace))
+            patched.setattr(Path, "unlink", count(Path.unlink))
+            try:
+                for number in (0, 0, 1, 2, 2, 3):
+                    ledger = {"version": 1, "ledgers": [{"count": released + 1}]}
+                    Store(folder).save({"w": np.full(3, number)}, {"round": number, "w": np.full(3, number)}, ledger)
+                    released += 1
+                finished = True
+            except Killed:
+                pass
+        found = Store(folder).stored()
+        if found is None:
+            assert released == 0
+            continue
+        state, model = found
+        np.testing.assert_array_equal(state["w"], model["w"])
+        assert (Store(folder).ledger() or {"ledgers": [{"count": 0}]})["ledgers"][0]["count"] >= released
+        previous = folder / "model.previous.safetensors"
+        # None before the second state, and for the moment in which the last model becomes the one before.
+        if previous.exists() and not previous.samefile(folder / "model.safetensors"):
+            offered += 1
+            flip(folder / "model.safetensors", 8 * 100)
+            for repair in Store(folder).repairs(lambda state, ledger: state):
+                repair()
+            state, model = Store(folder).stored()
+            np.testing.assert_array_equal(state["w"], model["w"])
+    assert last > 60
+    assert offered > 30
+
+
+def test_a_file_system_without_links_keeps_the_model_before_too(tmp_path, monkeypatch):
+    def no_links(*paths):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    store = Store(tmp_path)
+    for number in (0, 1, 2):
+        store.save({"w": np.full(3, number)}, {"round": number}, {"version": 1, "ledgers": []})
+    assert read_arrays(tmp_path / "model.previous.safetensors")[1] == {"round": "1"}
+    assert store.numbers() == [1, 2]

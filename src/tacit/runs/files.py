@@ -37,14 +37,15 @@ class Damaged(ConfigError):
     """A stored file that is not as it was written."""
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, *data: bytes | memoryview) -> None:
     """Write a file in one step: a reader, or a machine that loses power, sees the old one or the new one."""
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     # Never through a link that somebody laid there.
     opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
     try:
         with os.fdopen(opened, "wb") as file:
-            file.write(data)
+            for piece in data:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -77,7 +78,7 @@ def make_folder(path: Path) -> None:
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> None:
     """Replace a safetensors file. `about` is its metadata."""
-    replace_file(path, _sealed(safetensors.numpy.save(dict(arrays), metadata={**about, _FIELD: _BLANK})))
+    replace_file(path, *_sealed(safetensors.numpy.save(dict(arrays), metadata={**about, _FIELD: _BLANK})))
 
 
 def read_arrays(path: Path) -> tuple[Arrays, dict[str, str]]:
@@ -106,8 +107,8 @@ def copy_of(path: Path) -> Path:
 def write_twice(path: Path, data: Mapping[str, Any]) -> None:
     """Replace a JSON file and its copy. The copy comes first: it is never older than the file."""
     text = _sealed(json_file({**data, _FIELD: _BLANK}))
-    replace_file(copy_of(path), text)
-    replace_file(path, text)
+    replace_file(copy_of(path), *text)
+    replace_file(path, *text)
 
 
 def read_twice(path: Path, known: frozenset[str]) -> dict[str, Any] | None:
@@ -169,12 +170,13 @@ def plain(value: Any) -> Any:
 # --- checksums
 
 
-def _sealed(data: bytes) -> bytes:
-    """Put the checksum in the place of its zeros."""
+def _sealed(data: bytes) -> tuple[memoryview, bytes, memoryview]:
+    """The file with the checksum in the place of its zeros, in pieces: models are large."""
     place = _PLACE.search(data)
     if place is None:
         raise ValueError("the file has no place for its checksum")
-    return b"".join((data[: place.start(1)], hashlib.sha256(data).hexdigest().encode(), data[place.end(1) :]))
+    whole = memoryview(data)
+    return whole[: place.start(1)], hashlib.sha256(data).hexdigest().encode(), whole[place.end(1) :]
 
 
 def _check(path: Path, data: bytes) -> bool:

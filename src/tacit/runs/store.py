@@ -93,7 +93,7 @@ class Store:
         write_arrays(self._state_path(number), arrays, {"state": json.dumps(plain, allow_nan=False)})
 
     def _keep_previous(self) -> None:
-        """Give the model a second name, before another takes its own."""
+        """Give the model a second name, before another takes its own. Killed in between, none is kept."""
         self._previous.unlink(missing_ok=True)
         try:
             os.link(self._model, self._previous)
