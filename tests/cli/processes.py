@@ -69,7 +69,7 @@ def certify(folder: Path, *names: str) -> dict[str, dict[str, str]]:
 DOOMED = """
 import os, signal, sys
 from tacit.cli import main
-from tacit.runs import directory, records
+from tacit.runs import files, records
 
 file, moment = sys.argv[1:3]
 del sys.argv[1:3]
@@ -84,7 +84,7 @@ def doomed(write, name_of):
             os.kill(os.getpid(), signal.SIGKILL)
     return written
 
-directory.replace_file = doomed(directory.replace_file, lambda path, data: path.name)
+files.replace_file = doomed(files.replace_file, lambda path, data: path.name)
 records.RecordFiles.write = doomed(records.RecordFiles.write, lambda self, name, data: name)
 main()
 """

@@ -100,7 +100,7 @@ class Parties:
         return safetensors.numpy.load_file(self.run(name) / "model.safetensors")
 
     def state(self, name):
-        return Store(self.run(name), keep=2).stored()[0]
+        return Store(self.run(name)).stored()[0]
 
     def log(self, name):
         return (self.run(name) / "run.log").read_text()
@@ -247,13 +247,13 @@ def test_a_party_whose_disk_is_full_is_waited_for():
     full = """
 import errno, sys
 from tacit.cli import main
-from tacit.runs import directory
-write = directory.replace_file
+from tacit.runs import files
+write = files.replace_file
 def full(path, data):
     if path.name == "state-2.safetensors":
         raise OSError(errno.ENOSPC, "No space left on device")
     write(path, data)
-directory.replace_file = full
+files.replace_file = full
 main()
 """
     whole = expected("deal.yaml")
@@ -310,7 +310,7 @@ def test_a_finished_party_that_never_heard_of_the_others_ends_by_itself():
         for name in DEAL_NAMES:
             parties.start(name)
         parties.all_end_with_0()
-        store = Store(parties.run("shop"), keep=2)
+        store = Store(parties.run("shop"))
         state, model = store.stored()
         assert state.pop("confirmed")
         store.save(model, state, store.ledger())

@@ -91,16 +91,16 @@ def die_after_the_last_store():
 
 def fill_the_disk(number):
     """From this round on nothing can be stored, as long as this process lives."""
-    from tacit.runs import directory
+    from tacit.runs import files
 
-    replace_file = directory.replace_file
+    replace_file = files.replace_file
 
     def full(path, data):
         if path.name == "state-%d.safetensors" % number:
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         replace_file(path, data)
 
-    directory.replace_file = full
+    files.replace_file = full
 
 
 def make_task(clients, seed):

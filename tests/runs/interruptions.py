@@ -8,7 +8,7 @@ from typing import Any
 
 from tacit.channel import Channel, run_parties
 from tacit.events import Nowhere, TrainingResumed
-from tacit.runs import directory, kinds, records
+from tacit.runs import directory, files, kinds, records
 from tacit.runs.directory import Store
 from tacit.runs.lockstep import Place
 from tacit.runs.resumption import conclude, confirm
@@ -83,7 +83,7 @@ class Trial:
             (root / name).mkdir(parents=True, exist_ok=True)
 
     def store(self, name: str) -> Store:
-        return Store(self.root / name, keep=2)
+        return Store(self.root / name)
 
     def state(self, name: str) -> dict[str, Any] | None:
         found = self.store(name).stored()
@@ -104,9 +104,9 @@ class Trial:
         """Run all parties once; the victim is killed at its n-th action, and all others end with it."""
         faults = Faults(self.root, victim, at)
         with monkeypatch.context() as patched:
-            patched.setattr(directory, "replace_file", faults.writing(directory.replace_file))
+            patched.setattr(files, "replace_file", faults.writing(files.replace_file))
             patched.setattr(records.RecordFiles, "write", faults.writing(records.RecordFiles.write))
-            run_parties({name: self.party(name, faults, wrap) for name in self.settings.parties}, patience=60)
+            run_parties({name: self.party(name, faults, wrap) for name in self.settings.parties}, patience=300)
         return faults
 
     def interrupted(self, monkeypatch: Any, victim: str, at: int) -> bool:

@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from tacit.channel import run_parties
 from tacit.errors import NotResumed, PeerError
-from tacit.runs import directory
+from tacit.runs import files
 from tacit.runs.config import load
 from tacit.runs.records import RecordFiles
 from tacit.vertical import batches
@@ -357,7 +357,7 @@ def test_a_crash_in_the_first_save_of_a_split_training_begins_anew_and_forgets_n
 ):
     settings = split(tmp_path, align=align, embedding_dp={"eps": 1}, label_dp={"eps": 3})
     trial = Trial(settings, tmp_path / "trial")
-    replace_file = directory.replace_file
+    replace_file = files.replace_file
 
     def crashing(path, data):
         if path.name.startswith("state-0") and path.parent.name == "lead":
@@ -369,7 +369,7 @@ def test_a_crash_in_the_first_save_of_a_split_training_begins_anew_and_forgets_n
         replace_file(path, data)
 
     with monkeypatch.context() as patched:
-        patched.setattr(directory, "replace_file", crashing)
+        patched.setattr(files, "replace_file", crashing)
         with pytest.raises(Killed):
             run_parties({name: trial.party(name) for name in settings.parties}, patience=300)
     visit = 4 * 0.5  # bits, and eps/2
