@@ -189,6 +189,7 @@ def test_an_expired_certificate_that_is_replaced_lets_a_client_in(client, server
 
 def test_other_names_authorities_and_signing_keys_are_not_taken_over(client, monkeypatch):
     client.sign(10)
+    original = client.private.read_bytes()
     first = client.load()
     said: list[str] = []
     assert first.renewed(said.append) == first
@@ -208,9 +209,11 @@ def test_other_names_authorities_and_signing_keys_are_not_taken_over(client, mon
     assert "it is of client-1 now" in said[-1]
 
     stranger = Authority.create()
-    client.put(client.certificate, stranger.sign(other, 10))
+    client.put(client.private, original)
+    client.put(client.certificate, stranger.sign(client.asked, 10))
     client.put(client.authority, stranger.certificate_pem)
     assert first.renewed(said.append) == first
+    assert "it is another authority now: start this party again" in said[-1]
     count = len(said)
     assert first.renewed(said.append) == first
     assert len(said) == count  # what did not change is not said again

@@ -162,7 +162,8 @@ class Connection:
                 self._answered(),
             )
             await stream.write(encode(hello))
-            answer = await asyncio.wait_for(stream.read(), _WELCOME_SECONDS)
+            async with asyncio.timeout(_WELCOME_SECONDS):  # `wait_for` of Python 3.11 may swallow a cancellation
+                answer = await stream.read()
             if answer is grpc.aio.EOF:
                 await stream.code()
                 return

@@ -201,7 +201,8 @@ class Server:
             self._replace(self._greeting.get(name), grpc.StatusCode.ABORTED, "there is a newer connection")
             self._greeting[name] = task
         try:
-            first = await asyncio.wait_for(context.read(), self._network.handshake)
+            async with asyncio.timeout(self._network.handshake):
+                first = await context.read()
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "nothing was said")
         finally:
