@@ -40,12 +40,14 @@ def run(
     overrides: Sequence[str] = (),
     runs: str | Path = "runs",
     resume: str | Path | None = None,
+    state: str | Path | None = None,
 ) -> Outcome:
     """Run every party of a file, or of a dict with the same keys, in this process.
 
-    `overrides` are texts such as "rounds=5". With `resume`, the run in that directory goes on, and the first argument
-    may be left out. Returns the outcome: `status`, `model`, `history` (the finished rounds), `ledger` and `directory`.
+    `overrides` are texts such as "rounds=5". With `resume`, the run in that directory is resumed, and the first
+    argument may be left out. With `state`, the run starts in that directory, or is resumed if it is there already.
+    Returns the outcome: `status`, `model`, `history` (the finished rounds), `ledger` and `directory`.
     """
     from tacit.runs.execute import run as run_here  # heavy: only when it is used
 
-    return run_here(path_or_dict, overrides=overrides, runs=runs, resume=resume)
+    return run_here(path_or_dict, overrides=overrides, runs=runs, resume=resume, state=state)

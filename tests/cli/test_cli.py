@@ -197,7 +197,7 @@ def test_an_error_within_a_round_is_not_the_users_input(here, executed):
         (["fleet.yaml", "--set", "rounds=0"], "--set rounds=0: rounds is 0: give a whole number of at least 1\n"),
         (["broken.yaml"], "broken.yaml:4: rouds is not a known key: did you mean rounds?\n"),
         (["fleet.yaml", "--runs", "fleet.yaml"], "fleet.yaml: results cannot be stored there: "),
-        ([], "Give the FILE to run, or a run to go on with: "),
+        ([], "Give the FILE to run, or a run to resume: "),
     ],
 )
 def test_mistakes_in_the_input_end_with_2_and_leave_nothing(here, arguments, words):

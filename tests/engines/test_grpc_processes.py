@@ -14,19 +14,20 @@ import yaml
 
 from tacit.events import RoundFinished, RunFinished, RunResumed
 from tacit.runs.directory import read_events
-from tests.subprocesses import HANGS, free_port, launch, until
+from tests.subprocesses import HANGS, free_port, kill, launch, until
 
 CLIENTS, ROUNDS = 6, 3
 NEVER = int(2000 * HANGS)  # milliseconds: a window that closes on nobody; a wait for it would exceed the limit
 # A task of numbers. In the process that DIE_AT names, a moment of the second round is the last: the `nth` call of a
 # method with a message of some kind. The file DIED says that this has happened. In the round that SLOW names, a client
-# trains until the file GO is there.
+# trains until the file GO-… of that round is there.
 TASK = '''
-import os, signal, time
+import errno, os, signal, time
 from pathlib import Path
 
 import numpy as np
 
+from tacit.engines.grpc import connection
 from tacit.horizontal.client import Client
 from tacit.horizontal.coordinator import Coordinator
 from tacit.horizontal.task import Fitted
@@ -39,7 +40,7 @@ class Numbers:
     def fit(self, client, model, work):
         if os.environ.get("SLOW") == "%d" % work.round:
             Path("training-%d" % client).touch()
-            while not os.path.exists("GO"):
+            while not os.path.exists("GO-%d" % work.round):
                 time.sleep(0.02)
         return Fitted({"weights": model["weights"] + 0.1 * client}, client + 1, 1.0)
 
@@ -76,10 +77,41 @@ def watch(party, kind, nth):
         party.begin = beginning
 
 
+def die_after_the_last_store():
+    from tacit.runs.directory import Store
+
+    save = Store.save
+
+    def saved(self, model, state, ledger):
+        save(self, model, state, ledger)
+        die(state["round"] == state["attempts"] == 3)
+
+    Store.save = saved
+
+
+def fill_the_disk(number):
+    """From this round on nothing can be stored, as long as this process lives."""
+    from tacit.runs import directory
+
+    replace_file = directory.replace_file
+
+    def full(path, data):
+        if path.name == "state-%d.safetensors" % number:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        replace_file(path, data)
+
+    directory.replace_file = full
+
+
 def make_task(clients, seed):
+    connection._LONGEST_PAUSE = 0.2  # seconds before a client looks again for a coordinator that is away
     if at := os.environ.get("DIE_AT"):
         role, kind, nth = at.split()
+        if kind == "last":
+            die_after_the_last_store()
         watch(Coordinator if role == "coordinator" else Client, kind, int(nth))
+    if at := os.environ.get("FULL_AT"):
+        fill_the_disk(int(at))
     return Numbers()
 '''
 
@@ -87,7 +119,15 @@ def make_task(clients, seed):
 class Parties:
     """A federation of processes in a folder."""
 
-    def __init__(self, folder: Path, encrypt: dict, window: int = NEVER, rounds: int = ROUNDS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        encrypt: dict,
+        window: int = NEVER,
+        rounds: int = ROUNDS,
+        patience: float | str = "forever",
+        lost_after: float = 1.0,
+    ) -> None:
         self.folder = folder
         (folder / "numbered.py").write_text(TASK)
         settings = {
@@ -95,7 +135,7 @@ class Parties:
             "task": "numbered:make_task",
             "rounds": rounds,
             "clients": CLIENTS,
-            "network": {"coordinator": f"127.0.0.1:{free_port()}"},
+            "network": {"coordinator": f"127.0.0.1:{free_port()}", "patience": patience, "lost_after": lost_after},
             "round": {"start_fl_job_time_window": NEVER, "update_model_time_window": 2 * window},
             "encrypt": {"cipher_time_window": window} | encrypt,
         }
@@ -115,8 +155,8 @@ class Parties:
     def coordinator(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         return self.start("--party", "coordinator", *arguments, **environment)
 
-    def clients(self, ids: str, **environment: str) -> subprocess.Popen[str]:
-        return self.start("--party", "client", "--id", ids, **environment)
+    def clients(self, ids: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        return self.start("--party", "client", "--id", ids, *arguments, **environment)
 
     @property
     def run(self) -> Path:
@@ -143,6 +183,13 @@ def ended(process: subprocess.Popen[str], code: int) -> str:
     assert process.returncode == code, errors
     assert "Traceback" not in errors
     return errors
+
+
+def told(process: subprocess.Popen[str], code: int) -> str:
+    """What a process printed, once it has ended."""
+    output, errors = process.communicate(timeout=HANGS)
+    assert process.returncode == code, errors
+    return output
 
 
 @pytest.fixture
@@ -221,25 +268,97 @@ def killed_and_resumed(parties, protection, moment):
             assert rounds <= max(state["uploads"], state["sums"]) <= rounds + 1
 
 
-def test_an_interrupted_coordinator_takes_its_clients_along(parties):
-    found = parties(MASKED, rounds=2000)
-    coordinator, clients = found.coordinator(), found.clients("0-5")
-    until(lambda: list(found.folder.glob("runs/*coordinator*/events.jsonl")) and len(found.survivors) > 1, coordinator)
-    coordinator.send_signal(signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_coordinator_that_is_stopped_is_waited_for_and_resumes(parties, number):
+    found = parties(MASKED, rounds=4)
+    coordinator, clients = found.coordinator("--state", "state"), found.clients("0-5", SLOW="1")
+    until((found.folder / "training-0").exists, coordinator, clients)
+    coordinator.send_signal(number)
     assert "stopped" in ended(coordinator, 5)
-    assert "the coordinator ended the run: the coordinator was stopped" in ended(clients, 3)
-    assert isinstance(found.events[-1], RunFinished)
+    assert clients.poll() is None
+    (found.folder / "GO-1").touch()
+    ended(found.coordinator("--state", "state"), 0)
+    ended(clients, 0)
+    events = list(read_events(found.folder / "state" / "events.jsonl"))
+    assert [event.status for event in events if isinstance(event, RunFinished)] == ["stopped", "done"]
+    assert {event.round: event.survivors for event in events if isinstance(event, RoundFinished)} == dict.fromkeys(
+        range(4), 6
+    )
 
 
-@pytest.mark.slow
-def test_an_interrupted_client_is_not_waited_for(parties):
-    found = parties(MASKED)
-    coordinator, others = found.coordinator(), found.clients("0-4")
-    leaving = found.clients("5", SLOW="1")
-    until((found.folder / "training-5").exists, leaving)
-    leaving.send_signal(signal.SIGINT)
-    ended(coordinator, 0)
-    ended(others, 0)
-    (found.folder / "GO").touch()
+def test_a_client_that_is_stopped_is_not_waited_for_and_resumes_with_its_ledger(parties):
+    found = parties(MASKED | {"encrypt_type": "DDP_ENCRYPT"})
+    coordinator, others = found.coordinator(), found.clients("0-4", SLOW="2")
+    leaving = found.clients("5", "--state", "five", SLOW="1")
+    until((found.folder / "training-5").exists, coordinator, leaving)
+    leaving.send_signal(signal.SIGTERM)
+    until(lambda: len(found.survivors) == 2, coordinator)
+    (found.folder / "GO-1").touch()
     assert "Stopped" in ended(leaving, 5)
-    assert found.survivors == [6, 5, 5]
+    back = found.clients("5", "--state", "five")
+    until(lambda: (found.folder / "five" / "run.log").read_text().count("connected to the coordinator") == 2, back)
+    (found.folder / "GO-2").touch()
+    for process in (coordinator, others, back):
+        ended(process, 0)
+    assert found.survivors[:2] == [6, 5]
+    state = json.loads((found.folder / "five" / "client-5.json").read_text())["state"]
+    assert state["sums"] >= 1
+    assert "the coordinator said that the run is done" in told(found.clients("5", "--state", "five"), 0)
+
+
+def test_a_coordinator_that_is_killed_after_the_last_round_says_farewell_when_it_is_back(parties):
+    """Its clients wait for a process that is gone; started again it tells them, writes what is missing, and ends."""
+    found = parties(PROTECTIONS["NOT_ENCRYPT"], lost_after=5.0)
+    clients = found.clients("0-5")
+    coordinator = found.coordinator("--state", "state", DIE_AT="coordinator last 0")
+    assert coordinator.wait(HANGS) == -signal.SIGKILL
+    state = found.folder / "state"
+    assert not any(isinstance(event, RunFinished) for event in read_events(state / "events.jsonl"))
+    assert f"all {ROUNDS} rounds are done" in told(found.coordinator("--state", "state"), 0)
+    ended(clients, 0)
+    assert isinstance(list(read_events(state / "events.jsonl"))[-1], RunFinished)
+    assert (state / "report.html").exists()
+
+
+def test_a_client_gives_up_an_absent_coordinator_after_its_patience(parties):
+    found = parties(MASKED, patience=0.5)
+    assert "the coordinator was away for 0.5 s" in ended(found.clients("0"), 5)
+
+
+def test_a_coordinator_that_is_started_without_its_state_ends_alone(parties):
+    found = parties(MASKED, rounds=4)
+    coordinator, clients = found.coordinator(), found.clients("0-5", "--state", "all", SLOW="2")
+    until((found.folder / "training-0").exists, coordinator, clients)
+    kill(coordinator)
+    (found.folder / "GO-2").touch()
+    old = found.run
+    assert f"{old.relative_to(found.folder)} is a run of this coordinator that was interrupted" in ended(
+        found.coordinator(), 2
+    )
+    assert "clients have answered rounds of which this coordinator has no state" in ended(
+        found.coordinator("--new", "--runs", "elsewhere"), 2
+    )
+    assert clients.poll() is None
+    ended(found.coordinator("--resume", str(old)), 0)
+    ended(clients, 0)
+
+
+def test_a_full_disk_stops_the_coordinator_and_not_its_clients(parties):
+    found = parties(MASKED, rounds=4)
+    clients = found.clients("0-5")
+    errors = ended(found.coordinator("--state", "state", FULL_AT="2"), 5)
+    assert "No space left on device" in errors
+    assert clients.poll() is None
+    ended(found.coordinator("--state", "state"), 0)
+    ended(clients, 0)
+
+
+def test_two_processes_do_not_share_one_state(parties):
+    found = parties(MASKED)
+    coordinator = found.coordinator("--state", "state")
+    until((found.folder / "state" / "config.yaml").exists, coordinator)
+    assert "another process is writing there" in ended(found.coordinator("--state", "state"), 2)
+    (found.folder / "other").mkdir()
+    (found.folder / "other" / "letter.txt").touch()
+    assert "other: it holds letter.txt and no run" in ended(found.coordinator("--state", "other"), 2)
+    assert coordinator.poll() is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
@@ -24,7 +23,6 @@ CODES = (
     "Exit codes: 0 done, 1 failed for good, 2 a mistake in the input, 3 a fault of another party, 4 budget reached, "
     "5 stopped or interrupted: start again."
 )
-_PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}  # faults of the machine
 
 
 @contextmanager
@@ -33,7 +31,7 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
 
     `blame` comes before another party's fault; `always`: name the directory even if no round was begun.
     """
-    from tacit.errors import BudgetError, PeerAway, PeerError
+    from tacit.errors import BudgetError, PeerAway, PeerError, passing
 
     def stop(message: str, code: int) -> NoReturn:
         end(
@@ -51,7 +49,7 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
     except BudgetError as error:
         stop(str(error), BUDGET)
     except OSError as error:
-        code = AGAIN if error.errno in _PASSING else FAILED
+        code = AGAIN if passing(error) else FAILED
         stop(f"{error.filename or directory.path}: {error.strerror or error}", code)
     except ValueError as error:
         if directory.begun:

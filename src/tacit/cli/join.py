@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
 @click.option("--runs", default="runs", metavar="DIR", type=click.Path(path_type=Path), help="Where results go.")
-@click.option(
-    "--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a stopped run of this party."
-)
+@click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Resume a stopped run of this party.")
+@click.option("--state", metavar="DIR", type=click.Path(path_type=Path), help="Run in DIR: start there, or resume.")
+@click.option("--new", is_flag=True, help="Start anew although an interrupted run of the coordinator is there.")
 @click.option("--insecure", is_flag=True, help="Without certificates; only on this machine.")
 @click.option("--metrics", "metrics_port", type=int, metavar="PORT", help="Serve Prometheus metrics on this machine.")
 @click.option("--quiet", is_flag=True, help="Say only where the results are.")
@@ -47,6 +47,8 @@ def command(
     overrides: tuple[str, ...],
     runs: Path,
     resume: Path | None,
+    state: Path | None,
+    new: bool,
     insecure: bool,
     metrics_port: int | None,
     quiet: bool,
@@ -55,9 +57,13 @@ def command(
     """Be one party of FILE, over the network.
 
     All parties have the same FILE; what is yours alone (keys, paths, addresses) goes into the --local file, which is
-    never sent. A connection that breaks comes back by itself. Ctrl-C tells the others.
+    never sent. A connection that breaks comes back by itself. Ctrl-C and SIGTERM tell the others, who wait.
 
-    Exit codes: 0 done, 1 failed or stopped, 2 a mistake in the input, 3 a fault of another party, 4 budget reached.
+    --state names a fixed directory: this party starts there if it is empty, and resumes if not. It is all that a
+    supervisor needs: run the same command again while the exit code is 5.
+
+    Exit codes: 0 done, 1 failed for good, 2 a mistake in the input, 3 a fault of another party, 4 budget reached,
+    5 stopped or interrupted: start again.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say, we say in words
     from tacit.horizontal.settings import Settings as Horizontal
@@ -65,11 +71,13 @@ def command(
     from tacit.runs.directory import RunDirectory
     from tacit.runs.join import site_of
     from tacit.runs.local import load_local
-    from tacit.runs.resume import resumed
+    from tacit.runs.resume import finished, holds_run, resumed, unfinished
 
+    if resume is not None and state is not None:
+        end("--resume and --state both name a directory: give one of them", USER)
     try:
         settings = load(file, overrides)
-        local, folder = load_local(local_file)
+        local, beside = load_local(local_file)
         numbers: list[int] = []
         if isinstance(settings, Horizontal):
             settings = settings.networked()
@@ -78,17 +86,27 @@ def command(
         elif identities is not None:
             raise ConfigError("--id is for the clients of a horizontal federation: leave it out")
         whole = party if len(numbers) < 2 else f"{party} to {numbers[-1]}"
-        site = site_of(settings, local, folder, party, insecure=insecure, noise=noise)
+        site = site_of(settings, local, beside, party, insecure=insecure, noise=noise)
         if site.credentials is not None and len(numbers) > 1:
             end("--id: a certificate is of one client: start one process for each", USER)
-        if resume is not None:
-            settings, directory = resumed(resume, settings.model_dump(), party=whole)
+        folder = resume or (state if state is not None and holds_run(state) else None)
+        if folder is not None:
+            settings, directory = resumed(folder, settings.model_dump(), party=whole)
+            if (done := finished(settings, directory, whole)) is not None:
+                click.echo(f"{directory.path}: {done}")
+                if numbers:
+                    directory.close()
+                    return
         else:
-            directory = RunDirectory.create(runs, settings, time.time(), named=f"{settings.name}-{party}", party=whole)
+            old = None if new or state or party != "coordinator" else unfinished(runs, settings, party)
+            if old is not None:
+                end(f"{old} is a run of this coordinator that was interrupted: --resume {old}, or --new", USER)
+            named = f"{settings.name}-{party}"
+            directory = RunDirectory.create(runs, settings, time.time(), named=named, party=whole, at=state)
     except (ConfigError, ValueError) as error:
         end(str(error), USER)
     except OSError as error:
-        end(f"{resume or runs}: results cannot be stored there: {error.strerror}", USER)
+        end(f"{resume or state or runs}: results cannot be stored there: {error.strerror}", USER)
     sys.path += [str(Path.cwd()), str(file.resolve().parent)]
     status, text = _carried_out(settings, party, site, directory, numbers, quiet, metrics_port)
     if status != "done":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,45 +21,63 @@ if TYPE_CHECKING:
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
 @click.option("--runs", default="runs", metavar="DIR", type=click.Path(path_type=Path), help="Where results go.")
-@click.option("--resume", "resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a stopped run.")
+@click.option("--resume", "resume", metavar="RUN", type=click.Path(path_type=Path), help="Resume a stopped run.")
+@click.option("--state", metavar="DIR", type=click.Path(path_type=Path), help="Run in DIR: start there, or resume.")
 @click.option("--engine", type=click.Choice(["memory", "ray"]), help="Where to compute: short for --set engine.kind=…")
 @click.option("--quiet", is_flag=True, help="Say only where the results are.")
 def command(
-    file: Path | None, overrides: tuple[str, ...], runs: Path, resume: Path | None, engine: str | None, quiet: bool
+    file: Path | None,
+    overrides: tuple[str, ...],
+    runs: Path,
+    resume: Path | None,
+    state: Path | None,
+    engine: str | None,
+    quiet: bool,
 ) -> None:
     """Run every party of FILE on this machine.
 
-    --resume takes the directory of a run that was stopped or killed, and goes on with the settings stored there; of
-    these only its length may change, where no noise was sized for it (--set rounds=50, or train.epochs). FILE is needed
-    only if the task lies beside it. A round that was under way is done again, and what it released stays in the ledger.
+    --resume takes the directory of a run that was stopped or killed, with the settings stored there. Only `rounds` or
+    `train.epochs` may change, and only if the noise was not calibrated to them (--set rounds=50). FILE is needed only
+    if the task lies beside it. A round that was under way is done again, and what it released stays in the ledger.
 
-    Exit codes: 0 done, 1 failed or stopped, 2 a mistake in the input, 3 a fault of another party, 4 budget reached.
+    --state names a fixed directory: the run starts there if it is empty, and is resumed if not. It is all that a
+    supervisor needs: the same command starts a run, resumes it and, once it is done, says so.
+
+    Exit codes: 0 done, 1 failed for good, 2 a mistake in the input, 3 a fault of another party, 4 budget reached,
+    5 stopped or interrupted: start again.
     """
     from tacit.runs.config import ConfigError, load
-    from tacit.runs.directory import RunDirectory
-    from tacit.runs.resume import resumed
+    from tacit.runs.execute import opened
+    from tacit.runs.resume import concluded, finished, resumed
 
+    if resume is not None and state is not None:
+        end("--resume and --state both name a directory: give one of them", USER)
     if engine is not None:
         overrides = (*overrides, f"engine.kind={engine}")
     try:
         if resume is not None:
             settings, directory = resumed(resume, None, overrides)
         elif file is None:
-            end("Give the FILE to run, or a run to go on with: tacit run FILE, or tacit run --resume RUN", USER)
+            end("Give the FILE to run, or a run to resume: tacit run FILE, or tacit run --resume RUN", USER)
         else:
-            settings = load(file, overrides)
-            directory = RunDirectory.create(runs, settings, time.time())
+            settings, directory = opened(load(file, overrides), runs, state)
+        done = finished(settings, directory)
     except ConfigError as error:
         end(str(error), USER)
     except OSError as error:
-        end(f"{resume or runs}: results cannot be stored there: {error.strerror}", USER)
+        end(f"{resume or state or runs}: results cannot be stored there: {error.strerror}", USER)
+    if done is not None:
+        click.echo(f"{directory.path}: {done}")
+        if concluded(directory):
+            directory.close()
+            return
 
     outcome = _carried_out(settings, directory, file, quiet)
     if quiet and outcome.status != "done":
         click.echo(f"{outcome.status}: {outcome.text}".rstrip(": "), err=True)
     click.echo(f"Results: {directory.path}")
     if outcome.status == "stopped":
-        click.echo(f"To go on: tacit run --resume {directory.path}")
+        click.echo(f"To resume: tacit run --resume {directory.path}")
     if (code := STATUS.get(outcome.status, FAILED)) != DONE:
         raise SystemExit(code)
 

@@ -181,7 +181,14 @@ class Coordinator:
             case "PW_ENCRYPT" | "DDP_ENCRYPT":
                 self._context = secure_context(settings, self.layout, self._model, attempt)
                 window = settings.round.update_model_time_window / 1000
-                self._secure = Server(self._context, sampled, identities=self._identities, upload_window=window)
+                self._secure = Server(
+                    self._context,
+                    sampled,
+                    identities=self._identities,
+                    upload_window=window,
+                    enough=settings.needed,
+                    grace=settings.round.update_model_grace / 1000,
+                )
                 self._secure.start(now)
         self._deadline = now + settings.round.update_model_time_window / 1000
         self._sink.emit(RoundStarted(self.round, len(sampled)))
@@ -196,7 +203,7 @@ class Coordinator:
             if isinstance(message, Update | Inference) and (type(message.attempt), type(message.sender)) != (int, int):
                 raise PeerError("a message whose round or sender is no number")
             if isinstance(message, Update):
-                return self._update(sender, message)
+                return self._update(sender, message, now)
             if isinstance(message, Inference):
                 self._inferred(sender, message)
                 return []
@@ -226,7 +233,7 @@ class Coordinator:
         if several.attempt != self.attempts - 1 or self.phase is not Phase.COLLECTING:
             raise ValueError("a sum of another round: it was not taken in time")
         if isinstance(several.total, Part):
-            return self._updates(several, several.total)
+            return self._updates(several, several.total, now)
         if self._secure is None:
             raise ValueError("masked words, and no secure aggregation is under way")
         stage = self._secure.state
@@ -256,14 +263,14 @@ class Coordinator:
 
     # --- updates in the clear or with noise
 
-    def _update(self, sender: int, message: Update) -> Outgoing:
+    def _update(self, sender: int, message: Update, now: float) -> Outgoing:
         if message.sender != sender:
             raise PeerError(f"client {sender} sent an update of client {message.sender}")
         if message.attempt != self.attempts - 1 or self.phase is not Phase.COLLECTING or self._secure is not None:
             raise PeerError("an update that is too late or out of turn")
         if sender in self._arrived:
             raise PeerError("a second update in one round")
-        if sender not in self._waiting:
+        if sender not in self._sampled or sender in self._refused:  # one that was given up may be back in time
             raise PeerError("an update of a client that was not sampled")
         if not isinstance(message.vector, np.ndarray):
             raise PeerError("an update that is no array")
@@ -278,11 +285,10 @@ class Coordinator:
         self._waiting.discard(sender)
         self._arrived.add(sender)
         self._up["Update"] = max(self._up["Update"], message.vector.nbytes + HEAD_BYTES)
-        if not self._waiting:
-            self._close()
+        self._close_early(now)
         return []
 
-    def _updates(self, several: Together, part: Part) -> Outgoing:
+    def _updates(self, several: Together, part: Part, now: float) -> Outgoing:
         if not self._waiting.issuperset(several.senders) or part.count != len(several.senders):
             raise ValueError("a sum of clients that are not waited for")
         self._sum.add_part(part)
@@ -290,9 +296,15 @@ class Coordinator:
         self._waiting.difference_update(several.senders)
         self._arrived.update(several.senders)
         self._up["Update"] = max(self._up["Update"], several.largest)
+        self._close_early(now)
+        return []
+
+    def _close_early(self, now: float) -> None:
+        """Close the round if nobody is waited for; if there are updates enough, the others have the grace left."""
         if not self._waiting:
             self._close()
-        return []
+        elif len(self._arrived) >= self._settings.needed:
+            self._deadline = min(self._deadline, now + self._settings.round.update_model_grace / 1000)
 
     def gone(self, client: int, now: float) -> Outgoing:
         """A client will not come back to this round: under masks too, nobody waits for it."""

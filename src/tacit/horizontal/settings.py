@@ -25,6 +25,8 @@ class Round(Section):
     start_fl_job_time_window: Milliseconds = 300_000  # to gather them, over a network
     update_model_ratio: Annotated[float, Field(gt=0, le=1)] = 0.5  # of the sampled that must update
     update_model_time_window: Milliseconds = 300_000
+    update_model_grace: Milliseconds = 30_000  # for the other clients, once update_model_ratio have updated
+    over_select: Annotated[float, Field(ge=1, le=3)] = 1.0  # clients invited for each of start_fl_job_threshold
     abandoned_rounds: Annotated[int, Field(ge=0, le=10_000, strict=True)] = 10  # begun and not finished, in a run that
     # was stopped: no client answers more than rounds + abandoned_rounds times, whatever the coordinator asks
 
@@ -188,9 +190,12 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> Settings:
-        if self.sampled > self.clients:
+        if self.wanted > self.clients:
+            raise ValueError(f"start_fl_job_threshold is {self.wanted}, but there are {self.clients} clients: lower it")
+        if self.round.over_select > 1 and self.wanted == self.clients:
             raise ValueError(
-                f"start_fl_job_threshold is {self.sampled}, but there are {self.clients} clients: lower it"
+                f"over_select is {self.round.over_select:g}, but every client is invited already: set "
+                "start_fl_job_threshold below the number of clients"
             )
         if self.masked and self.sampled < 3:
             raise ValueError(f"{self.encrypt.encrypt_type} needs 3 clients in a round, got {self.sampled}")
@@ -235,7 +240,9 @@ class Settings(Section):
             modulus_bits=modulus_bits,
             mode=self.mode,
             graph=masks.graph,
-            share_secrets_ratio=masks.share_secrets_ratio,
+            share_secrets_ratio=self.sharing / self.sampled
+            if self.sampled > self.wanted
+            else masks.share_secrets_ratio,
             reconstruct_secrets_threshold=masks.reconstruct_secrets_threshold,
             cipher_time_window=masks.cipher_time_window,
             collusion=masks.collusion,
@@ -245,14 +252,19 @@ class Settings(Section):
         )
 
     @property
-    def sampled(self) -> int:
-        """Clients that are sent the model in each round."""
+    def wanted(self) -> int:
+        """Clients that a round is meant for."""
         return self.round.start_fl_job_threshold or self.clients
+
+    @property
+    def sampled(self) -> int:
+        """Clients that are sent the model in each round: with `over_select`, more than are wanted."""
+        return min(self.clients, _part(self.round.over_select, self.wanted))
 
     @property
     def needed(self) -> int:
         """Updates without which a round changes nothing."""
-        return _part(self.round.update_model_ratio, self.sampled)
+        return _part(self.round.update_model_ratio, self.wanted)
 
     @property
     def answers(self) -> int:
@@ -298,7 +310,7 @@ class Settings(Section):
     @property
     def sharing(self) -> int:
         """Clients that must take part in sharing secrets, or a masked round ends."""
-        return _part(self.encrypt.pw_encrypt.share_secrets_ratio, self.sampled)
+        return _part(self.encrypt.pw_encrypt.share_secrets_ratio, self.wanted)
 
     @property
     def central(self) -> tuple[float, float]:

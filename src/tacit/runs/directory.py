@@ -47,6 +47,7 @@ class RunDirectory:
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self.path = path
         self.begun = False  # whether a round was started
+        self.changed = False  # whether a resumed run has other settings than it stored
         self._clock = clock
         self._start = clock()
         self._rounds: int | None = None
@@ -70,16 +71,29 @@ class RunDirectory:
         *,
         named: str | None = None,
         party: str | None = None,
+        at: Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> RunDirectory:
-        """Make a new folder under `root`, named after the time (seconds since 1970) and the federation."""
+        """Make a new folder under `root`, named after the time (seconds since 1970) and the federation.
+
+        With `at`, make it there. The settings come last: a folder that has them can be resumed.
+        """
         name = named or settings.name
-        path = _new_folder(Path(root), f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{name}")
-        replace_file(path / "config.yaml", resolved(settings).encode())
+        if at is None:
+            path = _new_folder(Path(root), f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{name}")
+        else:
+            path = at
+            path.mkdir(parents=True, exist_ok=True)
         replace_file(path / "environment.json", _json_file(environment()))
         if party is not None:
             replace_file(path / "party", f"{party}\n".encode())
-        return cls(path, clock)
+        directory = cls(path, clock)  # of two that start here together, the second is refused
+        try:
+            replace_file(path / "config.yaml", resolved(settings).encode())
+        except BaseException:
+            directory.close()
+            raise
+        return directory
 
     @classmethod
     def reopen(cls, path: Path, *, clock: Callable[[], float] = time.time) -> RunDirectory:
@@ -96,7 +110,10 @@ class RunDirectory:
 
     def save_settings(self, settings: Settings) -> None:
         """Replace the stored settings, where a resumed run may change them."""
-        replace_file(self.path / "config.yaml", resolved(settings).encode())
+        new = resolved(settings).encode()
+        self.changed = (self.path / "config.yaml").read_bytes() != new
+        if self.changed:
+            replace_file(self.path / "config.yaml", new)
 
     def emit(self, event: Event) -> None:
         """Add an event to `events.jsonl` and `run.log`."""

@@ -12,7 +12,7 @@ from tacit.runs import kinds
 from tacit.runs.config import Settings, load
 from tacit.runs.directory import RunDirectory
 from tacit.runs.outcome import Outcome
-from tacit.runs.resume import resumed
+from tacit.runs.resume import holds_run, resumed
 
 
 def run(
@@ -21,12 +21,16 @@ def run(
     overrides: Sequence[str] = (),
     runs: str | Path = "runs",
     resume: str | Path | None = None,
+    state: str | Path | None = None,
 ) -> Outcome:
     """Run a file here, or a dict with the same keys. Leaves a run directory under `runs`.
 
-    With `resume`, the run in that directory goes on instead, with the settings that it stored; a dict is needed only
-    where its task's options are Python objects.
+    With `resume`, the run in that directory is resumed instead, with the settings that it stored; a dict is needed only
+    where its task's options are Python objects. With `state`, the run lives in that folder: it starts there if the
+    folder is empty and is resumed if not. A run that is done already is concluded, and nothing is trained.
     """
+    if state is not None and resume is not None:
+        raise ValueError("state and resume both name a folder: give one of them")
     if resume is not None:
         if path_or_dict is not None and not isinstance(path_or_dict, dict):
             raise ValueError("a run is resumed with the settings that it stored: leave out the file")
@@ -34,10 +38,16 @@ def run(
     elif path_or_dict is None:
         raise ValueError("run needs a file or a dict, or the directory of a run to resume")
     else:
-        settings = load(path_or_dict, overrides)
-        directory = RunDirectory.create(Path(runs), settings, time.time())
+        settings, directory = opened(load(path_or_dict, overrides), Path(runs), None if state is None else Path(state))
     with directory:
         return execute(settings, sink=directory, directory=directory)
+
+
+def opened(settings: Settings, runs: Path, state: Path | None) -> tuple[Settings, RunDirectory]:
+    """A new directory under `runs`; or the fixed one, `state`, resumed if it holds a run."""
+    if state is not None and holds_run(state):
+        return resumed(state, settings.model_dump())
+    return settings, RunDirectory.create(runs, settings, time.time(), at=state)
 
 
 def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:

@@ -10,17 +10,17 @@ import numpy as np
 
 from tacit import tasks
 from tacit.engines.choose import engine_for
-from tacit.errors import PeerError
+from tacit.errors import PeerAway, PeerError, passing
 from tacit.events import Kept, Noted, RoundFinished, RunFinished, RunResumed, RunStarted, Sink, Tee
 from tacit.horizontal import boundary
 from tacit.horizontal.coordinator import Coordinator
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays, Task
-from tacit.runs.config import ConfigError, fingerprint
+from tacit.runs.config import fingerprint
 from tacit.runs.directory import RunDirectory, read_events
 from tacit.runs.outcome import Outcome, Status, stop_signals, write_page
 
-__all__ = ["boundary", "check_unfinished", "execute", "may_change"]
+__all__ = ["boundary", "execute", "finished", "may_change"]
 
 
 def may_change(stored: Settings) -> frozenset[str]:
@@ -31,13 +31,13 @@ def may_change(stored: Settings) -> frozenset[str]:
     return free - {"rounds"} if stored.encrypt.encrypt_type == "DDP_ENCRYPT" else free
 
 
-def check_unfinished(settings: Settings, state: dict[str, Any], place: str) -> None:
-    """Refuse to resume what is done."""
+def finished(settings: Settings, state: dict[str, Any]) -> str | None:
+    """Why there is nothing left to do."""
     done = state["round"]
-    if done >= settings.rounds:
-        raise ConfigError(
-            f"{place}: {done} rounds are done: to train on, give more (--set rounds={done + settings.rounds})"
-        )
+    if done < settings.rounds:
+        return None
+    longer = f": to train longer, give more (--set rounds={done + settings.rounds})"
+    return f"all {done} rounds are done{longer if 'rounds' in may_change(settings) else ''}"
 
 
 class Engine(Protocol):
@@ -94,10 +94,14 @@ def execute(
             status, text = "failed", "no round had enough updates: see the aborted rounds for the reason"
     except KeyboardInterrupt:
         status, text = "stopped", "by hand"
+    except PeerAway as error:
+        status, text = "stopped", str(error)
+        raise
     except PeerError as error:
         text = str(error)
         raise
     except BaseException as error:
+        status = "stopped" if passing(error) else "failed"
         text = type(error).__name__  # not its words, which may quote a record
         raise
     finally:

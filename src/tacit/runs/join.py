@@ -94,6 +94,7 @@ def join_coordinator(settings: Settings, site: Site, sink: Sink, directory: RunD
             _shared(settings),
             site.bind,
             site.credentials,
+            network=site.network,
             listening=lambda: sink.emit(Noted(f"listening on {site.bind} {manner(site)}")),
         )
 
@@ -129,7 +130,11 @@ async def _take_part(
     size = Layout.of(task.model()).size
     running, engines = [], []
     if settings.spends and _stored(directory, identities[0]) is None:
-        sink.emit(Noted("the ledger begins at nothing: a client that took part before goes on with --resume RUN"))
+        sink.emit(
+            Noted(
+                "the ledger begins at nothing: a client that took part before resumes with --resume RUN, or --state DIR"
+            )
+        )
     for identity in identities:
         engine = ClientEngine(
             settings,
@@ -140,6 +145,7 @@ async def _take_part(
             site.address,
             site.credentials,
             thread=thread,
+            patience=site.network.waits,
         )
         if (stored := _stored(directory, identity)) is not None:
             engine.client.restore(stored)

@@ -34,8 +34,8 @@ class Kind(Protocol):
     def may_change(self, stored: Any) -> frozenset[str]:
         """The keys that a resumed run may change."""
 
-    def check_unfinished(self, settings: Any, state: dict[str, Any], place: str) -> None:
-        """Refuse to resume what is done."""
+    def finished(self, settings: Any, state: dict[str, Any]) -> str | None:
+        """Why a stored run has nothing left to do; None if it has."""
 
 
 def of(settings: Any) -> Kind:

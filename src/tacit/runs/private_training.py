@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tacit.training.optimizer import PrivateOptimizer
     from tacit.training.task import Task
 
-__all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change"]
+__all__ = ["boundary", "execute", "finished", "forecast", "may_change"]
 
 _LINE = 1.0  # seconds between two lines
 _BETWEEN = 60.0  # seconds between two stores within an epoch
@@ -52,10 +52,13 @@ def may_change(stored: Settings) -> frozenset[str]:
     return free | {"train.epochs"} if given else free
 
 
-def check_unfinished(settings: Settings, state: dict[str, Any], place: str) -> None:
-    """Refuse to resume what is done."""
-    if state["epochs"] >= settings.train.epochs:
-        raise ConfigError(f"{place}: all {state['epochs']} epochs are done: start a new run to train on")
+def finished(settings: Settings, state: dict[str, Any]) -> str | None:
+    """Why there is nothing left to do."""
+    done = state["epochs"]
+    if done < settings.train.epochs:
+        return None
+    longer = f": to train longer, give more (--set train.epochs={done + settings.train.epochs})"
+    return f"all {done} epochs are done{longer if 'train.epochs' in may_change(settings) else ''}"
 
 
 def forecast(settings: Settings) -> Forecast:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tacit.split.parts import Part as Parts
     from tacit.split.parts import Rows
 
-__all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change", "party", "predictor", "told"]
+__all__ = ["boundary", "execute", "finished", "forecast", "may_change", "party", "predictor", "told"]
 
 told = TOLD
 _MOST_COLUMNS = 64  # of scores that are written one by one
@@ -49,10 +49,11 @@ def may_change(stored: Settings) -> frozenset[str]:
     return frozenset({"lines", "train.save"}) | (frozenset() if sized else {"train.epochs", "train.steps"})
 
 
-def check_unfinished(settings: Settings, state: dict[str, Any], place: str) -> None:
-    """Refuse to resume what is done."""
-    if state["round"] >= state["total"] and settings.train.epochs == state["epochs"]:
-        raise ConfigError(f"{place}: all {state['round']} steps are done: start a new run to train on")
+def finished(settings: Settings, state: dict[str, Any]) -> str | None:
+    """Why there is nothing left to do."""
+    if state["round"] < state["total"] or settings.train.epochs != state["epochs"]:
+        return None
+    return f"all {state['round']} steps are done"
 
 
 def forecast(settings: Settings) -> Forecast:

@@ -34,7 +34,7 @@ from tacit.vertical.plan import forecast as forecast_of
 from tacit.vertical.session import Run
 from tacit.vertical.settings import Data, Settings
 
-__all__ = ["boundary", "check_unfinished", "execute", "forecast", "may_change", "party", "predictor", "tables", "told"]
+__all__ = ["boundary", "execute", "finished", "forecast", "may_change", "party", "predictor", "tables", "told"]
 
 told: tuple[type[Exception], ...] = ()  # what a check found wrong may say more than the other party should learn
 _COLUMNS = "columns"  # the features' names, as JSON in bytes: new rows are read by them, in whatever order they come
@@ -56,12 +56,12 @@ def may_change(stored: Settings) -> frozenset[str]:
     return frozenset({"train.epochs", "paillier.workers"})
 
 
-def check_unfinished(settings: Settings, state: dict[str, Any], place: str) -> None:
-    """Refuse to resume what is done."""
+def finished(settings: Settings, state: dict[str, Any]) -> str | None:
+    """Why there is nothing left to do."""
     done = state["round"]
-    if done >= settings.train.epochs:
-        more = f"--set train.epochs={done + settings.train.epochs}"
-        raise ConfigError(f"{place}: {done} epochs are done: to train on, give more ({more})")
+    if done < settings.train.epochs:
+        return None
+    return f"all {done} epochs are done: to train longer, give more (--set train.epochs={done + settings.train.epochs})"
 
 
 def forecast(settings: Settings) -> Forecast:

@@ -82,6 +82,7 @@ class Server:
         ids: the invited clients, `settings.clients` of them.
         identities: the clients' public signing keys; required in active mode.
         upload_window: seconds that clients have to make and upload their vectors; that of every stage by default.
+        enough, grace: once so many have uploaded, the others have so many seconds left.
     """
 
     def __init__(
@@ -91,6 +92,8 @@ class Server:
         *,
         identities: Mapping[int, bytes] | None = None,
         upload_window: float | None = None,
+        enough: int | None = None,
+        grace: float = float("inf"),
     ) -> None:
         settings = context.settings
         if len(set(ids)) != settings.clients:
@@ -107,6 +110,8 @@ class Server:
         self._answers: dict[int, int] = {}  # fingerprints of this stage's answers, to know a duplicate
         self._window = settings.cipher_time_window / 1000
         self._upload_window = upload_window or self._window
+        self._enough = settings.clients if enough is None else enough
+        self._grace = grace
         self._deadline = float("inf")
         self._adverts: dict[int, Advertise] = {}
         self._keys: set[bytes] = set()
@@ -260,6 +265,8 @@ class Server:
         """Close the stage when nobody is waited for; try to open the sum as soon as there are shares enough."""
         if not self._waiting:
             return self._close(now)
+        if self.state is State.UPLOADING and len(self._uploaded) >= max(self._enough, self._topology.minimum):
+            self._deadline = min(self._deadline, now + self._grace)
         if self.state is State.REVEALING and not self._lacking and not self._tried:
             self._tried = True
             if self._reconstruct():

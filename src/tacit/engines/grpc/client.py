@@ -1,23 +1,26 @@
 """A client of a horizontal federation over a network.
 
 It connects, trains when it is sent a model, and answers. What it answers is paid for in its ledger, and stored, before
-it leaves. A connection that breaks comes back by itself; with a coordinator that was started again it begins anew.
+it leaves. A connection that breaks comes back by itself; with a coordinator that was started again it begins anew. A
+coordinator that is away, also one that said that it stops, is waited for with patience.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 from tacit import tasks
+from tacit.channel import sentence
 from tacit.crypto.signing import SigningKey
 from tacit.engines.grpc.connection import Connection
 from tacit.engines.grpc.coordinator import COORDINATOR, client_identity, client_name
 from tacit.engines.grpc.handshake import Identities, Parting
 from tacit.engines.tls import Credentials, identity_of
-from tacit.errors import BudgetError, PeerError
+from tacit.errors import BudgetError, PeerAway, PeerError
 from tacit.events import Noted, Sink
 from tacit.horizontal.client import Client, noise_source
 from tacit.horizontal.frames import to_client, to_frame
@@ -40,6 +43,7 @@ class ClientEngine:
         shared: the settings in the form that all parties compare.
         credentials: None on loopback without certificates.
         thread: where it trains; clients of one process may share one.
+        patience: seconds to wait for a coordinator that is away.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class ClientEngine:
         credentials: Credentials | None,
         *,
         thread: ThreadPoolExecutor | None = None,
+        patience: float = math.inf,
     ) -> None:
         self._settings = settings
         self._identity = identity
@@ -83,7 +88,10 @@ class ClientEngine:
             credentials,
             self,
             signing_key=key.public if key and credentials is None else b"",
+            answered=lambda: self.client.state()["attempts"],
         )
+        self._patience = patience
+        self._away_since: float | None = None
         self._thread = thread or ThreadPoolExecutor(1, f"client-{identity}")
         self._store: Callable[[Client], None] = lambda client: None
         self._parting: Parting | None = None
@@ -97,12 +105,16 @@ class ClientEngine:
     ) -> Parting:
         """Take part until the coordinator says that it is over. `store` is called before anything paid for leaves."""
         self._store = store
+        clock = asyncio.get_running_loop().time
+        self._away_since = clock()
         conversation = asyncio.create_task(self.connection.run())
         try:
             while not conversation.done() and self._parting is None and self._failed is None:
                 if should_stop():
                     await self._leave("stopped", "it was stopped")
                     return Parting("stopped", "by hand")
+                if self._away(clock()) > self._patience:
+                    raise PeerAway(f"the coordinator was away for {self._patience:g} s ({self._said_waiting})")
                 await asyncio.wait([conversation], timeout=0.05)
             if self._failed is not None:
                 await self._leave("failed", "it failed")
@@ -113,6 +125,10 @@ class ClientEngine:
         finally:
             conversation.cancel()
         return self._parting or Parting("failed", "the conversation ended")
+
+    def _away(self, now: float) -> float:
+        """Seconds since there was a connection to the coordinator."""
+        return 0.0 if self._away_since is None else now - self._away_since
 
     async def _leave(self, status: str, reason: str) -> None:
         self.connection.send(encode(Parting(status, reason)))
@@ -125,9 +141,11 @@ class ClientEngine:
             self.client.end_round()
             self._idle = True
             self._sink.emit(Noted("connected to the coordinator"))
-        self._said_waiting = ""
+        self._said_waiting, self._away_since = "", None
 
     async def waiting(self, reason: str) -> None:
+        if self._away_since is None:
+            self._away_since = asyncio.get_running_loop().time()
         if reason != self._said_waiting:
             self._sink.emit(Noted(f"waiting for the coordinator: {reason}"))
             self._said_waiting = reason
@@ -135,7 +153,11 @@ class ClientEngine:
     async def arrived(self, frame: bytes) -> None:
         try:
             about = _about_the_party(frame)
-            if isinstance(about, Parting):
+            if isinstance(about, Parting) and about.status == "stopped":
+                self.client.end_round()
+                self._idle = True
+                self._sink.emit(Noted(f"waiting for the coordinator to come back: {sentence(about.reason)}"))
+            elif isinstance(about, Parting):
                 self._parting = about
             elif isinstance(about, Identities):
                 self._meet(about)

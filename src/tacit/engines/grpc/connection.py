@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import grpc
@@ -43,6 +44,7 @@ class Connection:
     Args:
         server: the party that must be met at `address`; its certificate says so.
         limit: bytes of the largest frame that the server may send.
+        answered: how far this party is in the run, for each hello.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Connection:
         credentials: Credentials | None,
         listener: Listener,
         signing_key: bytes = b"",
+        answered: Callable[[], int] = lambda: 0,
     ) -> None:
         self._address = address
         self._server = server
@@ -64,11 +67,13 @@ class Connection:
         self._credentials = credentials
         self._listener = listener
         self._signing_key = signing_key
+        self._answered = answered
         self._session = os.urandom(16)
         self._epoch = b""
         self._link = Link(limit)
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
+        self._stream: Any = None  # that is open
         self._met = False  # whether this connection got as far as a welcome
         self._rejected = 0  # handshakes in a row that failed at a certificate
         self.bytes_in = 0
@@ -104,12 +109,15 @@ class Connection:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
 
     async def close(self, seconds: float = 5.0) -> None:
-        """Wait until everything was confirmed, not longer than `seconds`, and end."""
-        waited = 0.0
-        while not self._link.idle and waited < seconds:
+        """Wait until both sides have confirmed everything, not longer than `seconds`, and end."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + seconds
+        while not self._link.settled and clock() < deadline:
             await asyncio.sleep(0.02)
-            waited += 0.02
         self._closing.set()
+        self._wake.set()
+        while self._stream is not None and clock() < deadline:  # until the server has read the last of it
+            await asyncio.sleep(0.02)
 
     async def _why(self, error: grpc.aio.AioRpcError) -> str:
         """Why there is no connection. A certificate that is not accepted several times will not be later.
@@ -137,7 +145,13 @@ class Connection:
         async with self._channel() as channel:
             stream = channel.stream_stream(METHOD)()
             hello = Hello(
-                self._party, self._session, self._epoch, self._link.received, self._settings, self._signing_key
+                self._party,
+                self._session,
+                self._epoch,
+                self._link.received,
+                self._settings,
+                self._signing_key,
+                self._answered(),
             )
             await stream.write(encode(hello))
             answer = await asyncio.wait_for(stream.read(), _WELCOME_SECONDS)
@@ -148,9 +162,10 @@ class Connection:
             if isinstance(welcome, Refused):
                 raise PeerError(f"{self._server} refused: {welcome.reason}")
             await self._welcomed(welcome)
+            self._stream = stream
             writer = asyncio.create_task(self._write(stream))
             try:
-                while not self._closing.is_set():
+                while True:
                     piece = await stream.read()
                     if piece is grpc.aio.EOF:
                         return
@@ -159,6 +174,7 @@ class Connection:
                         self._wake.set()
                         await self._listener.arrived(frame)
             finally:
+                self._stream = None
                 writer.cancel()
                 stream.cancel()
 
@@ -173,9 +189,12 @@ class Connection:
     async def _write(self, stream: Any) -> None:
         while True:
             piece = self._link.next()
-            if piece is None:
+            if piece is not None:
+                await stream.write(piece)
+                self.bytes_out += len(piece)
+            elif self._closing.is_set():
+                await stream.done_writing()
+                return
+            else:
                 self._wake.clear()
                 await self._wake.wait()
-                continue
-            await stream.write(piece)
-            self.bytes_out += len(piece)

@@ -19,7 +19,7 @@ from tacit import tasks
 from tacit.engines.grpc.handshake import Hello, Identities, Parting
 from tacit.engines.grpc.server import Server
 from tacit.engines.tls import Credentials, identity_of
-from tacit.errors import PeerError
+from tacit.errors import PeerAway, PeerError, StartedAnew, passing
 from tacit.events import Noted, Sink
 from tacit.horizontal.coordinator import Coordinator, Outgoing, Phase
 from tacit.horizontal.frames import to_coordinator, to_frame
@@ -28,6 +28,7 @@ from tacit.horizontal.plan import largest_frames
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays, Evaluates, Task
 from tacit.secagg.messages import pack_ids
+from tacit.sections import Network
 from tacit.wire import decode, encode
 
 T = TypeVar("T")
@@ -35,10 +36,9 @@ COORDINATOR = "coordinator"
 _CLIENT = re.compile(r"client-(0|[1-9][0-9]{0,9})")
 _TICK = 0.05  # seconds between two looks at the clock
 _INTRODUCED = 100  # clients in one frame
-_BACK = 15.0  # seconds after which a client whose connection broke should have come back
 _BEHIND = 1 << 20  # bytes of small messages that a client may not have confirmed yet
-_FAREWELL = 5.0  # seconds for the others to hear that it is over, ...
-_RETURN = 2.0  # ... and for those to come back for it whose connection is broken
+_FAREWELL = 30.0  # seconds for those that are connected to hear that it is over, ...
+_BACK_SOON = 5.0  # ... or that the coordinator stops and comes back
 
 
 def client_name(identity: int) -> str:
@@ -58,6 +58,7 @@ class CoordinatorEngine:
         shared: the settings in the form that all parties compare.
         bind: address to listen on.
         credentials: None on loopback without certificates.
+        network: how long a client whose connection is gone is waited for, among others.
         listening: is called when clients can connect.
     """
 
@@ -70,9 +71,11 @@ class CoordinatorEngine:
         bind: str,
         credentials: Credentials | None,
         clock: Callable[[], float] = time.monotonic,
+        network: Network | None = None,
         listening: Callable[[], None] = lambda: None,
     ) -> None:
         self._listening = listening
+        self._network = network or settings.network
         self._settings = settings
         self._sink = sink
         self._bind = bind
@@ -100,6 +103,9 @@ class CoordinatorEngine:
         self._changed = asyncio.Event()
         self._given_up: set[int] = set()  # who left, or was waited for in vain, and has not come back since
         self._lost: dict[int, float] = {}  # since when a client is without a connection
+        self._ahead: set[int] = set()  # clients that answered rounds of which this coordinator has no state
+        self._joined_at = 0.0  # when a client came last
+        self._begun = False  # whether this process has opened a round
         self._failed: Exception | None = None  # what went wrong here while a message was taken in
         self._over: bytes | None = None  # the frame that tells whoever comes that it is over
         self._work: tuple[int, bytes] = (-1, b"")  # the frame of an attempt's model, made once for all
@@ -128,6 +134,7 @@ class CoordinatorEngine:
         self._listening()
         ready(self.port)
         status, reason = "failed", "the coordinator failed"
+        served = self.coordinator.round >= self._settings.rounds  # finished before: it is only here to say so
         try:
             await self._rounds(store, should_stop)
             status, reason = "done", ""
@@ -136,11 +143,18 @@ class CoordinatorEngine:
         except (KeyboardInterrupt, asyncio.CancelledError):
             status, reason = "stopped", "the coordinator was stopped"
             raise
+        except (PeerAway, StartedAnew) as error:
+            status, reason = "stopped", str(error)[:300]
+            raise
         except PeerError as error:
             reason = str(error)[:300]
             raise
+        except OSError as error:
+            if passing(error):
+                status, reason = "stopped", f"a fault of the coordinator's machine ({error.strerror})"
+            raise
         finally:
-            await self._farewell(Parting(status, reason))
+            await self._farewell(Parting(status, reason), served, should_stop)
             await self.server.stop()
             self._thread.shutdown(wait=False)
 
@@ -151,6 +165,7 @@ class CoordinatorEngine:
             await self._call(store, self.coordinator)
             if self.coordinator.phase is Phase.FINISHED:
                 return
+            self._begun = True
             absent = [client for client, _ in outgoing if self._absent(client)]
             self._send([(client, work) for client, work in outgoing if client not in absent])
             for client in absent:
@@ -160,13 +175,29 @@ class CoordinatorEngine:
                     raise KeyboardInterrupt
                 if self._failed is not None:
                     raise self._failed
+                await self._give_up_lost()
                 self._send(await self._call(self.coordinator.tick, self._clock()))
                 self._changed.clear()
                 await _within(self._changed.wait(), _TICK)
             await self._call(store, self.coordinator)
 
     def _there(self) -> list[int]:
-        return sorted(_numbered(name) for name in self.server.peers if self.server.connected(name))
+        connected = (_numbered(name) for name in self.server.peers if self.server.connected(name))
+        return sorted(client for client in connected if client not in self._ahead)
+
+    async def _give_up_lost(self) -> None:
+        """A client without a connection for too long does not hold up the round. It may be back for the next."""
+        now = self._clock()
+        lost = [client for client, since in self._lost.items() if now > since + self._network.lost_after]
+        lost = [client for client in lost if client not in self._given_up]
+        self._given_up.update(lost)
+        for client in lost:
+            self._send(await self._call(self.coordinator.gone, client, now))
+        if lost:
+            named = ", ".join(map(str, sorted(lost)[:10])) + (", …" if len(lost) > 10 else "")
+            whom = f"client {named}" if len(lost) == 1 else f"{len(lost)} clients ({named})"
+            away = f"no connection to {whom} for {self._network.lost_after:g} s"
+            self._sink.emit(Noted(f"{away}: the round does not wait"))
 
     def _absent(self, client: int) -> bool:
         """Whether a client is not waited for: it was never there, is not expected back, or does not read.
@@ -188,8 +219,9 @@ class CoordinatorEngine:
         said = -1
         while True:
             now = self._clock()
-            self._given_up.update(client for client, since in self._lost.items() if now > since + _BACK)
-            there = sum(self.server.connected(name) for name in self.server.peers)
+            await self._give_up_lost()
+            there = len(self._there())
+            self._check_state_known()
             wanted = max(least, min(self._settings.sampled, self._settings.clients - len(self._given_up)))
             late = now >= deadline
             if there >= wanted or (there >= least and late):
@@ -197,9 +229,8 @@ class CoordinatorEngine:
                     self._given_up.update(set(range(self._settings.clients)).difference(self._there()))
                 return
             if late:
-                raise PeerError(
-                    f"{there} clients are there, a round needs {least}, and start_fl_job_time_window is over: start "
-                    "them and go on with --resume"
+                raise PeerAway(
+                    f"{there} clients are there, a round needs {least}, and start_fl_job_time_window is over"
                 )
             if should_stop():
                 raise KeyboardInterrupt
@@ -209,16 +240,39 @@ class CoordinatorEngine:
             self._changed.clear()
             await _within(self._changed.wait(), 4 * _TICK)
 
-    async def _farewell(self, parting: Parting) -> None:
+    def _check_state_known(self) -> None:
+        """Refuse to begin where so many clients are in the middle of a run that no round could be had without them."""
+        if self._begun or not self._ahead:
+            return
+        if self._settings.clients - len(self._ahead) < self._settings.least:
+            raise StartedAnew(
+                f"{len(self._ahead)} clients have answered rounds of which this coordinator has no state: it was "
+                "started anew beside an old run. Resume that run (--resume RUN, or --state DIR), or begin another one "
+                "with all clients started anew"
+            )
+
+    async def _farewell(self, parting: Parting, served: bool, should_stop: Callable[[], bool]) -> None:
+        """Tell all clients that it is over, and those that come back for it in time.
+
+        A coordinator that is started again after the end stays until no client has come for `lost_after` seconds.
+        """
         self._over = encode(parting)
         for name in self.server.peers:
             self.server.send(name, self._over)
-        started = self._clock()
+        started = self._joined_at = self._clock()
+        back_soon, lost_after = parting.status == "stopped", self._network.lost_after
 
-        def awaited(name: str) -> bool:
-            return self._clock() < started + (_FAREWELL if self.server.connected(name) else _RETURN)
+        def unheard() -> bool:
+            connected = any(not p.link.idle for name, p in self.server.peers.items() if self.server.connected(name))
+            return connected and self._clock() < started + (_BACK_SOON if back_soon else _FAREWELL)
 
-        while any(not peer.link.idle and awaited(name) for name, peer in self.server.peers.items()):
+        def expected() -> bool:
+            since = [*self._lost.values(), *([self._joined_at] if served else [])]
+            return not back_soon and any(self._clock() < each + lost_after for each in since)
+
+        while unheard() or expected():
+            if should_stop() and not back_soon:
+                return
             await asyncio.sleep(_TICK)
 
     async def _call(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -243,7 +297,9 @@ class CoordinatorEngine:
         identity = _numbered(name)
         self._given_up.discard(identity)
         self._lost.pop(identity, None)
+        self._joined_at = self._clock()
         if not resumed:
+            self._compare_progress(name, identity, hello.answered)
             if self._credentials is not None:
                 signing, proof = identity_of(certificate, self._credentials.authority).signing_public, certificate
             else:
@@ -258,13 +314,24 @@ class CoordinatorEngine:
                 self.server.send(name, self._over)
         self._changed.set()
 
+    def _compare_progress(self, name: str, identity: int, answered: int) -> None:
+        if answered <= self.coordinator.attempts:
+            self._ahead.discard(identity)
+            return
+        self._ahead.add(identity)
+        self._given_up.add(identity)
+        reason = f"it was started anew, and has no state of the {answered} rounds that this client answered"
+        self.server.send(name, encode(Parting("stopped", reason)))
+
     async def arrived(self, name: str, frame: bytes) -> None:
         identity = _numbered(name)
         try:
             message = to_coordinator(frame, self.coordinator.layout, self._classes, self._limit)
         except PeerError:
-            if _is_parting(frame):
+            if (parting := _parting(frame)) is not None:
                 self._given_up.add(identity)
+                if parting.status == "stopped":
+                    self._lost[identity] = self._clock()  # it comes back, and may miss the end
                 self.server.forget(name)
                 self._send(await self._taken(self.coordinator.gone, identity, self._clock()))
                 self._changed.set()
@@ -282,6 +349,9 @@ class CoordinatorEngine:
         self._changed.set()
 
     async def lost(self, name: str) -> None:
+        peer = self.server.peers.get(name)
+        if self._over is not None and (peer is None or peer.link.idle):
+            return  # it has heard that it is over
         self._lost[_numbered(name)] = self._clock()
         self._changed.set()  # it may come back: its place is kept until the window is over
 
@@ -318,12 +388,11 @@ def _numbered(name: str) -> int:
     return identity
 
 
-def _is_parting(frame: bytes) -> bool:
+def _parting(frame: bytes) -> Parting | None:
     try:
-        decode(frame, Parting, 2048)
+        return decode(frame, Parting, 2048)
     except PeerError:
-        return False
-    return True
+        return None
 
 
 async def _within(what: Any, seconds: float) -> None:

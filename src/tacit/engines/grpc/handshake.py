@@ -31,6 +31,7 @@ class Hello(Message, frozen=True, tag=40):
     received: Count
     settings: Annotated[bytes, msgspec.Meta(max_length=LARGEST_FILE)]  # the shared file, as JSON
     signing_key: Annotated[bytes, msgspec.Meta(max_length=32)]  # where no certificate says it
+    answered: Count = 0  # rounds of the run, by a client: a coordinator that began fewer was started without its state
 
 
 class Welcome(Message, frozen=True, tag=41):
@@ -44,7 +45,7 @@ class Refused(Message, frozen=True, tag=42):
 
 
 class Parting(Message, frozen=True, tag=43):
-    """The last frame: why a party leaves."""
+    """The last frame: why a party leaves. If its status is `stopped`, it comes back, and the other side waits."""
 
     status: Text
     reason: Text

@@ -52,6 +52,11 @@ class Link:
         """Whether the other side has confirmed everything."""
         return not self._unconfirmed
 
+    @property
+    def settled(self) -> bool:
+        """Whether both sides have confirmed everything, as far as this end has written it."""
+        return self.idle and not self._confirm
+
     def send(self, frame: bytes) -> None:
         self._unconfirmed.append(frame)
         self.pending += len(frame)

@@ -1,0 +1,94 @@
+"""`--state DIR`: one command that starts a run, resumes it, and says that it is done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tacit
+from tacit.events import RunFinished
+from tacit.runs.directory import read_events
+from tests.cli.processes import ended, invoke, kill_once, start
+
+FILE = "kind: horizontal\nname: fleet\ntask: digits\nrounds: 4\nclients: 10\nencrypt: {encrypt_type: DP_ENCRYPT}\n"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("fleet.yaml").write_text(FILE)
+    return tmp_path
+
+
+def ends() -> list[str]:
+    return [event.status for event in read_events("state/events.jsonl") if isinstance(event, RunFinished)]
+
+
+def test_one_command_starts_a_run_resumes_it_and_says_that_it_is_done():
+    command = ("run", "fleet.yaml", "--state", "state", "--quiet", "--set", "rounds=60")
+    kill_once(start(*command), lambda: list(Path("state").glob("state-[1-9]*.safetensors")))
+    assert ends() == []
+    out, _ = ended(start(*command))
+    assert "Results: state" in out
+    assert ends() == ["done"]
+    (ledger,) = json.loads(Path("state/ledger.json").read_text())["ledgers"]
+    assert ledger["lines"][0]["count"] in (60, 61)  # the round that was under way is paid for, if it had begun
+    before = Path("state/events.jsonl").read_bytes()
+    done = invoke(*command)
+    assert done.exit_code == 0
+    assert "state: all 60 rounds are done: to train longer, give more (--set rounds=120)" in done.output
+    assert Path("state/events.jsonl").read_bytes() == before  # nothing was missing
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("missing", ["event", "page", "both"])
+def test_what_is_missing_of_a_finished_run_is_written(missing):
+    """As after a kill between the last stored round and the end."""
+    tacit.run("fleet.yaml", state="state")
+    if missing in ("page", "both"):
+        Path("state/report.html").unlink()
+    if missing in ("event", "both"):
+        lines = Path("state/events.jsonl").read_text().splitlines(keepends=True)
+        Path("state/events.jsonl").write_text("".join(line for line in lines if "RunFinished" not in line))
+    done = invoke("run", "--resume", "state")
+    assert done.exit_code == 0, done.output
+    assert "all 4 rounds are done" in done.output
+    assert ends()[-1] == "done"
+    assert Path("state/report.html").exists()
+
+
+def test_the_file_may_not_change_between_two_starts():
+    assert invoke("run", "fleet.yaml", "--state", "state").exit_code == 0
+    changed = invoke("run", "fleet.yaml", "--state", "state", "--set", "seed=3")
+    assert changed.exit_code == 2
+    assert "seed was 0 when the run began, and is 3 now" in changed.output
+    longer = invoke("run", "fleet.yaml", "--state", "state", "--set", "rounds=5")
+    assert longer.exit_code == 0, longer.output
+    assert "round 5/5" in longer.output
+
+
+def test_a_folder_with_other_files_is_not_taken():
+    Path("state").mkdir()
+    Path("state/letter.txt").touch()
+    done = invoke("run", "fleet.yaml", "--state", "state")
+    assert done.exit_code == 2
+    assert "state: it holds letter.txt and no run: name an empty folder, or that of a run" in done.output
+    both = invoke("run", "fleet.yaml", "--state", "state", "--resume", "state")
+    assert both.exit_code == 2
+    assert "--resume and --state both name a directory" in both.output
+    file = invoke("run", "fleet.yaml", "--state", "fleet.yaml")
+    assert file.exit_code == 2
+    assert "this is a file" in file.output
+
+
+@pytest.mark.parametrize(
+    "left", [[], ["environment.json"], ["environment.json", "events.jsonl", "run.log"], [".x.tmp"]]
+)
+def test_what_a_killed_start_left_is_no_obstacle(left):
+    Path("state").mkdir()
+    for name in left:
+        Path("state", name).touch()
+    assert invoke("run", "fleet.yaml", "--state", "state").exit_code == 0
+    assert ends() == ["done"]
