@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from tacit.runs.local import Local
 from tacit.runs.lockstep import Place
 from tacit.runs.vertical_logistic import predictor
 from tacit.vertical.model import Model, Scaler
-from tests.cli.processes import certify, ended, free_port, invoke, kill_once, start
+from tests.cli.processes import certify, ended, free_port, interrupt, invoke, kill_once, start
 from tests.subprocesses import until
 
 DATA = load_breast_cancer()
@@ -175,7 +174,7 @@ def test_a_party_that_is_killed_ends_the_others_with_3(here):
     bank = start("join", "deal.yaml", "--party", "bank", "--insecure", *ENDLESS)
     shop = start("join", "deal.yaml", "--party", "shop", "--insecure", *ENDLESS)
     until(lambda: list(Path("runs").glob("*-bank/state-2.safetensors")), bank, shop)
-    shop.send_signal(signal.SIGINT)
+    interrupt(shop)
     ended(shop, 5)
     _, err = ended(bank, 3)
     assert "shop" in err
