@@ -23,13 +23,13 @@ demo: $(CORE) ## install the core and run a federation of 100 clients under secu
 	$(VENV)/bin/tacit run examples/digits.yaml
 
 test: $(DEV) ## install and run the tests, without the slow ones
-	$(RUN) -m pytest -n 2
+	$(RUN) -m pytest -n 2 --dist worksteal
 
 coverage: $(DEV) ## branch coverage of src/ by the tests without the slow ones
-	$(RUN) -m pytest -n 2 --cov --cov-report=term
+	$(RUN) -m pytest -n 2 --dist worksteal --cov --cov-report=term
 
 test-all: $(DEV) $(FLEET) ## install Ray and Flower too, and run all tests
-	$(RUN) -m pytest -n 2 -m ""
+	$(RUN) -m pytest -n 2 --dist worksteal -m ""
 
 check: $(DEV) ## formatting, lint, types and the direction of imports
 	$(VENV)/bin/ruff format --check .

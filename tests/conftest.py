@@ -1,5 +1,6 @@
 """Hypothesis draws no random examples: the same tests run together meet the same ones. A slow machine is no failure."""
 
+import gc
 import os
 
 import pytest
@@ -11,6 +12,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run in as many processes 
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    """Let nothing be freed while a failure is put into words.
+
+    pytest parses the source for it. If the garbage collector runs meanwhile and what it frees logs a traceback, which
+    parses too, CPython 3.11 raises "AST constructor recursion depth mismatch", and that ends the whole run.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -134,6 +134,7 @@ def test_parties_over_tls_train_as_they_do_here_and_predict(here):
     assert roc_auc_score(data.target[:100], scores) > 0.97
 
 
+@pytest.mark.slow  # 10 s; tests/tasks/test_split_tasks.py looks at the weights without processes
 def test_over_a_network_first_weights_are_secret():
     changes = ["--set", "train.epochs=1", "--set", "train.learning_rate=1e-9"]
     local = tacit.run("clinic.yaml", overrides=changes[1::2], runs="local")

@@ -29,7 +29,7 @@ def test_digits_at_epsilon_3():
             optimizer.step()
     model.eval()
     accuracy = float((model(x[1400:]).argmax(1) == y[1400:]).float().mean())
-    assert accuracy > 0.88, accuracy  # seen: 0.93 to 0.95
+    assert accuracy > 0.8, accuracy  # seen: 0.91 to 0.95, ten standard deviations above
     assert optimizer.epsilon() <= 3
 
 
