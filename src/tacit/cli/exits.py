@@ -19,10 +19,6 @@ BUDGET = 4
 AGAIN = 5
 
 STATUS = {"done": DONE, "failed": FAILED, "stopped": AGAIN, "budget reached": BUDGET}
-CODES = (
-    "Exit codes: 0 done, 1 failed for good, 2 a mistake in the input, 3 a fault of another party, 4 budget reached, "
-    "5 stopped or interrupted: start again."
-)
 
 
 @contextmanager

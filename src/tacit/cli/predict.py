@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tacit.cli.exits import FAILED, PEER, USER, end
+from tacit.cli.exits import AGAIN, PEER, USER, end
 
 if TYPE_CHECKING:
     from tacit.runs.predict import Scores
@@ -41,11 +41,12 @@ def command(
     `tacit predict` with the same FILE, and the one with the labels gets the scores (--output). Without --party all of
     them are in this process: --input bank=new_bank.csv --input shop=new_shop.csv.
 
-    Exit codes: 0 done, 1 failed, 2 a mistake in the input, 3 a fault of another party.
+    Exit codes: 0 done, 1 failed for good, 2 a mistake in the input, 3 a fault of another party, 5 stopped or
+    interrupted: start again.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from tacit.cli.task_errors import task_traceback
-    from tacit.errors import PeerError
+    from tacit.errors import PeerAway, PeerError
     from tacit.runs.config import load
     from tacit.runs.join import site_of
     from tacit.runs.local import load_local
@@ -71,10 +72,12 @@ def command(
             click.echo(f"Scores of {len(scores.rows)} rows: {output}")
         else:
             click.echo("Done: the scores are with the party that has the labels.")
+    except PeerAway as error:
+        end(f"{error}: start again.", AGAIN)
     except PeerError as error:
         end(f"{error}.", PEER)
     except KeyboardInterrupt:
-        end("Stopped.", FAILED)
+        end("Stopped.", AGAIN)
     except ValueError as error:
         if task_traceback(error) is not None:
             raise
