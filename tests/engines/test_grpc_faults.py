@@ -15,7 +15,7 @@ import grpc.aio
 import numpy as np
 import pytest
 
-from tacit.engines.grpc import connection, pace
+from tacit.engines.grpc import connection, coordinator, pace
 from tacit.engines.grpc.client import ClientEngine
 from tacit.engines.grpc.handshake import Hello, Refused, Welcome
 from tacit.engines.grpc.link import PIECE_BYTES
@@ -39,6 +39,7 @@ AUTHORITY = Authority.create()
 def _short(monkeypatch):
     """Seconds that are for slow networks, in tests of loopback."""
     monkeypatch.setattr(connection, "_LONGEST_PAUSE", 0.5)
+    monkeypatch.setattr(coordinator, "_FAREWELL", 1.5)  # by the clock of these federations, which waits for the living
 
 
 def federation(
