@@ -29,7 +29,6 @@ from tacit.wire import decode, encode
 from tests.engines.loopback import certified, quickly
 
 AUTHORITY = Authority.create()
-LIMIT = 300.0  # seconds after which a test that hangs fails
 
 
 class Echo:
@@ -135,7 +134,7 @@ def test_an_address_has_so_many_connections_without_a_party_and_parties_come_and
                         await other(b"new")
                         return server._watch.unauthenticated, dict(server._watch.refused)
 
-    unauthenticated, refused = quickly(scenario(), LIMIT)
+    unauthenticated, refused = quickly(scenario())
     assert unauthenticated <= 4
     if secure or not said:
         assert refused["address"] >= 26
@@ -154,7 +153,7 @@ def test_over_the_limit_of_all_connections_the_address_with_most_strangers_pays(
                     await ask(b"during")
                     return server._watch.open, sum(map(is_cut, few)), sum(map(is_cut, many))
 
-    held, few, many = quickly(scenario(), LIMIT)
+    held, few, many = quickly(scenario())
     assert held == 20
     assert few == 0
     assert many == 44
@@ -178,7 +177,7 @@ def test_silent_connections_and_slow_hellos_are_cut_in_time():
                     await ask(b"the party is still there")
                     return dict(server._watch.refused), server._watch.open
 
-    refused, held = quickly(scenario(), LIMIT)
+    refused, held = quickly(scenario())
     assert refused["time"] >= 3
     assert held == 1
 
@@ -191,7 +190,7 @@ def test_who_speaks_no_tls_does_not_meet_grpc():
                 await until(lambda: is_cut(each))
                 return dict(server._watch.refused)
 
-    assert quickly(scenario(), LIMIT)["no TLS"] == 1
+    assert quickly(scenario())["no TLS"] == 1
 
 
 def test_a_connection_whose_party_has_left_is_a_strangers_again():
@@ -209,7 +208,7 @@ def test_a_connection_whose_party_has_left_is_a_strangers_again():
             await until(lambda: server._watch.open == 0)
             return dict(server._watch.refused), server._watch.handshakes_failed
 
-    refused, failed = quickly(scenario(), LIMIT)
+    refused, failed = quickly(scenario())
     assert refused["time"] == 1
     assert failed == 0
 
@@ -232,7 +231,7 @@ def test_what_is_refused_is_told_together_and_without_anybodys_control_character
                 assert "claims to be" in answer.reason
         return [event for event in kept.events if isinstance(event, PortWatched)]
 
-    events = quickly(scenario(), LIMIT)
+    events = quickly(scenario())
     assert 1 <= len(events) <= 4
     last = events[-1]
     assert last.refused["address"] >= 48
@@ -311,7 +310,7 @@ def test_a_low_limit_is_said_at_the_start(monkeypatch):
         async with serving() as (_, _, kept):
             return kept.events
 
-    assert Noted("raise it") in quickly(scenario(), LIMIT)
+    assert Noted("raise it") in quickly(scenario())
 
 
 # --- who has to go
