@@ -169,7 +169,8 @@ def test_a_party_that_is_killed_while_it_stores_its_last_state():
 @pytest.mark.slow  # 3 minutes
 @pytest.mark.parametrize("victim", DEAL_NAMES)
 @pytest.mark.parametrize(
-    "doom", [(LAST, "after"), ("model.safetensors", "after"), ("step-4", "before"), ("step-4", "after")]
+    "doom",
+    [(LAST, "before"), (LAST, "after"), ("model.safetensors", "after"), ("step-4", "before"), ("step-4", "after")],
 )
 def test_a_party_that_is_killed_around_its_last_state(victim, doom):
     killed_and_started_again("deal.yaml", DEAL_NAMES, victim, [doom], expected("deal.yaml"))
