@@ -25,6 +25,16 @@ class Release:
     receiver: str = "coordinator"
 
 
+def session_releases(lead: str, other: str) -> tuple[Release, ...]:
+    """What parties in lock step tell each other before they begin or resume, by role."""
+    return (
+        Release("Holding", "session", "the random number of the training it is part of, if any", CLEAR, other, lead),
+        Release("Holding", "begun", "whether it has answered anything in it", CLEAR, other, lead),
+        Release("Resuming", "session", "the random number of the training that all are part of", CLEAR, lead, other),
+        Release("Resuming", "anew", "whether all begin anew", CLEAR, lead, other),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """What a file will cost and show, before anybody trains."""

@@ -95,7 +95,7 @@ def doomed(write, name_of):
             os.kill(os.getpid(), signal.SIGKILL)
     return written
 
-files.replace_file = doomed(files.replace_file, lambda path, data: path.name)
+files.replace_file = doomed(files.replace_file, lambda path, *data: path.name)
 records.RecordFiles.write = doomed(records.RecordFiles.write, lambda self, name, data: name)
 main()
 """

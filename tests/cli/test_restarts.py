@@ -131,15 +131,16 @@ def expected(file):
     return {path.parent.name: safetensors.numpy.load_file(path) for path in done.directory.glob("*/model.safetensors")}
 
 
+def last_event(run):
+    return [event for event in read_events(run / "events.jsonl") if isinstance(event, RunFinished)][-1]
+
+
 def assert_trained(parties, whole, atol=1e-9):
     for name in parties.names:
         for key, array in whole[name].items():
             if key != "session":
                 np.testing.assert_allclose(parties.model(name)[key], array, atol=atol, err_msg=f"{name} {key}")
-        last = [event for event in read_events(parties.run(name) / "events.jsonl") if isinstance(event, RunFinished)][
-            -1
-        ]
-        assert last.status == "done"
+        assert last_event(parties.run(name)).status == "done"
         assert not (parties.run(name) / "journal").exists()  # neither masks nor the key are left
 
 
@@ -168,7 +169,8 @@ def test_a_party_that_is_killed_while_it_stores_its_last_state():
 @pytest.mark.slow  # 3 minutes
 @pytest.mark.parametrize("victim", DEAL_NAMES)
 @pytest.mark.parametrize(
-    "doom", [(LAST, "after"), ("model.safetensors", "after"), ("step-4", "before"), ("step-4", "after")]
+    "doom",
+    [(LAST, "before"), (LAST, "after"), ("model.safetensors", "after"), ("step-4", "before"), ("step-4", "after")],
 )
 def test_a_party_that_is_killed_around_its_last_state(victim, doom):
     killed_and_started_again("deal.yaml", DEAL_NAMES, victim, [doom], expected("deal.yaml"))
@@ -249,10 +251,10 @@ import errno, sys
 from tacit.cli import main
 from tacit.runs import files
 write = files.replace_file
-def full(path, data):
+def full(path, *data):
     if path.name == "state-2.safetensors":
         raise OSError(errno.ENOSPC, "No space left on device")
-    write(path, data)
+    write(path, *data)
 files.replace_file = full
 main()
 """
@@ -264,6 +266,7 @@ main()
         parties.processes["shop"] = start_script("full.py", "join", "deal.yaml", "--party", "shop", "--insecure")
         assert parties.ended("shop") == 5, parties.said
         assert "No space left on device" in parties.said["shop"]
+        assert last_event(parties.run("shop")).status == "stopped"
         parties.start("shop")
         parties.all_end_with_0()
         assert_trained(parties, whole)
@@ -274,6 +277,7 @@ def test_a_party_that_waits_in_vain_can_be_started_again():
         parties.start("bank")
         assert parties.ended("bank") == 5
         assert "waited 2 s for shop, post" in parties.said["bank"]
+        assert last_event(parties.run("bank")).status == "stopped"
 
 
 def test_a_party_that_is_started_anew_where_the_others_resume_ends_alone():

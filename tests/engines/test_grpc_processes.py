@@ -95,10 +95,10 @@ def fill_the_disk(number):
 
     replace_file = files.replace_file
 
-    def full(path, data):
+    def full(path, *data):
         if path.name == "state-%d.safetensors" % number:
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        replace_file(path, data)
+        replace_file(path, *data)
 
     files.replace_file = full
 

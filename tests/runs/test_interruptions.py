@@ -359,14 +359,14 @@ def test_a_crash_in_the_first_save_of_a_split_training_begins_anew_and_forgets_n
     trial = Trial(settings, tmp_path / "trial")
     replace_file = files.replace_file
 
-    def crashing(path, data):
+    def crashing(path, *data):
         if path.name.startswith("state-0") and path.parent.name == "lead":
             deadline = time.monotonic() + 300
             while not spent(trial, "east"):  # which pays before it sends its first activations
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
             raise Killed
-        replace_file(path, data)
+        replace_file(path, *data)
 
     with monkeypatch.context() as patched:
         patched.setattr(files, "replace_file", crashing)

@@ -6,6 +6,7 @@ import pytest
 
 from tacit.channel import Recorder, run_parties
 from tacit.events import EpochFinished, Kept
+from tacit.runs.resumption import Held, agreed_session
 from tacit.vertical import boundary, logistic_masked, plan, predict
 from tacit.vertical.align import align
 from tacit.vertical.session import Run
@@ -26,6 +27,7 @@ def test_messages_of_a_run_are_those_of_the_boundary(passives):
         def live(channels):
             own = {other: Recorder(channel) for other, channel in channels.items()}
             logs.update({(me, other): recorder for other, recorder in own.items()})
+            agreed_session(own, me, "bank", Held())
             rows = align(own, me, "bank", ids).rows
             if me == "bank":
                 model = logistic_masked.active(own, parts[me][rows], y[rows], settings, Run(key=key()))

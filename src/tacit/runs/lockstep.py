@@ -202,8 +202,10 @@ class _Party:
     def _confirmed(self, ends: Hub | Spoke) -> None:
         """All are done. The hub stores that last: until then it tells a party that was killed before it heard it."""
         if self._name == self._settings.hub:
-            ends.close()
-            confirm(self._store())
+            try:
+                ends.close()
+            finally:
+                confirm(self._store())
         else:
             confirm(self._store())
             ends.close(FAREWELL)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from tacit.errors import BudgetError, PeerError
+from tacit.errors import BudgetError, PeerError, comes_back
 from tacit.events import EpochFinished, Kept, Noted, RoundFinished, RunFinished, Sink
 from tacit.runs.directory import RunDirectory, read_events
 from tacit.runs.report import report_run
@@ -77,9 +77,10 @@ def concluded(sink: Sink, kept: Kept) -> Iterator[Ending]:
     except BudgetError as error:
         ending.status, ending.text = "budget reached", str(error)
     except PeerError as error:
-        ending.text = str(error)
+        ending.status, ending.text = "stopped" if comes_back(error) else "failed", str(error)
         raise
     except BaseException as error:
+        ending.status = "stopped" if comes_back(error) else "failed"
         ending.text = type(error).__name__  # not its words, which may quote a record
         raise
     finally:

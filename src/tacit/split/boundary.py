@@ -8,7 +8,7 @@ covered(settings)       which figures of a run an epsilon covers
 
 from __future__ import annotations
 
-from tacit.boundary import CLEAR, Release
+from tacit.boundary import CLEAR, Release, session_releases
 from tacit.split.settings import Settings
 
 _ALL = ("follower", "leader")
@@ -41,6 +41,8 @@ def releases(settings: Settings) -> tuple[Release, ...]:
     gradients = ("leader",) if settings.topology == "V" else ("leader", "follower")
     for message, senders in (("Activations", activations), ("Gradient", gradients)):
         found += [_release(message, key, what, CLEAR, sender) for key, what in _TENSOR.items() for sender in senders]
+    if settings.align:
+        found += session_releases("leader", "follower")
     return (*found, *_bodies(settings))
 
 

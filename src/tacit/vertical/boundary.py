@@ -9,7 +9,7 @@ It covers training and prediction, and alignment where the file asks for it.
 
 from __future__ import annotations
 
-from tacit.boundary import CLEAR, Release
+from tacit.boundary import CLEAR, Release, session_releases
 from tacit.vertical.align import ALIGN_RELEASES
 from tacit.vertical.settings import Settings
 
@@ -20,7 +20,7 @@ _UNIFORM = "under a mask that is uniform modulo n, encrypted and re-randomised"
 
 def releases(settings: Settings) -> tuple[Release, ...]:
     """Everything that leaves a party, field by field."""
-    found = []
+    found = [*session_releases(_A, _P)]
     for sender, receiver in ((_A, _P), (_P, _A)):
         found += [
             Release("Hello", "rows", "the number of common rows", CLEAR, sender, receiver),
