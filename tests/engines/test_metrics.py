@@ -19,6 +19,7 @@ from tacit.events import (
     ClientRefused,
     Evaluated,
     Noted,
+    PortWatched,
     RoundAborted,
     RoundFinished,
     RoundStarted,
@@ -218,3 +219,13 @@ def test_idle_readers_do_not_keep_a_run_from_ending_or_take_all_its_threads(monk
     assert not run.is_alive()
     for connection in idle:
         connection.close()
+
+
+def test_the_port_is_counted_by_reason():
+    found = after(PortWatched(5, 2, {"address": 7, "time": 0}, 3, 1, "said"))
+    assert found["tacit_connections"] == 5
+    assert found["tacit_connections_unauthenticated"] == 2
+    assert found["tacit_connections_refused_total", "reason", "address"] == 7
+    assert found["tacit_connections_refused_total", "reason", "time"] == 0
+    assert found["tacit_handshakes_failed_total"] == 3
+    assert found["tacit_hellos_refused_total"] == 1

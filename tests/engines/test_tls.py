@@ -3,6 +3,7 @@
 import shutil
 import socket
 import ssl
+import struct
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -106,6 +107,24 @@ def test_a_client_without_certificate_is_refused():
     with serving(COORDINATOR) as port, pytest.raises(grpc.RpcError) as caught:
         call(port, grpc.ssl_channel_credentials(root_certificates=AUTHORITY.certificate_pem))
     assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize("after", [0, 1], ids=["at once", "in the handshake"])
+def test_a_connection_that_is_cut_is_not_taken_for_a_refused_certificate(after):
+    """So a party that has too many connections ends one."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def cut():
+            near, _ = listener.accept()
+            if after:
+                near.recv(after)
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            near.close()
+
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(cut)
+            found = tls.diagnose("127.0.0.1", listener.getsockname()[1], CLIENT, "coordinator")
+    assert "certificate" not in found
 
 
 def test_diagnose_says_that_nobody_listens():
