@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -27,7 +27,7 @@ from tacit.engines.tls import Authority, Credentials, identity_of, request
 from tacit.errors import BudgetError, PeerAway, PeerError
 from tacit.events import Kept
 from tacit.wire import Message, decode, encode
-from tests.subprocesses import HANGS, kill, launch, until
+from tests.subprocesses import HANGS, free_port, kill, launch, until
 
 AUTHORITY = Authority.create()
 PATIENCE = HANGS
@@ -483,9 +483,7 @@ def test_parties_meet_again_once_one_was_started_again():
 
 @pytest.mark.parametrize("leaves", [lambda ends: ends.pause("it was stopped"), None], ids=["stopped", "killed"])
 def test_parties_meet_again_once_the_hub_was_started_again(leaves):
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-    address = f"127.0.0.1:{port}"
+    address = f"127.0.0.1:{free_port()}"
     with (
         Spoke("b", "a", ["c"], address, patience=PATIENCE) as b,
         Spoke("c", "a", ["b"], address, patience=PATIENCE) as c,
@@ -503,6 +501,8 @@ def test_parties_meet_again_once_the_hub_was_started_again(leaves):
                 with pytest.raises(Interrupted, match=r"a: it was stopped|a was started again"):
                     spoke._channels["a"].recv(Number)
             met_again(second, [b, c])
+            for spoke in (b, c):
+                spoke.close()
 
 
 def test_who_is_stopped_is_waited_for_and_who_fails_ends_the_run():
