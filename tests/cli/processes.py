@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from tacit.cli import main
 from tacit.runs import keys
 from tests.subprocesses import HANGS, free_port, kill, launch, until
 
-__all__ = ["certify", "ended", "free_port", "interrupt", "invoke", "kill_once", "start"]
+__all__ = ["certify", "ended", "free_port", "invoke", "kill_once", "start"]
 
 
 def invoke(*arguments: str) -> Result:
@@ -44,15 +42,6 @@ def ended(process: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
     out, err = process.communicate(timeout=HANGS)
     assert process.returncode == code, out + err
     return out, err
-
-
-def interrupt(process: subprocess.Popen[str]) -> None:
-    """Ctrl-C, again where nothing comes of it: Python swallows an interrupt that falls into a destructor."""
-    for _ in range(5):
-        process.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(HANGS / 5)
-            return
 
 
 def kill_once(process: subprocess.Popen[str], holds: Callable[[], Any]) -> None:

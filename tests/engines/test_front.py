@@ -8,7 +8,9 @@ import resource
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
 
 import grpc.aio
 import pytest
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 
 from tacit.engines.grpc import descriptors, watch
 from tacit.engines.grpc.connection import Connection
+from tacit.engines.grpc.front import Front
 from tacit.engines.grpc.guests import Bounds, Guest, Guests, Way, neighbourhood
 from tacit.engines.grpc.handshake import Hello, Refused
 from tacit.engines.grpc.link import PIECE_BYTES
@@ -375,3 +378,20 @@ def test_no_partys_connection_goes_for_a_strangers_and_the_silent_go_first(actio
 )
 def test_a_network_of_64_bits_is_one_address(host, counted):
     assert neighbourhood(host) == counted
+
+
+def test_the_folder_of_a_party_that_was_killed_is_removed_by_the_next_one(monkeypatch):
+    with tempfile.TemporaryDirectory() as above, socket.socket(socket.AF_UNIX) as listening:
+        monkeypatch.setattr(tempfile, "tempdir", above)  # a short name: that of a Unix socket is limited
+        alive, dead, other = (Path(above, f"tacit-port-{name}") for name in ("alive", "dead", "other"))
+        for folder in (alive, dead, other):
+            folder.mkdir()
+        listening.bind(str(alive / "grpc"))
+        listening.listen()
+        with socket.socket(socket.AF_UNIX) as gone:
+            gone.bind(str(dead / "grpc"))
+        front = Front(False, watch.Watch(None))
+        front.listen("127.0.0.1:0")
+        assert set(Path(above).iterdir()) == {alive, other, Path(front.target).parent}
+        asyncio.run(front.close())
+        assert set(Path(above).iterdir()) == {alive, other}

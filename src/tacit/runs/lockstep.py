@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from numpy.typing import NDArray
 
-from tacit.channel import Channel, Interrupted, run_parties
+from tacit.channel import LIMIT, Channel, Interrupted, run_parties
 from tacit.engines.grpc.channel import FAREWELL, Over
 from tacit.engines.grpc.handshake import shared
 from tacit.engines.grpc.hub import Hub
@@ -29,7 +29,9 @@ from tacit.runs.join import Site, manner
 from tacit.runs.local import Local
 from tacit.runs.outcome import Outcome, Status, concluded, history, write_page
 from tacit.runs.resumption import conclude, confirm
+from tacit.wire import Message
 
+T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0  # seconds before parties that were interrupted meet again
 _LINGER = 3600.0  # seconds that a party which has finished waits at most for others that may need it
 _STEADY = 60.0  # seconds of a conversation after which an interruption counts as the first
@@ -137,9 +139,32 @@ def join_party(settings: Any, name: str, site: Site, sink: Sink, directory: RunD
         meeting_place(settings, name, site, both) as ends,
         telling(ends, kind.told),
     ):
-        party.live(ends)
+        party.live(ends, lambda: ending.asked)
     write_page(directory, both)
     return ending.status, ending.text
+
+
+class _Heeding:
+    """A channel that raises an interrupt once more: it may have fallen where it was swallowed, as in a destructor."""
+
+    def __init__(self, channel: Channel, asked: Callable[[], bool]) -> None:
+        self._channel = channel
+        self._asked = asked
+
+    def send(self, message: Message) -> None:
+        self._look()
+        self._channel.send(message)
+
+    def recv(self, kind: type[T], limit: int = LIMIT) -> T:
+        self._look()
+        return self._channel.recv(kind, limit)
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def _look(self) -> None:
+        if self._asked():
+            raise KeyboardInterrupt
 
 
 class _Party:
@@ -162,12 +187,13 @@ class _Party:
     def _store(self) -> Store:
         return Store(self._path)
 
-    def live(self, ends: Hub | Spoke) -> None:
-        """Take part until all are done."""
+    def live(self, ends: Hub | Spoke, asked: Callable[[], bool]) -> None:
+        """Take part until all are done, or until this party is `asked` to stop."""
         while True:
             began = time.monotonic()
             try:
-                channels = ends.meet(self._patience())
+                met = ends.meet(self._patience())
+                channels = {name: _Heeding(channel, asked) for name, channel in met.items()}
                 self._function(channels)
                 conclude(channels, self._name, self._settings.hub)
                 return self._confirmed(ends)

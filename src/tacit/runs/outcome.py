@@ -60,6 +60,7 @@ class Ending:
 
     status: Status = "failed"
     text: str = ""
+    asked: bool = False  # to stop, by a signal
 
 
 @contextmanager
@@ -68,7 +69,7 @@ def concluded(sink: Sink, kept: Kept) -> Iterator[Ending]:
     ending = Ending()
     start = time.perf_counter()
     try:
-        with _stopped_by_terminate():
+        with _stopped_by_signals(ending):
             yield ending
         if ending.status == "failed" and not ending.text:
             ending.status = "done"
@@ -90,20 +91,22 @@ def concluded(sink: Sink, kept: Kept) -> Iterator[Ending]:
 
 
 @contextmanager
-def _stopped_by_terminate() -> Iterator[None]:
-    """Have SIGTERM stop the run as Ctrl-C does."""
+def _stopped_by_signals(ending: Ending) -> Iterator[None]:
+    """Have SIGTERM stop the run as Ctrl-C does. The interrupt may fall where Python swallows it: `asked` stays."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def interrupt(number: int, frame: object) -> None:
+        ending.asked = True
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def history(kept: Kept, directory: RunDirectory | None) -> list[EpochFinished]:

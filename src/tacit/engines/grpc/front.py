@@ -19,10 +19,12 @@ import socket
 import struct
 import tempfile
 from contextlib import suppress
+from pathlib import Path
 
 from tacit.engines.grpc.guests import Bounds, Guest, Guests, Way, neighbourhood
 from tacit.engines.grpc.watch import Reason, Watch
 
+_FOLDER = "tacit-port-"
 _BUFFER = 1 << 20
 _BACKLOG = 4096
 _ACCEPTED = 32  # in one go: those who are there already must not wait
@@ -309,8 +311,15 @@ class Front:
 
 def _own_folder() -> str:
     """A folder that only this user can enter, with a name that is short enough for a Unix socket."""
-    folder = tempfile.mkdtemp(prefix="tacit-")
-    if len(os.fsencode(folder)) > 80:
-        os.rmdir(folder)
-        folder = tempfile.mkdtemp(prefix="tacit-", dir="/tmp")
-    return folder
+    above = tempfile.gettempdir() if len(os.fsencode(tempfile.gettempdir())) < 60 else "/tmp"  # noqa: S108
+    _remove_dead(above)
+    return tempfile.mkdtemp(prefix=_FOLDER, dir=above)
+
+
+def _remove_dead(above: str) -> None:
+    """Remove the folders of this user's parties that were killed: nobody listens in them."""
+    for path in Path(above).glob(f"{_FOLDER}*/grpc"):
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.setblocking(False)
+            if path.parent.stat().st_uid == os.getuid() and probe.connect_ex(str(path)) == errno.ECONNREFUSED:
+                shutil.rmtree(path.parent, ignore_errors=True)
