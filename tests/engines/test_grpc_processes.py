@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -127,6 +128,7 @@ class Parties:
         rounds: int = ROUNDS,
         patience: float | str = "forever",
         lost_after: float = 1.0,
+        **keys: Any,
     ) -> None:
         self.folder = folder
         (folder / "numbered.py").write_text(TASK)
@@ -138,7 +140,7 @@ class Parties:
             "network": {"coordinator": f"127.0.0.1:{free_port()}", "patience": patience, "lost_after": lost_after},
             "round": {"start_fl_job_time_window": NEVER, "update_model_time_window": 2 * window},
             "encrypt": {"cipher_time_window": window} | encrypt,
-        }
+        } | keys
         (folder / "file.yaml").write_text(yaml.safe_dump(settings))
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
@@ -318,6 +320,15 @@ def test_a_coordinator_that_is_killed_after_the_last_round_says_farewell_when_it
     ended(clients, 0)
     assert isinstance(list(read_events(state / "events.jsonl"))[-1], RunFinished)
     assert (state / "report.html").exists()
+
+
+def test_a_coordinator_whose_budget_is_spent_says_so_again_without_any_client(parties):
+    """Its clients have ended: it waits for none of them, and ends as it did before."""
+    found = parties(PROTECTIONS["DP_ENCRYPT"], budget={"epsilon": 60, "delta": 1e-5})
+    clients = found.clients("0-5")
+    for _ in range(2):
+        ended(found.coordinator("--state", "state"), 4)
+    ended(clients, 4)
 
 
 def test_a_client_gives_up_an_absent_coordinator_after_its_patience(parties):

@@ -137,6 +137,11 @@ class Coordinator:
     def model(self) -> Arrays:
         return self.layout.unflatten(self._model)
 
+    @property
+    def over(self) -> bool:
+        """Whether no round is left: all are done, or the budget allowed no more, in an earlier process too."""
+        return self.round >= self._settings.rounds or self.budget_reached
+
     def begin(self, now: float, available: Collection[int] | None = None) -> Outgoing:
         """Open the next round, or finish: after the last one, or before one that the budget does not allow.
 
@@ -145,7 +150,7 @@ class Coordinator:
         if self.phase is not Phase.BETWEEN:
             raise ValueError(f"a round begins between rounds, not while {self.phase.name}")
         settings = self._settings
-        if self.round >= settings.rounds:
+        if self.over:
             self.phase = Phase.FINISHED
             return []
         if self.attempts >= settings.answers:
@@ -468,6 +473,7 @@ class Coordinator:
             "round": self.round,
             "attempts": self.attempts,
             "under_way": self.phase is Phase.COLLECTING,
+            "budget_reached": self.budget_reached,
             "sums": self.sums,
             "clip": self._clip,
             "clients": np.array(clients, dtype=np.int64),
@@ -488,6 +494,7 @@ class Coordinator:
         self._model = flat
         self.round, self.attempts, self.sums = state["round"], state["attempts"], state["sums"]
         self._clip = state["clip"]
+        self.budget_reached = bool(state.get("budget_reached", False))
         self.uploads = Counter(dict(zip(state["clients"].tolist(), state["uploads"].tolist(), strict=True)))
         self._optimizer.restore(state)
 

@@ -134,7 +134,7 @@ class CoordinatorEngine:
         self._listening()
         ready(self.port)
         status, reason = "failed", "the coordinator failed"
-        served = self.coordinator.round >= self._settings.rounds  # finished before: it is only here to say so
+        served = self.coordinator.over  # before this process began: it is only here to say so
         try:
             await self._rounds(store, should_stop)
             status, reason = "done", ""
@@ -209,7 +209,7 @@ class CoordinatorEngine:
 
         Who was waited for in vain, or is away for longer than a reconnection takes, is not waited for until it is back.
         """
-        if self.coordinator.round >= self._settings.rounds:
+        if self.coordinator.over:
             return
         least = self._settings.least
         deadline = self._clock() + self._settings.round.start_fl_job_time_window / 1000
