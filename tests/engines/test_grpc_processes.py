@@ -274,7 +274,7 @@ def killed_and_resumed(parties, protection, moment):
 def test_a_coordinator_that_is_stopped_is_waited_for_and_resumes(parties, number):
     found = parties(MASKED, rounds=4)
     coordinator, clients = found.coordinator("--state", "state"), found.clients("0-5", SLOW="1")
-    until((found.folder / "training-0").exists, coordinator, clients)
+    until(lambda: list(found.folder.glob("training-*")), coordinator, clients)
     coordinator.send_signal(number)
     assert "stopped" in ended(coordinator, 5)
     assert clients.poll() is None
@@ -339,7 +339,7 @@ def test_a_client_gives_up_an_absent_coordinator_after_its_patience(parties):
 def test_a_coordinator_that_is_started_without_its_state_ends_alone(parties):
     found = parties(MASKED, rounds=4)
     coordinator, clients = found.coordinator(), found.clients("0-5", "--state", "all", SLOW="2")
-    until((found.folder / "training-0").exists, coordinator, clients)
+    until(lambda: list(found.folder.glob("training-*")), coordinator, clients)
     kill(coordinator)
     (found.folder / "GO-2").touch()
     old = found.run
