@@ -146,9 +146,13 @@ def diagnose(host: str, port: int, credentials: Credentials, party: str, *, time
     except OSError as error:
         return f"{where}: the machine cannot be reached: {error.strerror}"
     with plain:
+        family = plain.family
+    # A second connection: Python loses a socket that is cut while it is wrapped.
+    with _context(credentials).wrap_socket(socket.socket(family), server_hostname=target_name(party)) as secure:
+        secure.settimeout(timeout)
         try:
-            with _context(credentials).wrap_socket(plain, server_hostname=target_name(party)) as secure:
-                return _judged(secure, where, credentials, party)
+            secure.connect((host, port))
+            return _judged(secure, where, credentials, party)
         except ssl.SSLCertVerificationError as error:
             return f"{where}: {_their_fault(error, party)}"
         except TimeoutError:
