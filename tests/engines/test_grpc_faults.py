@@ -229,7 +229,7 @@ async def ended(stream) -> grpc.StatusCode:
 
 
 def beside_five(behaviour, settings=None, stalls=False):
-    """Five clients, and in the place of the sixth somebody who behaves in some way, to the end unless it `stalls`."""
+    """Five clients, and in the place of the sixth a stranger who behaves in some way, to the end unless it `stalls`."""
 
     async def scenario():
         found = Federation(settings or federation(rounds=2), Numbers())

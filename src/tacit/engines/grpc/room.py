@@ -75,7 +75,7 @@ class Frame:
 
 @dataclass(eq=False, slots=True)
 class _Asked:
-    """Somebody who waits for memory."""
+    """A frame that waits for memory."""
 
     frame: Frame
     count: int
