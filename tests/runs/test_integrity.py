@@ -5,6 +5,7 @@ What was released after that stays in the ledger.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -31,6 +32,7 @@ from tacit.runs.directory import RunDirectory, read_events, read_model
 from tacit.runs.files import Damaged, copy_of, read_arrays, read_plain, write_arrays, write_twice
 from tacit.runs.resume import resumed
 from tacit.runs.store import Store
+from tests.runs.crash_points import killed_at
 
 LEDGER = frozenset({"version", "ledgers"})
 HORIZONTAL = {
@@ -284,10 +286,6 @@ def test_predict_refuses_a_damaged_model(tmp_path):
 # --- what was released after the earlier state
 
 
-class Killed(BaseException):
-    """Nothing catches it."""
-
-
 @pytest.fixture
 def stopped(tmp_path, monkeypatch):
     """A federation that samples 4 of its 6 clients, stopped in its third round; and how often each client trained."""
@@ -338,32 +336,13 @@ def test_killed_between_any_two_steps_of_going_back_it_can_be_done_again(stopped
     folder, trained = stopped
     flip(folder / "state-2.safetensors", 8 * 300)
     flip(folder / "ledger.json", 8 * 300)
-    last = 0
-    while True:
-        last += 1
-        calls = 0
-
-        def count(original, last=last):
-            def counted(*arguments, **keys):
-                nonlocal calls
-                calls += 1
-                if calls == last:
-                    raise Killed
-                return original(*arguments, **keys)
-
-            return counted
-
+    for last in itertools.count(1):
         copy = tmp_path / str(last)
         shutil.copytree(folder, copy)
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "fsync", count(os.fsync))
-            patched.setattr(Path, "replace", count(Path.replace))
-            patched.setattr(Path, "unlink", count(Path.unlink))
-            try:
-                resumed(copy, previous=True)[1].close()
-                break
-            except Killed:
-                pass
+        with killed_at(last, monkeypatch) as reached:
+            resumed(copy, previous=True)[1].close()
+        if not reached():
+            break
         try:
             directory = resumed(copy)[1]  # all was done but the last synchronising
         except ConfigError:
@@ -458,37 +437,18 @@ def test_a_damaged_coordinator_names_its_command(stopped, tmp_path):
 
 def test_killed_between_any_two_steps_of_saving_all_that_is_stored_fits(tmp_path, monkeypatch):
     """By a party that opens its store anew for each save, as one that is killed again and again."""
-    last, offered, finished = 0, 0, False
-    while not finished:
-        last += 1
-        calls = 0
-
-        def count(original, last=last):
-            def counted(*arguments, **keys):
-                nonlocal calls
-                calls += 1
-                if calls == last:
-                    raise Killed
-                return original(*arguments, **keys)
-
-            return counted
-
+    offered = 0
+    for last in itertools.count(1):
         folder = tmp_path / str(last)
         folder.mkdir()
         released = 0
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "fsync", count(os.fsync))
-            patched.setattr(os, "link", count(os.link))
-            patched.setattr(Path, "replace", count(Path.replace))
-            patched.setattr(Path, "unlink", count(Path.unlink))
-            try:
-                for number in (0, 0, 1, 2, 2, 3):
-                    ledger = {"version": 1, "ledgers": [{"count": released + 1}]}
-                    Store(folder).save({"w": np.full(3, number)}, {"round": number, "w": np.full(3, number)}, ledger)
-                    released += 1
-                finished = True
-            except Killed:
-                pass
+        with killed_at(last, monkeypatch) as reached:
+            for number in (0, 0, 1, 2, 2, 3):
+                ledger = {"version": 1, "ledgers": [{"count": released + 1}]}
+                Store(folder).save({"w": np.full(3, number)}, {"round": number, "w": np.full(3, number)}, ledger)
+                released += 1
+        if not reached():
+            break
         found = Store(folder).stored()
         if found is None:
             assert released == 0

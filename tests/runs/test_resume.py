@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -25,6 +26,7 @@ from tacit.engines.memory import MemoryEngine
 from tacit.events import Kept, RoundFinished, RunFinished, RunResumed
 from tacit.runs.config import ConfigError, load
 from tacit.runs.directory import RunDirectory, read_events
+from tests.runs.crash_points import killed_at
 from tests.subprocesses import HANGS, kill, launch, until
 
 SMALL = {
@@ -264,10 +266,6 @@ def test_killed_before_its_first_round_it_starts_from_the_beginning(tmp_path):
 # --- killed at any moment
 
 
-class Killed(BaseException):
-    """Nothing catches it."""
-
-
 def test_killed_between_any_two_steps_on_disk_it_goes_on(tmp_path, monkeypatch):
     """Each replacing, synchronising and removing of a file in turn is the last thing that happens."""
     config = SMALL | {
@@ -284,32 +282,13 @@ def test_killed_between_any_two_steps_on_disk_it_goes_on(tmp_path, monkeypatch):
         return fit(self, identity, message, fate)
 
     monkeypatch.setattr(MemoryEngine, "_answer", told)
-    last = 0
-    while True:
-        last += 1
-        calls, trained = 0, Counter()
-
-        def count(original, last=last):
-            def counted(*arguments, **keys):
-                nonlocal calls
-                calls += 1
-                if calls == last:
-                    raise Killed
-                return original(*arguments, **keys)
-
-            return counted
-
+    for last in itertools.count(1):
+        trained = Counter()
         runs = tmp_path / str(last)
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "fsync", count(os.fsync))
-            patched.setattr(Path, "replace", count(Path.replace))
-            patched.setattr(Path, "unlink", count(Path.unlink))
-            patched.setattr(os, "link", count(os.link))
-            try:
-                tacit.run(config, runs=runs)
-                break  # it never came to so many
-            except Killed:
-                pass
+        with killed_at(last, monkeypatch) as reached:
+            tacit.run(config, runs=runs)
+        if not reached():
+            break
         folder = next(runs.iterdir(), None)
         if folder is None or not (folder / "config.yaml").exists():
             continue  # it was not yet a run
