@@ -13,7 +13,15 @@ from __future__ import annotations
 
 import errno
 
-_PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}  # faults of the machine
+_PASSING = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EIO,
+    errno.EFBIG,
+}  # faults of the machine
 
 
 class Unfit(ValueError):
@@ -48,3 +56,11 @@ def comes_back(error: BaseException | None) -> bool:
     if isinstance(error, OSError):
         return error.errno in _PASSING
     return isinstance(error, KeyboardInterrupt | PeerAway | NotResumed | MemoryError)
+
+
+def loggable(error: BaseException) -> str:
+    """What a log may say of an error: words that are ours, or the machine's; of others the type, as they may quote a
+    record."""
+    if isinstance(error, (*TOLD, NotResumed)):
+        return str(error)
+    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__

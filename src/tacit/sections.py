@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
@@ -51,10 +51,19 @@ def _address(value: str) -> str:
 Address = Annotated[str, AfterValidator(_address)]
 
 
+def _patience(value: Any) -> float | str:
+    seconds = type(value) in (int, float) and 0 < value < math.inf
+    if not seconds and value != "forever":
+        raise ValueError("must be seconds above 0, or forever")
+    return "forever" if value == "forever" else float(value)
+
+
 class Network(Section):
     """How a party treats its network. It is the party's own: never compared, and free to change when a run resumes."""
 
-    patience: Positive | Literal["forever"] = 3600.0  # seconds to wait for a party that is away; then exit code 5
+    patience: Annotated[float | Literal["forever"], PlainValidator(_patience)] = (
+        3600.0  # seconds to wait for a party that is away; then exit code 5
+    )
     lost_after: Positive = 15.0  # seconds after which a party whose connection broke does not hold up the others
     connections: Count | None = None  # to the party that listens, in all; by default as many as its parties need
     unauthenticated: Count = 64  # connections of one address that have not shown a certificate yet

@@ -268,6 +268,16 @@ def process(here):
     return start
 
 
+def test_an_interrupt_before_the_run_begins_ends_with_5_too(here, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tacit.runs.config.load", interrupted)
+    done = tacit_run()
+    assert done.exit_code == 5
+    assert done.stderr == "Stopped.\n"
+
+
 def test_a_task_beside_the_file_is_found_and_run(process):
     output, errors = ended(process("--set", "task_options.nap=0"))
     assert errors == ""

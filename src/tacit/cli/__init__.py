@@ -5,6 +5,8 @@ The verbs import what they need when they run: `tacit --help` loads nothing but 
 
 from __future__ import annotations
 
+import signal
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -26,9 +28,18 @@ class _Verbs(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a verb. Of an error in the code of a task, its author sees the own frames, and not ours."""
+        """Run a verb. Of an error in the code of a task, its author sees the own frames, and not ours.
+
+        From here on SIGTERM stops it as Ctrl-C does; a run takes the signals over once it begins.
+        """
+        with suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            from tacit.cli.exits import AGAIN, end
+
+            end("Stopped.", AGAIN)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:

@@ -44,9 +44,12 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
         stop(f"{blame}{error}", PEER)
     except BudgetError as error:
         stop(str(error), BUDGET)
+    except MemoryError:
+        stop("This machine has too little memory", AGAIN)
     except OSError as error:
-        code = AGAIN if comes_back(error) else FAILED
-        stop(f"{error.filename or directory.path}: {error.strerror or error}", code)
+        again = comes_back(error)
+        remedy = ": start again once that is mended" if again else ""
+        stop(f"{error.filename or directory.path}: {error.strerror or error}{remedy}", AGAIN if again else FAILED)
     except ValueError as error:
         if directory.begun and not isinstance(error, NotResumed):
             raise  # not the file's fault: it was good enough to start a round

@@ -75,10 +75,12 @@ def command(
     from tacit.runs.directory import RunDirectory
     from tacit.runs.join import site_of
     from tacit.runs.local import load_local
-    from tacit.runs.resume import finished, holds_run, resumed, unfinished
+    from tacit.runs.resume import conclude, finished, holds_run, resumed, unfinished
 
     if resume is not None and state is not None:
         end("--resume and --state both name a directory: give one of them", USER)
+    if new and (party != "coordinator" or state is not None):
+        end("--new is for a coordinator that starts without --state: leave it out", USER)
     try:
         settings = load(file, overrides)
         local, beside = load_local(local_file)
@@ -95,13 +97,13 @@ def command(
             end("--id: a certificate is of one client: start one process for each", USER)
         folder = resume or (state if state is not None and holds_run(state) else None)
         if previous and folder is None:
-            raise ConfigError("--previous is for a run that is resumed: add --resume RUN")
+            raise ConfigError("--previous is for a run that is resumed: add --resume RUN, or the --state DIR of a run")
         if folder is not None:
             settings, directory = resumed(folder, settings.model_dump(), party=whole, previous=previous)
             if (done := finished(settings, directory, whole)) is not None:
                 click.echo(f"{directory.path}: {done}")
-                if numbers:
-                    directory.close()
+                if party != "coordinator":  # whose clients may still have to be told
+                    conclude(directory, settings)
                     return
         else:
             old = None if new or state or party != "coordinator" else unfinished(runs, settings, party)

@@ -30,5 +30,6 @@ def command(runs: tuple[Path, ...], share: bool, output: Path | None) -> None:
     except ValueError as error:
         end(str(error), USER)
     except OSError as error:
-        end(f"{error.filename}: the report cannot be written there: {error.strerror}. Name a place with --output", USER)
+        place = error.filename or runs[0]
+        end(f"{place}: the report cannot be written there: {error.strerror}. Name a place with --output", USER)
     click.echo(f"Report: {page}")

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.errors import PeerError
+from tacit.errors import PeerError, Unfit
 from tacit.events import BudgetReached, ClientRefused, Evaluated, RoundAborted, RoundFinished, RoundStarted, Sink
 from tacit.horizontal.costs import Costs, Spent
 from tacit.horizontal.evaluation import Clusters
@@ -154,9 +154,9 @@ class Coordinator:
             self.phase = Phase.FINISHED
             return []
         if self.attempts >= settings.answers:
-            raise ValueError(
+            raise Unfit(
                 f"{self.attempts} rounds were begun and {self.round} finished: clients answer no more than "
-                f"{settings.answers} times. To go on, raise round.abandoned_rounds"
+                f"{settings.answers} times. To resume, raise round.abandoned_rounds in the file of every party"
             )
         sampled = sample(settings, self.attempts, available)
         if not self._affordable(sampled):

@@ -30,7 +30,7 @@ from typing import Any, Literal, TextIO
 from numpy.typing import NDArray
 
 from tacit import events
-from tacit.errors import TacitError
+from tacit.errors import TacitError, loggable
 from tacit.events import EpochFinished, Event, RoundFinished, RoundStarted, RunFinished, RunStarted, Stepped
 from tacit.runs.config import ConfigError, Settings, resolved
 from tacit.runs.environment import environment
@@ -177,8 +177,7 @@ class RunDirectory:
     ) -> None:
         if not self._ended:
             status: Any = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
-            # Only the error's name: its text may quote a record.
-            text = type(error).__name__ if error is not None else ""
+            text = loggable(error) if error is not None else ""
             self.emit(RunFinished(status, self._finished_rounds, self._clock() - self._start, text))
         self.close()
         if self._made and not self.begun and isinstance(error, Exception) and not isinstance(error, TacitError):

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit import tasks
 from tacit.engines.choose import engine_for
-from tacit.errors import PeerAway, PeerError, comes_back
+from tacit.errors import PeerAway, PeerError, comes_back, loggable
 from tacit.events import Kept, Noted, RoundFinished, RunFinished, RunResumed, RunStarted, Sink, Tee
 from tacit.horizontal import boundary
 from tacit.horizontal.coordinator import Coordinator
@@ -120,7 +120,7 @@ def execute(
         raise
     except BaseException as error:
         status = "stopped" if comes_back(error) else "failed"
-        text = type(error).__name__  # not its words, which may quote a record
+        text = loggable(error)
         raise
     finally:
         both.emit(RunFinished(status, coordinator.round, time.perf_counter() - start, text))

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from tacit.errors import BudgetError, PeerError, comes_back
-from tacit.events import EpochFinished, Kept, Noted, RoundFinished, RunFinished, Sink
+from tacit.errors import BudgetError, PeerError, comes_back, loggable
+from tacit.events import EpochFinished, Kept, Noted, RoundFinished, RunFinished, Sink, TrainingResumed
 from tacit.runs.directory import RunDirectory, read_events
 from tacit.runs.report import report_run
 
@@ -82,10 +82,11 @@ def concluded(sink: Sink, kept: Kept) -> Iterator[Ending]:
         raise
     except BaseException as error:
         ending.status = "stopped" if comes_back(error) else "failed"
-        ending.text = type(error).__name__  # not its words, which may quote a record
+        ending.text = loggable(error)
         raise
     finally:
         epochs = [event.epoch + 1 for event in kept.events if isinstance(event, EpochFinished)]
+        epochs += [event.epoch for event in kept.events if isinstance(event, TrainingResumed)]
         seconds = time.perf_counter() - start
         sink.emit(RunFinished(ending.status, max(epochs, default=0), seconds, ending.text, "epochs"))
 

@@ -5,7 +5,7 @@ A round that was under way is done again, with fresh noise and keys; what it rel
 
     resumed(path, ...)              the settings and the reopened directory
     finished(settings, directory)   why there is nothing left to do, if so
-    concluded(directory)            whether its events and its page say so too
+    concluded(directory)            whether its events and its page say so too; conclude(directory): make them so
     holds_run(folder)               whether the folder of `--state` holds a run already
     unfinished(root, settings)      the last run of a party that was interrupted, to resume instead of a new one
 """
@@ -21,6 +21,7 @@ from tacit.events import Noted, RunFinished, RunStarted, TrainingStarted
 from tacit.runs import kinds
 from tacit.runs.config import ConfigError, Settings, changeable, fingerprint, flat, load
 from tacit.runs.directory import RunDirectory, Store, party_of, read_events
+from tacit.runs.report import report_run
 from tacit.runs.store import check_copies, copy_repairs
 
 
@@ -75,6 +76,21 @@ def concluded(directory: RunDirectory) -> bool:
     """Whether the events end with the end of a whole run, and the page was written after it."""
     last = _last_end(directory.path)
     return last is not None and last.status == "done" and (directory.path / "report.html").exists()
+
+
+def conclude(directory: RunDirectory, settings: Any) -> None:
+    """Write what is missing of a party's run that has nothing left to do, and close its folder.
+
+    A client's folder misses nothing: it knows of the end by its final event. A party in lock step may have been killed
+    between its last state and that event.
+    """
+    if hasattr(settings, "lead"):
+        last = _last_end(directory.path)
+        if last is None or last.status != "done":
+            directory.emit(RunFinished("done", settings.train.epochs, 0.0, "", "epochs"))
+        if not (directory.path / "report.html").exists():
+            report_run(directory.path)
+    directory.close()
 
 
 def holds_run(folder: Path) -> bool:
@@ -138,6 +154,12 @@ def _stores(directory: RunDirectory, settings: Settings, party: str | None) -> l
     return [directory.part(name) for name in settings.parties]  # type: ignore[union-attr]
 
 
+def _shorter(stored: Settings, given: Settings) -> bool:
+    """Whether fewer rounds or epochs are asked for than when the run was stored."""
+    before, now = dict(flat(stored)), dict(flat(given))
+    return any(now.get(key, 0) < before.get(key, 0) for key in ("rounds", "train.epochs"))
+
+
 def _furthest_behind(states: list[dict[str, Any]]) -> dict[str, Any]:
     """Of what several parties stored, the state that says how far the run is."""
     return min(states, key=lambda state: (int(state["round"]), bool(state.get("confirmed"))))
@@ -174,5 +196,5 @@ def _check_stored(directory: RunDirectory, stores: list[Store], stored: Settings
     kind = kinds.of(settings)
     if len(states) == len(stores):
         state = _furthest_behind(states)
-        if (done := kind.finished(settings, state)) is not None and kind.finished(stored, state) is None:
+        if (done := kind.finished(settings, state)) is not None and _shorter(stored, settings):
             raise ConfigError(f"{directory.path}: {done}, and fewer cannot be asked for afterwards")

@@ -281,4 +281,9 @@ def _command(folder: Path) -> str:
 def party_of(folder: Path) -> str | None:
     """Whose run a folder holds; None where all parties were in one process."""
     path = folder / "party"
-    return path.read_text(encoding="utf-8").strip() if path.is_file() else None
+    if not path.is_file():
+        return None
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: this file is damaged: write into it whose run this is") from None

@@ -123,6 +123,10 @@ class Course:
     def step(self, position: int) -> int:
         return position % (self.steps + 1)
 
+    def follows(self, later: int, earlier: int) -> bool:
+        """Whether no answer lies between two: a passive has none to the evaluation of an epoch."""
+        return later - earlier == 1 or (later - earlier == 2 and self.step(later - 1) == self.steps)
+
 
 class Journal:
     """A party's last steps. `uses` counts in how many of them each row was, at most; `allowed` bounds that."""
@@ -141,6 +145,7 @@ class Journal:
             before = max((kept.uses for kept in self._entries.values()), default=0)
             if entry.uses >= before and entry.seed == course.seed_of(course.epoch(entry.position)):
                 self._entries[entry.position] = entry  # others are of a history, or an order, that was given up
+        self._entries = self._unbroken()
         for record in opened:
             if record.position in self._entries and record.answer == _digest(self._entries[record.position].answer):
                 self._opened[record.position] = record
@@ -148,6 +153,16 @@ class Journal:
         known = {saved.now.epoch, saved.before.epoch}
         steps = [p for p in self._entries if course.epoch(p) in known and course.step(p) < course.steps]
         self.positions = tuple(sorted({*steps, *map(course.position, known)}))
+
+    def _unbroken(self) -> dict[int, Entry]:
+        """The last entries without a gap: kills while old ones are removed may leave one, and an answer that is missing
+        between two others would be given anew without being counted."""
+        found: dict[int, Entry] = {}
+        for position in sorted(self._entries, reverse=True):
+            if found and not self._course.follows(min(found), position):
+                break
+            found[position] = self._entries[position]
+        return dict(sorted(found.items()))
 
     def point(self, position: int, saved: Saved) -> Point:
         """Where this party stood before the step at `position`; `saved` is at its epoch."""
@@ -218,7 +233,8 @@ class Journal:
         for old in [known for known in self._entries if known not in kept]:
             del self._entries[old]
         self._opened = {p: record for p, record in self._opened.items() if p in kept and p != position}
-        for name in [name for name in self._names if int(name.rpartition("-")[2]) not in kept]:
+        place = {name: int(name.rpartition("-")[2]) for name in self._names}
+        for name in sorted((name for name in place if place[name] not in kept), key=place.__getitem__):  # oldest first
             self._records.remove(name)
             self._names.remove(name)
 

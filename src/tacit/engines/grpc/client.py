@@ -20,7 +20,7 @@ from tacit.engines.grpc.connection import Connection
 from tacit.engines.grpc.coordinator import COORDINATOR, client_identity, client_name
 from tacit.engines.grpc.handshake import Identities, Parting
 from tacit.engines.tls import Credentials, identity_of
-from tacit.errors import BudgetError, PeerAway, PeerError
+from tacit.errors import BudgetError, PeerAway, PeerError, comes_back
 from tacit.events import Noted, Sink
 from tacit.horizontal.client import Client, noise_source
 from tacit.horizontal.frames import to_client, to_frame
@@ -33,6 +33,7 @@ from tacit.horizontal.vector import Layout
 from tacit.secagg.messages import Abort, unpack_ids
 from tacit.wire import decode, encode
 
+_STEADY = 5.0  # seconds after which a connection counts, though nothing was said
 Status = Literal["done", "stopped", "failed", "budget reached"]
 
 
@@ -93,6 +94,7 @@ class ClientEngine:
         )
         self._patience = patience
         self._away_since: float | None = None
+        self._connected_at: float | None = None
         self._thread = thread or ThreadPoolExecutor(1, f"client-{identity}")
         self._store: Callable[[Client], None] = lambda client: None
         self._parting: Parting | None = None
@@ -118,7 +120,8 @@ class ClientEngine:
                     raise PeerAway(f"the coordinator was away for {self._patience:g} s ({self._said_waiting})")
                 await asyncio.wait([conversation], timeout=0.05)
             if self._failed is not None:
-                await self._leave("failed", "it failed")
+                again = comes_back(self._failed)
+                await self._leave("stopped" if again else "failed", "it was interrupted" if again else "it failed")
                 raise self._failed
             if conversation.done():
                 conversation.result()  # raises what ended it
@@ -128,7 +131,9 @@ class ClientEngine:
         return self._parting or Parting("failed", "the conversation ended")
 
     def _away(self, now: float) -> float:
-        """Seconds since there was a connection to the coordinator."""
+        """Seconds since there was a connection to the coordinator that lasted, or carried anything."""
+        if self._connected_at is not None and now - self._connected_at > _STEADY:
+            self._away_since = None
         return 0.0 if self._away_since is None else now - self._away_since
 
     async def _leave(self, status: str, reason: str) -> None:
@@ -142,11 +147,16 @@ class ClientEngine:
             self.client.end_round()
             self._idle = True
             self._sink.emit(Noted("connected to the coordinator"))
-        self._said_waiting, self._away_since = "", None
+        self._said_waiting, self._connected_at = "", asyncio.get_running_loop().time()
 
-    async def waiting(self, reason: str) -> None:
+    def _missing(self) -> None:
+        """The coordinator is away from now on, or has been."""
+        self._connected_at = None
         if self._away_since is None:
             self._away_since = asyncio.get_running_loop().time()
+
+    async def waiting(self, reason: str) -> None:
+        self._missing()
         if reason != self._said_waiting:
             self._sink.emit(Noted(f"waiting for the coordinator: {reason}"))
             self._said_waiting = reason
@@ -157,12 +167,14 @@ class ClientEngine:
             if isinstance(about, Parting) and about.status == "stopped":
                 self.client.end_round()
                 self._idle = True
+                self._missing()
                 self._sink.emit(Noted(f"waiting for the coordinator to come back: {sentence(about.reason)}"))
             elif isinstance(about, Parting):
                 self._parting = about
             elif isinstance(about, Identities):
                 self._meet(about)
             else:
+                self._away_since = None
                 await self._answer(frame)
         except asyncio.CancelledError:
             raise

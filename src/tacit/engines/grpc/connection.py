@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import grpc
 import grpc.aio
 
+from tacit.channel import sentence
 from tacit.engines.grpc.handshake import Hello, Refused, Welcome
 from tacit.engines.grpc.link import PIECE_BYTES, Link
 from tacit.engines.grpc.server import METHOD, OPTIONS
@@ -78,7 +79,8 @@ class Connection:
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
         self._stream: Any = None  # that is open
-        self._met = False  # whether this connection got as far as a welcome
+        self._met = False  # whether there was a welcome yet
+        self._reached = -1  # the link's progress when this connection got as far as a welcome
         self._rejected = 0  # handshakes in a row that failed at a certificate
         self.bytes_in = 0
         self.bytes_out = 0
@@ -96,7 +98,7 @@ class Connection:
         """Converse until `close`. Raises PeerError where the other side refuses, or is not who it should be."""
         pause = _FIRST_PAUSE
         while not self._closing.is_set():
-            self._met = False
+            self._reached = -1
             try:
                 await self._once()
                 reason = "the connection ended"
@@ -104,11 +106,11 @@ class Connection:
                 reason = f"{self._server} took the connection and did not answer for {_WELCOME_SECONDS:.0f} s"
             except grpc.aio.AioRpcError as error:
                 if error.code() in _FINAL:
-                    raise PeerError(f"{self._server} refused: {error.details()}") from None
+                    raise PeerError(f"{self._server} refused: {sentence(error.details() or '')}") from None
                 reason = await self._why(error)
             if self._closing.is_set():
                 return
-            pause = _FIRST_PAUSE if self._met else min(_LONGEST_PAUSE, 2 * pause)
+            pause = _FIRST_PAUSE if 0 <= self._reached < self._link.progress else min(_LONGEST_PAUSE, 2 * pause)
             await self._listener.waiting(reason)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
 
@@ -137,7 +139,7 @@ class Connection:
         if found is not None and "expired" in found and credentials.source is not None:
             return f"{found}; a renewed certificate is used as soon as it is there"
         self._rejected = self._rejected + 1 if wrong else 0
-        if self._rejected >= _REJECTIONS:
+        if self._rejected >= _REJECTIONS and not self._met:  # once met, whoever is there now is not for ever
             raise PeerError(found)
         return found or f"{self._address} does not answer"
 
@@ -169,7 +171,7 @@ class Connection:
                 return
             welcome: Any = decode(answer, Welcome | Refused, PIECE_BYTES)  # type: ignore[arg-type]
             if isinstance(welcome, Refused):
-                raise PeerError(f"{self._server} refused: {welcome.reason}")
+                raise PeerError(f"{self._server} refused: {sentence(welcome.reason)}")
             await self._welcomed(welcome)
             self._stream = stream
             writer = asyncio.create_task(self._write(stream))
@@ -193,6 +195,7 @@ class Connection:
             self._link.reconnected(welcome.received)
         else:
             self._link = Link(self._limit)
+        self._reached = self._link.progress
         await self._listener.connected(welcome.resumed)
 
     async def _write(self, stream: Any) -> None:

@@ -19,7 +19,7 @@ from tacit import tasks
 from tacit.engines.grpc.handshake import Hello, Identities, Parting
 from tacit.engines.grpc.server import Server
 from tacit.engines.tls import Credentials, identity_of
-from tacit.errors import NotResumed, PeerAway, PeerError, comes_back
+from tacit.errors import NotResumed, PeerAway, PeerError, Unfit, comes_back
 from tacit.events import Noted, Sink
 from tacit.horizontal.coordinator import Coordinator, Outgoing, Phase
 from tacit.horizontal.frames import to_coordinator, to_frame
@@ -143,12 +143,12 @@ class CoordinatorEngine:
         except (KeyboardInterrupt, asyncio.CancelledError):
             status, reason = "stopped", "the coordinator was stopped"
             raise
-        except (PeerError, NotResumed) as error:
+        except (PeerError, NotResumed, Unfit) as error:
             status, reason = "stopped" if comes_back(error) else "failed", str(error)[:300]
             raise
-        except OSError as error:
+        except BaseException as error:
             if comes_back(error):
-                status, reason = "stopped", f"a fault of the coordinator's machine ({error.strerror})"
+                status, reason = "stopped", f"a fault of the coordinator's machine ({type(error).__name__})"
             raise
         finally:
             await self._farewell(Parting(status, reason), served, should_stop)
@@ -217,10 +217,9 @@ class CoordinatorEngine:
         while True:
             now = self._clock()
             await self._give_up_lost()
-            there = len(self._there())
-            self._check_state_known()
+            there, late = len(self._there()), now >= deadline
+            self._check_state_known(late)
             wanted = max(least, min(self._settings.sampled, self._settings.clients - len(self._given_up)))
-            late = now >= deadline
             if there >= wanted or (there >= least and late):
                 if late:
                     self._given_up.update(set(range(self._settings.clients)).difference(self._there()))
@@ -228,6 +227,7 @@ class CoordinatorEngine:
             if late:
                 raise PeerAway(
                     f"{there} clients are there, a round needs {least}, and start_fl_job_time_window is over"
+                    + (f"; client {min(self._ahead)} says that it is in another run" if self._ahead else "")
                 )
             if should_stop():
                 raise KeyboardInterrupt
@@ -237,10 +237,13 @@ class CoordinatorEngine:
             self._changed.clear()
             await _within(self._changed.wait(), 4 * _TICK)
 
-    def _check_state_known(self) -> None:
+    def _check_state_known(self, late: bool) -> None:
         """Refuse to begin where so many clients are in the middle of a run that no round could be had without them."""
-        if self._begun or not self._ahead:
-            return
+        there = len(self._there())
+        if self._begun or len(self._ahead) < 2 or len(self._ahead) <= there:
+            return  # the word of a few is no reason to end
+        if len(self._ahead) + there < self._settings.least and not late:
+            return  # others may say otherwise
         if self._settings.clients - len(self._ahead) < self._settings.least:
             raise NotResumed(
                 f"{len(self._ahead)} clients have answered rounds of which this coordinator has no state: it was "
@@ -251,7 +254,8 @@ class CoordinatorEngine:
     async def _farewell(self, parting: Parting, served: bool, should_stop: Callable[[], bool]) -> None:
         """Tell all clients that it is over, and those that come back for it in time.
 
-        A coordinator that is started again after the end stays until no client has come for `lost_after` seconds.
+        A coordinator that is started again after the end stays until no client has come for `lost_after` seconds. No
+        client can make it stay for long.
         """
         self._over = encode(parting)
         for name in self.server.peers:
@@ -265,7 +269,8 @@ class CoordinatorEngine:
 
         def expected() -> bool:
             since = [*self._lost.values(), *([self._joined_at] if served else [])]
-            return not back_soon and any(self._clock() < each + lost_after for each in since)
+            last = min(max(since, default=started - lost_after), started + _FAREWELL)
+            return not back_soon and self._clock() < last + lost_after
 
         while unheard() or expected():
             if should_stop() and not back_soon:
@@ -332,7 +337,7 @@ class CoordinatorEngine:
             if (parting := _parting(frame)) is not None:
                 self._given_up.add(identity)
                 if parting.status == "stopped":
-                    self._lost[identity] = self._clock()  # it comes back, and may miss the end
+                    self._lost.setdefault(identity, self._clock())  # it comes back, and may miss the end
                 self.server.forget(name)
                 self._send(await self._taken(self.coordinator.gone, identity, self._clock()))
                 self._changed.set()
@@ -351,8 +356,8 @@ class CoordinatorEngine:
 
     async def lost(self, name: str) -> None:
         peer = self.server.peers.get(name)
-        if self._over is not None and (peer is None or peer.link.idle):
-            return  # it has heard that it is over
+        if peer is None or (self._over is not None and peer.link.idle):
+            return  # it said that it leaves, or has heard that it is over
         self._lost[_numbered(name)] = self._clock()
         self._changed.set()  # it may come back: its place is kept until the window is over
 

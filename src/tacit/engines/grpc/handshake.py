@@ -74,5 +74,5 @@ def difference(ours: bytes, theirs: bytes) -> str | None:
     for key in sorted(mine.keys() | other.keys()):
         if mine.get(key) != other.get(key):
             here, there = (json.dumps(side.get(key))[:80] for side in (mine, other))
-            return f"the files differ: {key} is {here} at the coordinator and {there} here"
+            return f"the files differ: {key} is {here} at the coordinator and {there} here. Give all parties one file"
     return None

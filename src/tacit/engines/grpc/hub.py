@@ -132,9 +132,10 @@ class Hub(Ends):
         return peer is not None and peer.link.pending > WINDOW
 
     def _tell_others(self, name: str, message: Left | Away) -> None:
+        """Have the others know. Who is there and who is not is told only to those that are."""
         frame = encode(message)
         for other in self._inboxes:
-            if other != name:
+            if other != name and (isinstance(message, Left) or self._server.connected(other)):
                 self._server.send(other, frame)
 
     def _end_for(self, name: str, reason: str) -> None:

@@ -57,6 +57,11 @@ class Link:
         """Whether both sides have confirmed everything, as far as this end has written it."""
         return self.idle and not self._confirm
 
+    @property
+    def progress(self) -> int:
+        """Frames that have arrived, on either side."""
+        return self.received + self._first
+
     def send(self, frame: bytes) -> None:
         self._unconfirmed.append(frame)
         self.pending += len(frame)

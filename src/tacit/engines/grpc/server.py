@@ -71,6 +71,7 @@ class Peer:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     stream: Task = None  # that serves it now
     ready: bool = False  # whether the listener knows of it
+    left: bool = False  # it said that it goes: its stream ends once that is confirmed
     bytes_in: int = 0
     bytes_out: int = 0
 
@@ -166,8 +167,11 @@ class Server:
         return peer is not None and peer.stream is not None and peer.ready
 
     def forget(self, name: str) -> None:
-        """A party has left: nothing is queued for it until it joins anew."""
-        self.peers.pop(name, None)
+        """A party has left: its stream ends, and nothing is queued for it until it joins anew."""
+        peer = self.peers.pop(name, None)
+        if peer is not None:
+            peer.left = True
+            peer.wake.set()
 
     def send(self, name: str, frame: bytes) -> None:
         """Queue a frame for a party that has joined; for one that never did there is nowhere to."""
@@ -263,6 +267,8 @@ class Server:
             peer.ready = True
             writer = asyncio.create_task(self._write(peer, context))
             await self._read(hello.party, peer, context)
+            if peer.left:
+                await asyncio.wait([writer], timeout=self._network.handshake)
         except PeerError as error:
             if self.peers.get(hello.party) is peer:
                 del self.peers[hello.party]  # what it says from now on would make no sense
@@ -314,6 +320,8 @@ class Server:
                     if frame is not None:
                         self._room.end(frame)
                     frame = None
+                    if peer.left:
+                        return
         finally:
             if frame is not None:
                 self._room.end(frame)
@@ -349,12 +357,14 @@ class Server:
         task = peer.stream
         while peer.stream is task:
             piece = peer.link.next()
-            if piece is None:
+            if piece is not None:
+                await context.write(piece)
+                peer.bytes_out += len(piece)
+            elif peer.left:
+                return
+            else:
                 peer.wake.clear()
                 await peer.wake.wait()
-                continue
-            await context.write(piece)
-            peer.bytes_out += len(piece)
 
 
 async def _to_its_end(what: Coroutine[Any, Any, None]) -> None:
