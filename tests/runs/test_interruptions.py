@@ -294,7 +294,8 @@ def test_a_journal_that_is_damaged_is_refused(tmp_path, monkeypatch):
     path = next((trial.root / "shop" / "journal").glob("step-*"))
     assert path.stat().st_mode & 0o777 == 0o600
     assert (trial.root / "bank" / "journal" / "key").stat().st_mode & 0o777 == 0o600
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(ValueError, match="this file is damaged"):
         trial.attempt(monkeypatch)
 

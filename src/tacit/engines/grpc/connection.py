@@ -78,6 +78,7 @@ class Connection:
         self._link = Link(limit)
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
+        self._leaving = False
         self._stream: Any = None  # that is open
         self._met = False  # whether there was a welcome yet
         self._reached = -1  # the link's progress when this connection got as far as a welcome
@@ -108,7 +109,7 @@ class Connection:
                 if error.code() in _FINAL:
                     raise PeerError(f"{self._server} refused: {sentence(error.details() or '')}") from None
                 reason = await self._why(error)
-            if self._closing.is_set():
+            if self._leaving:
                 return
             pause = _FIRST_PAUSE if 0 <= self._reached < self._link.progress else min(_LONGEST_PAUSE, 2 * pause)
             await self._listener.waiting(reason)
@@ -116,6 +117,7 @@ class Connection:
 
     async def close(self, seconds: float = 5.0) -> None:
         """Wait until both sides have confirmed everything, not longer than `seconds`, and end."""
+        self._leaving = True  # no new connection is made: the server has ended this one once it has all of it
         clock = asyncio.get_running_loop().time
         deadline = clock() + seconds
         while not self._link.settled and clock() < deadline:
