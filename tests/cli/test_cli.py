@@ -175,7 +175,7 @@ def test_what_the_user_can_mend_is_one_sentence(here, executed, error, code, wor
     assert done.stderr.count("\n") == 1
     status = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
     (last,) = read_events(results() / "events.jsonl")
-    assert (last.status, last.text) == (status, type(error).__name__)
+    assert (last.status, last.text) == (status, str(error) or type(error).__name__)
 
 
 def test_a_mistake_before_the_first_round_is_one_sentence_and_leaves_no_folder(here):
