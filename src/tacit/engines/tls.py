@@ -143,6 +143,8 @@ def diagnose(host: str, port: int, credentials: Credentials, party: str, *, time
         return f"{where}: nobody listens there: is {party} started, and is the port right?"
     except TimeoutError:
         return f"{where}: no answer within {timeout:g} s: is the address right, and does a firewall let it through?"
+    except ConnectionResetError:
+        return f"{where}: {_CUT}"
     except OSError as error:
         return f"{where}: the machine cannot be reached: {error.strerror}"
     with plain:
