@@ -40,7 +40,7 @@ class Damaged(ConfigError):
 def replace_file(path: Path, *data: bytes | memoryview) -> None:
     """Write a file in one step: a reader, or a machine that loses power, sees the old one or the new one."""
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
-    # Never through a link that somebody laid there.
+    # Never through a link that was laid there.
     opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
     try:
         with os.fdopen(opened, "wb") as file:

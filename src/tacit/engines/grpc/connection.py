@@ -141,7 +141,7 @@ class Connection:
         if found is not None and "expired" in found and credentials.source is not None:
             return f"{found}; a renewed certificate is used as soon as it is there"
         self._rejected = self._rejected + 1 if wrong else 0
-        if self._rejected >= _REJECTIONS and not self._met:  # once met, whoever is there now is not for ever
+        if self._rejected >= _REJECTIONS and not self._met:  # once met, a stranger there may pass
             raise PeerError(found)
         return found or f"{self._address} does not answer"
 
