@@ -23,7 +23,7 @@ from tacit.vertical.settings import Settings
 SETTINGS = Settings.model_validate(
     {
         "parties": {"active": {"role": "active"}, "passive": {"role": "passive"}},
-        "train": {"epochs": 12, "batch": 512, "learning_rate": 2.0, "l2": 0.002},
+        "train": {"epochs": 11, "batch": 512, "learning_rate": 2.0, "l2": 0.002},
         "paillier": {"bits": 2048},
     }
 )
