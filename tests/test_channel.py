@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.channel import CAPACITY, Failed, Recorded, Recorder, pair, run_parties
+from tacit.channel import CAPACITY, Failed, Recorded, Recorder, pair, run_parties, sentence
 from tacit.errors import BudgetError, PeerError
 from tacit.wire import Finite, Message
 from tests.subprocesses import HANGS
@@ -76,6 +76,11 @@ def test_the_peers_reason_is_raised_and_cannot_move_a_terminals_cursor():
     one.send(Failed("the columns\x1b[2J differ"))
     with pytest.raises(PeerError, match=r"active: the columns \[2J differ"):
         other.recv(Number)
+
+
+def test_the_words_of_another_party_are_printable_and_short():
+    assert sentence("a\x00b\x1b[31mc\nd\u202ee\x9bf") == "a b [31mc d e f"
+    assert sentence(10_000 * "é") == 300 * "é"
 
 
 def test_what_was_sent_before_leaving_is_still_received():

@@ -52,9 +52,9 @@ Address = Annotated[str, AfterValidator(_address)]
 
 
 def _patience(value: Any) -> float | str:
-    seconds = type(value) in (int, float) and 0 < value < math.inf
+    seconds = type(value) in (int, float) and 0 < value <= 1e9  # Python's locks cannot wait for 1e10
     if not seconds and value != "forever":
-        raise ValueError("must be seconds above 0, or forever")
+        raise ValueError("must be seconds above 0 and at most 1e9, or forever")
     return "forever" if value == "forever" else float(value)
 
 

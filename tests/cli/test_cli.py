@@ -1,5 +1,6 @@
 """The command line: what it prints, and how it ends."""
 
+import errno
 import io
 import json
 import os
@@ -176,6 +177,30 @@ def test_what_the_user_can_mend_is_one_sentence(here, executed, error, code, wor
     status = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
     (last,) = read_events(results() / "events.jsonl")
     assert (last.status, last.text) == (status, str(error) or type(error).__name__)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (MemoryError(), 5, "This machine has too little memory: start again once that is mended. What was finished"),
+        (OSError(errno.EMFILE, "Too many open files", "a"), 5, "a: Too many open files: start again once that is"),
+        (OSError(errno.ENOSPC, "No space left on device", "a"), 5, "a: No space left on device: start again once that"),
+        (OSError(errno.EFBIG, "File too large", "a"), 5, "a: File too large: start again once that is mended. What"),
+        (OSError(errno.EACCES, "Permission denied", "a"), 1, "a: Permission denied. What was finished is in"),
+    ],
+)
+def test_a_fault_of_the_machine_that_passes_ends_with_5(here, executed, error, code, words):
+    def fail(settings, sink, directory):
+        sink.emit(events.RoundStarted(0, 10))
+        raise error
+
+    executed(fail)
+    done = tacit_run()
+    assert done.exit_code == code
+    assert done.stderr.startswith(words)
+    assert done.stderr.count("\n") == 1
+    *_, last = read_events(results() / "events.jsonl")
+    assert last.status == ("stopped" if code == 5 else "failed")
 
 
 def test_a_mistake_before_the_first_round_is_one_sentence_and_leaves_no_folder(here):

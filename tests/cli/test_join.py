@@ -10,6 +10,10 @@ import pytest
 import safetensors.numpy
 
 import tacit
+from tacit.engines.grpc.client import ClientEngine
+from tacit.engines.grpc.coordinator import CoordinatorEngine
+from tacit.engines.grpc.hub import Hub
+from tacit.engines.grpc.spoke import Spoke
 from tacit.runs import keys
 from tests.cli import processes
 from tests.cli.processes import ended, free_port
@@ -23,6 +27,15 @@ clients: 4
 encrypt: {encrypt_type: PW_ENCRYPT, cipher_time_window: 600000}
 network: {coordinator: "127.0.0.1:PORT"}
 round: {start_fl_job_time_window: 600000}
+"""
+DEAL = """\
+kind: vertical_logistic
+name: deal
+task: cancer
+parties:
+  hospital: {role: active, address: "127.0.0.1:PORT"}
+  laboratory: {role: passive}
+paillier: {bits: 512}
 """
 
 
@@ -67,10 +80,15 @@ def start(*arguments: str) -> subprocess.Popen:
         (["fleet.yaml", "--party", "coordinator", "--local", "none.yaml"], "none.yaml: there is no such file"),
         (["fleet.yaml", "--party", "coordinator", "--local", "bad.yaml"], "bad.yaml:1: keyz is not a known key"),
         (["fleet.yaml", "--party", "coordinator", "--local", "lost.yaml"], "lost/private.pem"),
+        (
+            ["fleet.yaml", "--party", "client", "--id", "0", "--insecure", "--local", "hasty.yaml"],
+            "hasty.yaml:2: network.patience is 'soon': it must be seconds above 0 and at most 1e9, or forever\n",
+        ),
     ],
 )
 def test_mistakes_end_with_2_and_leave_nothing(arguments, words):
     Path("bad.yaml").write_text("keyz: {}\n")
+    Path("hasty.yaml").write_text("network:\n  patience: soon\n")
     Path("lost.yaml").write_text("keys: {private: lost/private.pem, certificate: c.pem, authority: a.pem}\n")
     done = invoke(*arguments)
     assert done.exit_code == 2
@@ -89,6 +107,24 @@ def test_a_certificate_of_another_party_is_not_taken(here):
     done = invoke("fleet.yaml", "--party", "client", "--id", "0", "--local", "site.yaml")
     assert done.exit_code == 2
     assert "the certificate is of client-1, and you want to be client-0" in done.stderr
+
+
+@pytest.mark.parametrize("party", ["coordinator", "client", "hospital", "laboratory"])
+def test_a_party_that_is_out_of_memory_ends_with_5(monkeypatch, party):
+    def fail(*_):
+        raise MemoryError
+
+    file = "deal.yaml" if party in ("hospital", "laboratory") else "fleet.yaml"
+    Path("deal.yaml").write_text(DEAL.replace("PORT", str(free_port())))
+    monkeypatch.setattr(CoordinatorEngine, "_there", fail)
+    monkeypatch.setattr(ClientEngine, "_away", fail)
+    monkeypatch.setattr(Hub, "meet", fail)
+    monkeypatch.setattr(Spoke, "meet", fail)
+    identity = ["--id", "0"] if party == "client" else []
+    done = invoke(file, "--party", party, *identity, "--insecure", "--state", "state")
+    assert done.exit_code == 5, done.output
+    assert done.stderr == "This machine has too little memory: start again once that is mended.\n"
+    assert "stopped after 0" in done.stdout or party == "client"  # whose end stands in its log alone
 
 
 def test_two_processes_make_the_federation_that_one_makes():

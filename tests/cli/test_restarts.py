@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import signal
 import subprocess
 import time
@@ -324,6 +325,42 @@ def test_a_finished_party_that_never_heard_of_the_others_ends_by_itself():
         parties.start("shop")
         assert parties.ended("shop") == 0, parties.said
         assert "this party has finished, and ends" in parties.log("shop")
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [
+        ("bank", "nothing"),
+        ("shop", "nothing"),
+        ("bank", "event"),
+        ("shop", "event"),
+        ("shop", "page"),
+        ("client-7", "event"),  # no client of a horizontal federation, and no coordinator
+        ("coordinator", "event"),
+    ],
+)
+def test_a_finished_party_that_is_started_again_ends_with_0(name, missing):
+    """At once: nobody is there to be met. It writes what a kill after its last state left out."""
+    file = Path("deal.yaml")
+    if name not in DEAL_NAMES:
+        file.write_text(file.read_text().replace("  shop:", f"  {name}:"))
+    whole = tacit.run(file, runs="whole").directory
+    shutil.copytree(whole / name, "state")
+    for copied in ("config.yaml", "environment.json", "events.jsonl", "run.log", "report.html"):
+        shutil.copy(whole / copied, "state")
+    Path("state/party").write_text(f"{name}\n")
+    lines = Path("state/events.jsonl").read_text().splitlines(keepends=True)
+    if missing == "event":
+        Path("state/events.jsonl").write_text("".join(line for line in lines if "RunFinished" not in line))
+    if missing == "page":
+        Path("state/report.html").unlink()
+    done = invoke("join", "deal.yaml", "--party", name, "--insecure", "--state", "state", "--set", "network.patience=1")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("state: all 3 epochs are done")
+    assert done.stderr == ""
+    assert last_event(Path("state")) == RunFinished("done", EPOCHS, last_event(Path("state")).seconds, "", "epochs")
+    assert Path("state/report.html").exists()
+    assert len(Path("state/events.jsonl").read_text().splitlines()) == len(lines)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

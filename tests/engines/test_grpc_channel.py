@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import math
 import os
@@ -19,7 +20,7 @@ from tacit.crypto.agreement import KeyPair
 from tacit.crypto.signing import SigningKey
 from tacit.engines.grpc import hub as hub_module
 from tacit.engines.grpc import spoke as spoke_module
-from tacit.engines.grpc.channel import Envelope, Over
+from tacit.engines.grpc.channel import Away, Envelope, Left, Over
 from tacit.engines.grpc.hub import Hub
 from tacit.engines.grpc.relay import federation, introduce, meet
 from tacit.engines.grpc.spoke import Spoke
@@ -509,6 +510,8 @@ def test_who_is_stopped_is_waited_for_and_who_fails_ends_the_run():
     for reason, kind, words in (
         (KeyboardInterrupt(), Interrupted, "it was stopped"),
         (OSError(errno.ENOSPC, "no space left on device"), Interrupted, r"it was interrupted \(OSError\)"),
+        (OSError(errno.EFBIG, "file too large"), Interrupted, r"it was interrupted \(OSError\)"),
+        (MemoryError(), Interrupted, r"it was interrupted \(MemoryError\)"),
         (ValueError("for good"), PeerError, r"it failed \(ValueError\)"),
     ):
         for victim in ("a", "b"):
@@ -688,6 +691,52 @@ def test_a_spoke_that_speaks_in_anothers_name_is_put_out():
     federation.run(a=lambda channels: channels["c"].recv(Number), b=b, c=lambda channels: channels["a"].recv(Number))
     assert len(federation.errors) == 3
     assert "in another's name" in str(federation.errors["a"])
+
+
+# --- what a hub tells the others, without a network
+
+
+class Sent:
+    """In the place of a hub's server: who is connected, and what was queued for whom."""
+
+    def __init__(self, *connected):
+        self._connected = connected
+        self.frames = {name: [] for name in "bcd"}
+
+    def connected(self, name):
+        return name in self._connected
+
+    def send(self, name, frame):
+        self.frames[name].append(decode(frame, Left | Away, 1000))
+
+
+def test_who_is_away_is_told_only_to_those_that_are_there():
+    """Or each connection that breaks would queue a frame for a party that is away for long."""
+    hub = Hub("a", ["b", "c", "d"], "127.0.0.1:0")
+    hub._server, hub._begun = Sent("c"), True
+    asyncio.run(hub.lost("b"))
+    asyncio.run(hub.joined("b", None, b"", resumed=True))
+    assert hub._server.frames == {"b": [], "c": [Away("b", away=True), Away("b", away=False)], "d": []}
+    hub._server = Sent("c")
+    asyncio.run(hub.arrived("b", encode(Left("b", "the end"))))
+    assert hub._server.frames == {"b": [], "c": [Left("b", "the end")], "d": [Left("b", "the end")]}
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_the_words_of_a_party_that_leaves_cannot_steer_a_terminal(again):
+    left, shown = Left("b", "the end\x1b[2J\r\n\u202eof all", again), "the end [2J   of all"
+    hub = Hub("a", ["b", "c"], "127.0.0.1:0")
+    hub._server, hub._begun = Sent("c"), True
+    inbox = hub._inboxes["c"]
+    asyncio.run(hub.arrived("b", encode(left)))
+    assert hub._server.frames["c"] == [Left("b", shown, again)]
+    with pytest.raises(PeerError, match=re.escape(f"b: {shown}")):
+        inbox.check_open()
+    spoke = Spoke("c", "a", ["b"], "127.0.0.1:1")
+    spoke._begun, inbox = True, spoke._inboxes["a"]
+    asyncio.run(spoke.arrived(encode(left)))  # of a hub that passes on what it was sent
+    with pytest.raises(PeerError, match=re.escape(f"b: {shown}")):
+        inbox.check_open()
 
 
 # --- introductions, without a network

@@ -17,20 +17,20 @@ import pytest
 
 from tacit.engines.grpc import connection, coordinator, pace
 from tacit.engines.grpc.client import ClientEngine
-from tacit.engines.grpc.handshake import Hello, Refused, Welcome
+from tacit.engines.grpc.handshake import Hello, Parting, Refused, Welcome
 from tacit.engines.grpc.link import PIECE_BYTES
 from tacit.engines.grpc.server import METHOD, OPTIONS
 from tacit.engines.identity import Authority, Credentials
 from tacit.engines.tls import channel_credentials, channel_options
 from tacit.errors import PeerAway, PeerError
-from tacit.events import Kept
+from tacit.events import Kept, Noted
 from tacit.horizontal.messages import Work
 from tacit.secagg.messages import Agreements, Inbox, Roster, Survivors
 from tacit.sections import Network
 from tacit.wire import decode, encode
 from tests.engines.loopback import Federation, Proxy, certified, file_of, halting, quickly, until
 from tests.horizontal.federations import Numbers, run, settings_for
-from tests.subprocesses import HANGS
+from tests.subprocesses import HANGS, free_port
 
 AUTHORITY = Authority.create()
 
@@ -477,6 +477,50 @@ def test_a_server_of_another_name_is_not_talked_to():
         quickly(scenario())
 
 
+@asynccontextmanager
+async def coordinator_of(authority: Authority, address: str = "127.0.0.1:0"):
+    """One that waits for its clients, however long that takes."""
+    found = Federation(federation(), Numbers(), authority)
+    found.engine._bind = address
+    found.frozen = lambda: found.engine._over is None
+    async with found.serve():
+        yield found
+
+
+def test_a_client_that_has_met_the_coordinator_outlasts_a_stranger_at_its_address():
+    async def scenario():
+        address, own = f"127.0.0.1:{free_port()}", certified(AUTHORITY, "client-5")
+        kept, connected = Kept(), Noted("connected to the coordinator")
+        engine = ClientEngine(federation(), 5, Numbers(), kept, file_of(federation()), address, own)
+        running = asyncio.create_task(engine.run())
+        try:
+            async with coordinator_of(AUTHORITY, address):
+                await until(lambda: connected in kept.events or running.done())
+            async with coordinator_of(Authority.create(), address):
+                await until(lambda: engine.connection._rejected > 2 * connection._REJECTIONS or running.done())
+                assert not running.done(), running.exception()
+            async with coordinator_of(AUTHORITY, address):
+                await until(lambda: kept.events.count(connected) == 2 or running.done())
+                assert not running.done(), running.exception()
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        return [event.text for event in kept.events]
+
+    assert any("was not signed by our authority" in text for text in quickly(scenario()))
+
+
+def test_a_client_that_never_met_the_coordinator_ends_with_what_is_wrong_with_the_certificate():
+    async def scenario():
+        async with coordinator_of(Authority.create()) as found:
+            engine = stranger(found, found.settings, certified(AUTHORITY, "client-5"))
+            with pytest.raises(PeerError, match="certificate that should be coordinator's was not signed by our auth"):
+                await engine.run()
+            return engine.connection._rejected
+
+    assert quickly(scenario()) == connection._REJECTIONS  # and not after its patience
+
+
 # --- bad networks
 
 
@@ -585,6 +629,51 @@ def test_a_mistake_in_the_coordinators_task_ends_the_run_with_it():
     error, partings = quickly(scenario())
     assert isinstance(error, ZeroDivisionError)
     assert {parting.status for parting in partings} == {"failed"}
+
+
+def test_a_coordinator_that_is_out_of_memory_is_waited_for():
+    class Large(Numbers):
+        def evaluate(self, model):
+            raise MemoryError
+
+    async def scenario():
+        found = Federation(federation(), Large())
+        async with found.serve():
+            for identity in range(6):
+                found.join(identity)
+            await asyncio.wait([found.serving])
+            said = [[event.text for event in engine._sink.events] for engine in found.clients.values()]
+            return found.serving.exception(), [task.done() for task in found.running.values()], said
+
+    error, ended, said = quickly(scenario())
+    assert isinstance(error, MemoryError)
+    assert ended == 6 * [False]
+    words = "waiting for the coordinator to come back: a fault of the coordinator's machine (MemoryError)"
+    assert all(words in texts for texts in said)
+
+
+def test_a_client_that_is_out_of_memory_says_that_it_comes_back():
+    class Large(Numbers):
+        def fit(self, client, model, work):
+            if client == 5:
+                raise MemoryError
+            return super().fit(client, model, work)
+
+    async def scenario():
+        found = Federation(federation(rounds=2), Large())
+        sent = []
+        async with found.serve():
+            for identity in range(6):
+                engine = found.join(identity)
+            send = engine.connection.send
+            engine.connection.send = lambda frame: (sent.append(frame), send(frame))
+            await found.serving
+            return found, sent, await asyncio.gather(*found.running.values(), return_exceptions=True)
+
+    found, sent, ends = quickly(scenario())
+    assert found.survivors == [5, 5]
+    assert sent[-1] == encode(Parting("stopped", "it was interrupted"))
+    assert isinstance(ends[5], MemoryError)
 
 
 # --- memory

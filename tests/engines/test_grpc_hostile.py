@@ -7,11 +7,12 @@ import os
 
 import grpc
 import grpc.aio
+import pytest
 
-from tacit.engines.grpc.handshake import Hello, Parting, Welcome
+from tacit.engines.grpc.handshake import Hello, Parting, Refused, Welcome
 from tacit.engines.grpc.link import PIECE_BYTES
-from tacit.engines.grpc.server import METHOD, OPTIONS
-from tacit.errors import PeerAway
+from tacit.engines.grpc.server import METHOD, OPTIONS, _Handler
+from tacit.errors import PeerAway, PeerError
 from tacit.wire import decode, encode
 from tests.engines.loopback import Federation, file_of, quickly
 from tests.horizontal.federations import Numbers, settings_for
@@ -102,3 +103,47 @@ def test_short_connections_do_not_renew_the_patience_of_a_client():
         assert engine._away(now() + 100) == 0  # a connection that lasts
 
     quickly(scenario())
+
+
+# --- what a coordinator says
+
+MARK = "the end\x1b[2J\r\n\u202eof all"
+SHOWN = "the end [2J   of all"
+
+
+@pytest.mark.parametrize("way", ["refused", "details"])
+def test_the_words_of_a_refusal_cannot_steer_a_terminal(way):
+    async def refusing(_, context):
+        await context.read()
+        if way == "details":
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, MARK + 5000 * "x")
+        await context.write(encode(Refused(MARK.ljust(300, "x"))))
+
+    async def scenario():
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers((_Handler(refusing),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        try:
+            await federation().client(0, f"127.0.0.1:{port}").run()
+        finally:
+            await server.stop(None)
+
+    with pytest.raises(PeerError) as caught:
+        quickly(scenario())
+    assert str(caught.value) == f"coordinator refused: {SHOWN.ljust(300, 'x')}"
+
+
+@pytest.mark.parametrize("status", ["stopped", "done", "budget reached", "failed", "\x1b[2J"])
+def test_the_words_of_a_farewell_cannot_steer_a_terminal(status):
+    async def scenario():
+        engine = federation().client(0, "127.0.0.1:1")
+        await engine.arrived(encode(Parting(status, MARK)))
+        said = [event.text for event in engine._sink.events]
+        return said, None if status == "stopped" else await engine.run()
+
+    said, parting = quickly(scenario())
+    if status == "stopped":
+        assert said == [f"waiting for the coordinator to come back: {SHOWN}"]
+    else:
+        assert parting == Parting(status, SHOWN)

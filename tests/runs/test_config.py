@@ -1,5 +1,6 @@
 """A federation's file: what loads, and what an error says. A file is named as the user named it, with line and key."""
 
+import math
 import textwrap
 from pathlib import Path
 
@@ -236,6 +237,32 @@ def test_an_error_gives_place_value_and_what_is_expected(written, text, expected
     found = message(written(text))
     assert found.startswith(expected)
     assert "\n" not in found
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("soon", "'soon'"),
+        ("-1", "-1"),
+        ("0", "0"),
+        (".nan", "nan"),
+        (".inf", "inf"),
+        ("true", "true"),
+        ("", "empty"),
+        ("[600]", "a list"),
+        ("{seconds: 600}", "a section"),
+        ("1e10", "10000000000.0"),
+        ("9" * 400, "9" * 57 + "..."),
+    ],
+)
+def test_a_wrong_patience_is_named_with_what_is_allowed(written, text, shown):
+    words = f"network.patience is {shown}: it must be seconds above 0 and at most 1e9, or forever"
+    assert message(written(f"network:\n  patience: {text}\n")) == f"fleet.yaml:6: {words}"
+
+
+@pytest.mark.parametrize(("text", "waits"), [("600", 600), ("0.5", 0.5), ("1e9", 1e9), ("forever", math.inf)])
+def test_a_patience_is_in_seconds_or_forever(written, text, waits):
+    assert load(written(f"network: {{patience: {text}}}\n")).network.waits == waits
 
 
 def test_every_error_has_a_line_of_its_own(written):

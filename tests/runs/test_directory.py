@@ -1,10 +1,12 @@
 """What a run leaves on disk, and that it is whole at any moment."""
 
+import errno
 import getpass
 import json
 import math
 import os
 import platform
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import safetensors
 import safetensors.numpy
 
 from tacit import events
+from tacit.errors import comes_back
 from tacit.runs.config import load
 from tacit.runs.directory import RunDirectory, read_events
 
@@ -156,6 +159,29 @@ def test_a_model_that_cannot_be_written_leaves_the_one_before(directory, monkeyp
         directory.save({"w": np.zeros(3)}, {"round": 2}, {})
     assert (directory.path / "model.safetensors").read_bytes() == before
     assert not list(directory.path.glob(".*"))
+
+
+def test_a_file_size_limit_is_a_fault_that_passes(directory):
+    """As with `ulimit -f`, or in a service that is limited so."""
+    directory.save({"w": np.ones(3)}, {"round": 1}, {})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            directory.save({"w": np.zeros(10_000)}, {"round": 2}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert comes_back(caught.value)
+    assert directory.stored()[0]["round"] == 1
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE, errno.EFBIG])
+def test_a_run_that_a_passing_fault_ends_was_stopped(directory, code):
+    directory.emit(events.RoundStarted(0, 5))
+    with pytest.raises(OSError, match="fault"), directory:
+        raise OSError(code, "a fault")
+    *_, last = read_events(directory.path / "events.jsonl")
+    assert last == events.RunFinished("stopped", 0, 0.0, "a fault")
 
 
 def test_a_reader_sees_the_old_model_or_the_new_one(directory):

@@ -31,7 +31,7 @@ from tacit.runs.config import ConfigError, load
 from tacit.runs.directory import RunDirectory, read_events, read_model
 from tacit.runs.files import Damaged, copy_of, read_arrays, read_plain, write_arrays, write_twice
 from tacit.runs.resume import resumed
-from tacit.runs.store import Store
+from tacit.runs.store import Store, party_of
 from tests.runs.crash_points import killed_at
 
 LEDGER = frozenset({"version", "ledgers"})
@@ -430,6 +430,25 @@ def test_a_damaged_coordinator_names_its_command(stopped, tmp_path):
     done = invoke("join", tmp_path / "file.yaml", "--party", "coordinator", "--insecure", "--resume", folder)
     words = one_sentence(done, folder / "model.safetensors")
     assert words.endswith(f": tacit join FILE --party coordinator --resume {folder} --previous\n")
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"labor\xe1tory\n", b"\x00" * 11, b"labor\x1b[2Jatory\n", b"x" * 5000])
+@pytest.mark.parametrize("kind", ["vertical_logistic", "split"])
+def test_a_damaged_party_file_is_one_sentence(tmp_path, kind, data):
+    file = tmp_path / "file.yaml"
+    file.write_text(json.dumps(KINDS[kind]))
+    RunDirectory.create(tmp_path / "runs", load(file), 0.0, party="laboratory", at=tmp_path / "state").close()
+    path = tmp_path / "state" / "party"
+    assert party_of(tmp_path / "state") == "laboratory"
+    path.write_bytes(data)
+    before = files_of(tmp_path)
+    with pytest.raises(ConfigError):
+        resumed(tmp_path / "state", party="laboratory")
+    join = ("join", file, "--party", "laboratory", "--insecure")
+    for arguments in ((*join, "--resume"), (*join, "--state"), ("run", "--resume")):
+        words = one_sentence(invoke(*arguments, tmp_path / "state"), path)
+        assert words == f"{path}: this file is damaged: write into it whose run this is\n"
+    assert files_of(tmp_path) == before
 
 
 # --- the order of saving

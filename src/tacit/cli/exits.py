@@ -45,7 +45,7 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
     except BudgetError as error:
         stop(str(error), BUDGET)
     except MemoryError:
-        stop("This machine has too little memory", AGAIN)
+        stop("This machine has too little memory: start again once that is mended", AGAIN)
     except OSError as error:
         again = comes_back(error)
         remedy = ": start again once that is mended" if again else ""

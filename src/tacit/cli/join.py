@@ -102,7 +102,7 @@ def command(
             settings, directory = resumed(folder, settings.model_dump(), party=whole, previous=previous)
             if (done := finished(settings, directory, whole)) is not None:
                 click.echo(f"{directory.path}: {done}")
-                if party != "coordinator":  # whose clients may still have to be told
+                if numbers or not isinstance(settings, Horizontal):  # a coordinator's clients may have to be told
                     conclude(directory, settings)
                     return
         else:

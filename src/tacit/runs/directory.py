@@ -30,7 +30,7 @@ from typing import Any, Literal, TextIO
 from numpy.typing import NDArray
 
 from tacit import events
-from tacit.errors import TacitError, loggable
+from tacit.errors import TacitError, comes_back, loggable
 from tacit.events import EpochFinished, Event, RoundFinished, RoundStarted, RunFinished, RunStarted, Stepped
 from tacit.runs.config import ConfigError, Settings, resolved
 from tacit.runs.environment import environment
@@ -176,7 +176,7 @@ class RunDirectory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._ended:
-            status: Any = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
+            status: Any = "stopped" if comes_back(error) else "failed"
             text = loggable(error) if error is not None else ""
             self.emit(RunFinished(status, self._finished_rounds, self._clock() - self._start, text))
         self.close()

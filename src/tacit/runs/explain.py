@@ -37,7 +37,7 @@ def _sentence(detail: ErrorDetails, placed: Placed) -> str:
         return f"{origin.where}{origin.key} is missing: give {_expected(schema)}"
     if detail["type"] == "value_error":  # a model's own words, which name the keys
         words = str(detail["ctx"]["error"])
-        if isinstance(detail["input"], dict):
+        if schema.get("type") == "object":
             return f"{_where_named(words, path, placed)}{words}"
         return f"{origin.where}{origin.key} is {_shown(detail['input'])}: it {words}"
     finite = detail["type"] == "finite_number"
@@ -88,8 +88,8 @@ def _schema(model: type[BaseModel], path: Keys) -> Schema:
         elif names and key not in names.get("enum", [key]):
             schema = names
         else:
-            free = schema.get("additionalProperties")
-            schema = free if isinstance(free, dict) else {}
+            free = [schema.get("additionalProperties"), *schema.get("patternProperties", {}).values()]
+            schema = next((each for each in free if isinstance(each, dict)), {})
     return _resolved(schema, whole)
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from tacit import tasks
-from tacit.channel import sentence
 from tacit.engines.grpc.client import ClientEngine
 from tacit.engines.grpc.coordinator import CoordinatorEngine, client_name
 from tacit.engines.grpc.handshake import shared
@@ -168,7 +167,7 @@ async def _take_part(
         case "done" | "budget reached" as status:
             return status, last.reason, max(len(engine.rounds) for engine in engines)
         case _:
-            raise PeerError(f"the coordinator ended the run: {sentence(last.reason) or 'it did not say why'}")
+            raise PeerError(f"the coordinator ended the run: {last.reason or 'it did not say why'}")
 
 
 def _storer(directory: RunDirectory, identity: int, costs: Costs) -> Callable[[Client], None]:

@@ -63,7 +63,7 @@ def resumed(
 
 def finished(settings: Settings, directory: RunDirectory, party: str | None = None) -> str | None:
     """Why a stored run has nothing left to do, as a sentence; None if it has."""
-    if party is not None and party.startswith("client-"):  # it has no model, and was told the end
+    if not hasattr(settings, "lead") and party not in (None, "coordinator"):  # a client has no model, and was told
         last = _last_end(directory.path)
         over = last is not None and last.status == "done" and not directory.changed
         return "the coordinator said that the run is done" if over else None

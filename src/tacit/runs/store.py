@@ -283,7 +283,7 @@ def party_of(folder: Path) -> str | None:
     path = folder / "party"
     if not path.is_file():
         return None
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: this file is damaged: write into it whose run this is") from None
+    name = path.read_text(encoding="utf-8", errors="replace").strip()
+    if not re.fullmatch(r"[A-Za-z0-9_. -]{1,80}", name):
+        raise ConfigError(f"{path}: this file is damaged: write into it whose run this is")
+    return name

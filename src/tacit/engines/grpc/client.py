@@ -170,7 +170,7 @@ class ClientEngine:
                 self._missing()
                 self._sink.emit(Noted(f"waiting for the coordinator to come back: {sentence(about.reason)}"))
             elif isinstance(about, Parting):
-                self._parting = about
+                self._parting = Parting(about.status, sentence(about.reason))
             elif isinstance(about, Identities):
                 self._meet(about)
             else:
