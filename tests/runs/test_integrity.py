@@ -30,7 +30,7 @@ from tacit.runs import federation, join, private_training
 from tacit.runs.config import ConfigError, load
 from tacit.runs.directory import RunDirectory, read_events, read_model
 from tacit.runs.files import Damaged, copy_of, read_arrays, read_plain, write_arrays, write_twice
-from tacit.runs.resume import resumed
+from tacit.runs.resume import resumed, unfinished
 from tacit.runs.store import Store, party_of
 from tests.runs.crash_points import killed_at
 
@@ -449,6 +449,14 @@ def test_a_damaged_party_file_is_one_sentence(tmp_path, kind, data):
         words = one_sentence(invoke(*arguments, tmp_path / "state"), path)
         assert words == f"{path}: this file is damaged: write into it whose run this is\n"
     assert files_of(tmp_path) == before
+
+
+def test_a_damaged_party_file_of_another_run_stops_no_new_one(tmp_path):
+    settings = load(HORIZONTAL)
+    RunDirectory.create(tmp_path, settings, 0.0, party="coordinator").close()
+    (folder,) = tmp_path.iterdir()
+    (folder / "party").write_bytes(b"")
+    assert unfinished(tmp_path, settings, "coordinator") is None
 
 
 # --- the order of saving

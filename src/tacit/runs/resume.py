@@ -108,9 +108,11 @@ def holds_run(folder: Path) -> bool:
 def unfinished(root: Path, settings: Settings, party: str) -> Path | None:
     """The newest run of this party and file under `root` that was interrupted after it had begun; None if none was."""
     for folder in sorted(root.glob(f"*-{settings.name}-{party}*"), reverse=True):
-        if not (folder / "config.yaml").is_file() or party_of(folder) != party:
+        if not (folder / "config.yaml").is_file():
             continue
         try:
+            if party_of(folder) != party:
+                continue
             same = fingerprint(load(folder / "config.yaml")) == fingerprint(settings)
             last = _last_end(folder)
         except ValueError:
