@@ -453,7 +453,7 @@ def test_a_damaged_party_file_is_one_sentence(tmp_path, kind, data):
 
 def test_a_damaged_party_file_of_another_run_stops_no_new_one(tmp_path):
     settings = load(HORIZONTAL)
-    RunDirectory.create(tmp_path, settings, 0.0, party="coordinator").close()
+    RunDirectory.create(tmp_path, settings, 0.0, named="small-coordinator", party="coordinator").close()
     (folder,) = tmp_path.iterdir()
     (folder / "party").write_bytes(b"")
     assert unfinished(tmp_path, settings, "coordinator") is None
