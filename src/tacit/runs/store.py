@@ -284,6 +284,9 @@ def party_of(folder: Path) -> str | None:
     if not path.is_file():
         return None
     try:
-        return path.read_text(encoding="utf-8").strip()
+        name = path.read_text(encoding="utf-8").strip()
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: this file is damaged: write into it whose run this is") from None
+        name = ""
+    if not name:
+        raise ConfigError(f"{path}: this file is damaged: write into it whose run this is")
+    return name
