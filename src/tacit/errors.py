@@ -12,6 +12,7 @@ TacitError
 from __future__ import annotations
 
 import errno
+from concurrent.futures import BrokenExecutor
 
 _PASSING = {
     errno.ENOSPC,
@@ -55,7 +56,8 @@ def comes_back(error: BaseException | None) -> bool:
     """Whether a party that this ends can resume later, so that the others should wait for it."""
     if isinstance(error, OSError):
         return error.errno in _PASSING
-    return isinstance(error, KeyboardInterrupt | PeerAway | NotResumed | MemoryError)
+    # A worker process that ends abruptly was killed, mostly for want of memory.
+    return isinstance(error, KeyboardInterrupt | PeerAway | NotResumed | MemoryError | BrokenExecutor)
 
 
 def loggable(error: BaseException) -> str:

@@ -275,6 +275,58 @@ main()
         assert_trained(parties, whole)
 
 
+def test_a_party_whose_worker_is_killed_is_waited_for():
+    """As the system does where memory runs out: exit code 5, and nobody else ends."""
+    whole = expected("deal.yaml")
+    killing = """
+import multiprocessing, os, signal
+from tacit.cli import main
+from tacit.crypto.paillier import Workers
+if __name__ == "__main__":
+    encrypt, steps = Workers.encrypt, []
+    def killed(workers, key, values):
+        steps.append(len(values))
+        if len(steps) == 2:
+            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+        return encrypt(workers, key, values)
+    Workers.encrypt = killed
+    main()
+"""
+    Path("killing.py").write_text(killing)
+    with Parties("deal.yaml", DEAL_NAMES) as parties:
+        for name in ("shop", "post"):
+            parties.start(name)
+        words = ("join", "deal.yaml", "--party", "bank", "--insecure", "--set", "paillier.workers=2")
+        parties.processes["bank"] = start_script("killing.py", *words)
+        assert parties.ended("bank") == 5, parties.said
+        assert "A worker process of this party was killed" in parties.said["bank"]
+        assert "Traceback" not in parties.said["bank"]
+        assert last_event(parties.run("bank")).status == "stopped"
+        parties.start("bank")
+        parties.all_end_with_0()
+        assert_trained(parties, whole)
+
+
+def test_a_party_whose_journal_is_damaged_ends_alone():
+    whole = expected("deal.yaml")
+    with Parties("deal.yaml", DEAL_NAMES) as parties:
+        for name in ("bank", "post"):
+            parties.start(name)
+        parties.start("shop", ("step-2", "after"))
+        assert parties.ended("shop") == -signal.SIGKILL
+        journal = parties.run("shop") / "journal"
+        page = journal / "step-2"
+        page.write_bytes(page.read_bytes()[:-1])
+        parties.start("shop")
+        assert parties.ended("shop") == 2, parties.said
+        assert f"{page}: this file is damaged: put it back, or remove the folder {journal}" in parties.said["shop"]
+        assert all(parties.processes[name].poll() is None for name in ("bank", "post"))
+        shutil.rmtree(journal)
+        parties.start("shop")
+        parties.all_end_with_0()
+        assert_trained(parties, whole)
+
+
 def test_a_party_that_waits_in_vain_can_be_started_again():
     with Parties("deal.yaml", DEAL_NAMES, "--set", "network.patience=2") as parties:
         parties.start("bank")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 import tacit
 from tacit.events import RunFinished
-from tacit.runs.directory import read_events
+from tacit.runs import directory
+from tacit.runs.config import ConfigError, load
+from tacit.runs.directory import RunDirectory, party_of, read_events
 from tests.cli.processes import ended, invoke, kill_once, start
 
 FILE = "kind: horizontal\nname: fleet\ntask: digits\nrounds: 4\nclients: 10\nencrypt: {encrypt_type: DP_ENCRYPT}\n"
@@ -92,3 +96,64 @@ def test_what_a_killed_start_left_is_no_obstacle(left):
         Path("state", name).touch()
     assert invoke("run", "fleet.yaml", "--state", "state").exit_code == 0
     assert ends() == ["done"]
+
+
+@pytest.mark.parametrize("verb", ["run", "join"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
+def test_a_full_disk_at_the_start_is_no_mistake_of_the_user(verb, code, monkeypatch):
+    """A supervisor starts it again, until there is room."""
+    words = {"run": (), "join": ("--party", "coordinator", "--insecure", "--set", "network.coordinator=127.0.0.1:1")}
+    command = (verb, "fleet.yaml", "--state", "state", *words[verb])
+
+    def full(path, *data):
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(directory, "replace_file", full)
+        refused = invoke(*command)
+    assert refused.exit_code == 5, refused.output
+    assert f"results cannot be stored there: {os.strerror(code)}: start again once that is mended" in refused.output
+    assert not Path("state").exists()
+    if verb == "run":
+        assert invoke(*command).exit_code == 0
+
+
+def test_of_two_that_start_in_one_folder_the_second_changes_nothing(monkeypatch):
+    """It looked for a run before the first had one there."""
+    settings = load("fleet.yaml")
+    first = RunDirectory.create("runs", settings, 0.0, party="client-0", at=Path("state"))
+    for words in ("another process is writing there", "another process has begun a run there"):
+        with pytest.raises(ConfigError, match=words):
+            RunDirectory.create("runs", settings, 0.0, party="client-1", at=Path("state"))
+        assert party_of(Path("state")) == "client-0"
+        first.close()
+
+
+def test_a_finished_run_whose_events_are_lost_is_still_finished():
+    """They are not synced: a machine that loses power may have the last model and no events."""
+    tacit.run("fleet.yaml", state="state")
+    Path("state/events.jsonl").write_text("")
+    done = invoke("run", "--resume", "state")
+    assert done.exit_code == 0, done.output
+    assert ends() == ["done"]
+
+
+def test_a_damaged_event_can_be_removed():
+    tacit.run("fleet.yaml", state="state")
+    path = Path("state/events.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([lines[0], "?" + lines[1][1:], *lines[2:]]))
+    refused = invoke("run", "--resume", "state")
+    assert refused.exit_code == 2
+    assert "events.jsonl:2: this line is no event" in refused.output
+    assert "remove this line to resume the run" in refused.output
+    path.write_text("".join([lines[0], *lines[2:]]))
+    assert invoke("run", "--resume", "state").exit_code == 0
+
+
+def test_an_empty_name_of_the_party_is_damage():
+    tacit.run("fleet.yaml", state="state")
+    Path("state/party").touch()
+    refused = invoke("run", "--resume", "state")
+    assert refused.exit_code == 2
+    assert "state/party: this file is damaged: write into it whose run this is" in refused.output

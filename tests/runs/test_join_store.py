@@ -1,13 +1,20 @@
 """What a client stores before anything paid for leaves it: whenever it changed, and only then."""
 
 import json
+import os
+import signal
 from types import SimpleNamespace
 
 import pytest
 
+from tacit.engines.grpc.client import ClientEngine
+from tacit.engines.grpc.handshake import Parting
 from tacit.horizontal.costs import Costs
 from tacit.horizontal.settings import Settings
 from tacit.runs import join
+from tacit.runs.config import load
+from tacit.runs.directory import RunDirectory
+from tacit.runs.local import Local
 
 
 def test_a_state_is_stored_when_it_changed(tmp_path, monkeypatch):
@@ -33,3 +40,17 @@ def test_a_state_that_could_not_be_stored_is_stored_the_next_time(tmp_path):
     folder.mkdir()
     store(client)
     assert (folder / "client-0.json").exists()
+
+
+def test_a_client_that_is_stopped_when_it_has_heard_the_end_is_done(tmp_path, monkeypatch):
+    """Nobody would tell it again: the coordinator ends too."""
+    settings = load({"kind": "horizontal", "name": "fleet", "task": "digits", "rounds": 1, "clients": 2})
+
+    async def told(engine, store, should_stop):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return Parting("done", "")
+
+    monkeypatch.setattr(ClientEngine, "run", told)
+    site = join.Site("127.0.0.1:1", "127.0.0.1:1", None, Local())
+    with RunDirectory.create(tmp_path, settings, 0.0, party="client-0") as directory:
+        assert join.join_clients(settings, [0], site, directory, directory) == ("done", "")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -46,6 +48,8 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
         stop(str(error), BUDGET)
     except MemoryError:
         stop("This machine has too little memory: start again once that is mended", AGAIN)
+    except BrokenExecutor:
+        stop("A worker process of this party was killed, as happens if memory runs out: start again", AGAIN)
     except OSError as error:
         again = comes_back(error)
         remedy = ": start again once that is mended" if again else ""
@@ -56,6 +60,15 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
         if task_traceback(error) is not None:
             raise
         end(str(error), USER)
+
+
+def not_stored(where: Path, error: OSError) -> NoReturn:
+    """End a command that cannot write its results. A full disk, or too many open files, may pass."""
+    from tacit.errors import comes_back
+
+    again = comes_back(error)
+    remedy = ": start again once that is mended" if again else ""
+    end(f"{where}: results cannot be stored there: {error.strerror}{remedy}", AGAIN if again else USER)
 
 
 def end(message: str, code: int) -> NoReturn:

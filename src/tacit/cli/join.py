@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tacit.cli.exits import DONE, FAILED, STATUS, USER, end, endings
+from tacit.cli.exits import DONE, FAILED, STATUS, USER, end, endings, not_stored
 
 if TYPE_CHECKING:
     from tacit.horizontal.settings import Settings as Horizontal
@@ -114,7 +114,7 @@ def command(
     except (ConfigError, ValueError) as error:
         end(str(error), USER)
     except OSError as error:
-        end(f"{resume or state or runs}: results cannot be stored there: {error.strerror}", USER)
+        not_stored(resume or state or runs, error)
     sys.path += [str(Path.cwd()), str(file.resolve().parent)]
     status, text = _carried_out(settings, party, site, directory, numbers, quiet, metrics_port)
     if status != "done":

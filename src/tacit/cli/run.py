@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tacit.cli.exits import DONE, FAILED, STATUS, USER, end, endings
+from tacit.cli.exits import DONE, FAILED, STATUS, USER, end, endings, not_stored
 
 if TYPE_CHECKING:
     from tacit.runs.config import Settings
@@ -69,7 +69,7 @@ def command(
     except ConfigError as error:
         end(str(error), USER)
     except OSError as error:
-        end(f"{resume or state or runs}: results cannot be stored there: {error.strerror}", USER)
+        not_stored(resume or state or runs, error)
     if done is not None:
         click.echo(f"{directory.path}: {done}")
         if concluded(directory):

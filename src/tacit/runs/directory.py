@@ -93,16 +93,20 @@ class RunDirectory:
             path = at
             if not there:
                 make_folder(path)
-        replace_file(path / "environment.json", json_file(environment()))
-        if party is not None:
-            replace_file(path / "party", f"{party}\n".encode())
-        directory = cls(path, clock)  # of two that start here together, the second is refused
+        directory = cls(path, clock)  # of two that start here together, the second is refused, and has written nothing
+        if (path / "config.yaml").exists():
+            directory.close()
+            raise ConfigError(f"{path}: another process has begun a run there: start again to resume it")
+        directory._made = "files" if there else "folder"
         try:
+            replace_file(path / "environment.json", json_file(environment()))
+            if party is not None:
+                replace_file(path / "party", f"{party}\n".encode())
             replace_file(path / "config.yaml", resolved(settings).encode())
         except BaseException:
+            directory._remove_unused()
             directory.close()
             raise
-        directory._made = "files" if there else "folder"
         return directory
 
     @classmethod

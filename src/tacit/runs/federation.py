@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +11,18 @@ import numpy as np
 from tacit import tasks
 from tacit.engines.choose import engine_for
 from tacit.errors import PeerAway, PeerError, comes_back, loggable
-from tacit.events import Kept, Noted, RoundFinished, RunFinished, RunResumed, RunStarted, Sink, Tee
+from tacit.events import (
+    Event,
+    Kept,
+    Noted,
+    RoundAborted,
+    RoundFinished,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    Sink,
+    Tee,
+)
 from tacit.horizontal import boundary
 from tacit.horizontal.coordinator import Coordinator
 from tacit.horizontal.settings import Settings
@@ -108,7 +119,7 @@ def execute(
         with stop_signals() as asked:
             engine.run(_saver(directory, settings), asked)
         status = "budget reached" if coordinator.budget_reached else "done"
-        if not _history(kept, directory, coordinator.round) and status == "done":
+        if status == "done" and _all_aborted(kept, directory):
             status, text = "failed", "no round had enough updates: see the aborted rounds for the reason"
     except KeyboardInterrupt:
         status, text = "stopped", "by hand"
@@ -137,11 +148,20 @@ def execute(
     )
 
 
+def _happened(kept: Kept, directory: RunDirectory | None) -> Iterable[Event]:
+    return kept.events if directory is None else read_events(directory.path / "events.jsonl")
+
+
 def _history(kept: Kept, directory: RunDirectory | None, rounds: int) -> list[RoundFinished]:
     """The finished rounds, those before a resumption included; of one that was done again, the last."""
-    happened = kept.events if directory is None else read_events(directory.path / "events.jsonl")
-    found = {event.round: event for event in happened if isinstance(event, RoundFinished)}
+    found = {event.round: event for event in _happened(kept, directory) if isinstance(event, RoundFinished)}
     return [found[number] for number in sorted(found) if number < rounds]
+
+
+def _all_aborted(kept: Kept, directory: RunDirectory | None) -> bool:
+    """Whether rounds were aborted and none had enough updates. Events that were lost say neither."""
+    found = {type(event) for event in _happened(kept, directory)}
+    return RoundAborted in found and RoundFinished not in found
 
 
 def _saver(directory: RunDirectory | None, settings: Settings) -> Callable[[Coordinator], None]:

@@ -160,8 +160,8 @@ async def _take_part(
             each.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         thread.shutdown(wait=False)
-    if should_stop():
-        raise KeyboardInterrupt
+    if any(parting.status == "stopped" for parting in partings):
+        raise KeyboardInterrupt  # not where the end was heard before the signal: nobody would tell it again
     last = partings[0]
     match last.status:
         case "done" | "budget reached" as status:

@@ -12,7 +12,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from tacit.runs.source import ConfigError
+from tacit.errors import NotResumed
 
 FOLDER = "journal"
 _KEY = "key"
@@ -68,5 +68,8 @@ class RecordFiles:
     def _read(self, name: str) -> bytes:
         data = (self._path / name).read_bytes()
         if hashlib.sha256(data[_DIGEST_BYTES:]).digest() != data[:_DIGEST_BYTES]:
-            raise ConfigError(f"{self._path / name}: this file is damaged: put it back, or start all parties anew")
+            raise NotResumed(
+                f"{self._path / name}: this file is damaged: put it back, or remove the folder {self._path}, and the "
+                "step that was under way may count once more (checks.restarts)"
+            )
         return data[_DIGEST_BYTES:]

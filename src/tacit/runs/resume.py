@@ -186,7 +186,7 @@ def _check_stored(directory: RunDirectory, stores: list[Store], stored: Settings
         for _ in read_events(directory.path / "events.jsonl"):
             pass
     except ValueError as error:
-        raise ConfigError(f"{error}: the run cannot be resumed") from None
+        raise ConfigError(f"{error}: remove this line to resume the run, which needs no events") from None
     found = [store.stored() for store in stores]
     check_copies(directory.path)
     states = [each[0] for each in found if each is not None]
