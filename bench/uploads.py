@@ -170,10 +170,10 @@ def _hop(options: Options, loop: asyncio.Runner, authority: Authority) -> list[R
         small, large = measured(bytes(64), 200), measured(data, 1)
         for uploader in (ours, peer):
             loop.run(uploader.close())
-    # Guards against getting worse: uploads through the front took 1.1 times as long when it was made.
+    # Guards against getting worse, for a busy machine too: with a load of 8 the ratio was between 0.65 and 1.
     return [
-        time_row("64 bytes up and a byte down, mutual TLS: through the front / direct", small, floor=0.6),
-        time_row(f"{size // 10**6} MB up and a byte down, mutual TLS: through the front / direct", large, floor=0.6),
+        time_row("64 bytes up and a byte down, mutual TLS: through the front / direct", small, floor=0.4),
+        time_row(f"{size // 10**6} MB up and a byte down, mutual TLS: through the front / direct", large, floor=0.4),
     ]
 
 

@@ -86,7 +86,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[
     for name, array in ordered:
         start, end = end, end + array.nbytes
         header[name] = {"dtype": _dtype(name, array), "shape": list(array.shape), "data_offsets": [start, end]}
-        little = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
+        little = np.asarray(array, array.dtype.newbyteorder("<"))
         pieces.append(little.reshape(-1).view(np.uint8).data)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
