@@ -24,7 +24,7 @@ OTHER = paillier.generate(512, insecure_bits=True)
 TINY = PublicKey(7 * 11)  # all 60 ciphertexts of a plaintext can be counted
 PRIME, BASE = 2**61 - 1, 3**50
 TABLE = FixedBase(mpz(BASE), mpz(PRIME), 6)
-RARE = 1e-8  # chance of a false alarm in a test of randomness
+RARE = 1e-7  # chance of a false alarm in a test of randomness
 
 PLAINTEXTS = st.one_of(
     st.sampled_from([0, 1, -1, LARGEST, -LARGEST]), st.integers(-LARGEST, LARGEST), st.integers(-(2**40), 2**40)
@@ -216,15 +216,15 @@ def rerandomized():
 def test_others_draw_each_ciphertext_of_a_plaintext_alike(make):
     """With n = 77 there are φ(77) = 60 of them: (1 + 77 * 20) r^77 for the units r."""
     expected = {(1 + 77 * 20) * pow(r, 77, 77**2) % 77**2 for r in range(77) if math.gcd(r, 77) == 1}
-    counts = Counter(int(make()[0]) for _ in range(6000))
+    counts = Counter(int(make()[0]) for _ in range(30_000))
     assert set(counts) == expected
     assert len(expected) == 60
     assert chisquare([counts[value] for value in expected]).pvalue > RARE
 
 
 def test_the_owners_ciphertexts_are_fresh_and_of_jacobi_symbol_1():
-    zeros = KEY.encrypt([0] * 300)
-    assert len({value % N for value in zeros.values}) == 300
+    zeros = KEY.encrypt([0] * 6000)
+    assert len({value % N for value in zeros.values}) == 6000
     assert all(jacobi(value, N) == 1 for value in zeros.values)
     primes = {jacobi(value, KEY.p) for value in zeros.values}
     assert primes == {1, -1}  # both signs: it is -x² that is raised, not x²
@@ -256,7 +256,7 @@ def test_tables_give_powers(pairs):
 
 
 def test_masks_are_uniform_over_all_plaintexts():
-    masks = PUBLIC.uniform(4000)
+    masks = PUBLIC.uniform(20_000)
     assert 0 <= min(masks) <= max(masks) < N
     for view in (lambda mask: mask * 64 // N, lambda mask: mask % 64):
         assert chisquare(np.bincount([view(mask) for mask in masks], minlength=64)).pvalue > RARE

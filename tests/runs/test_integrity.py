@@ -20,6 +20,7 @@ import safetensors.numpy
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import tacit
 from tacit.cli import main
@@ -126,6 +127,34 @@ def test_a_file_that_was_cut_off_is_found(tmp_path_factory, length):
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(Damaged):
         read_arrays(path)
+
+
+DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", ">f4", ">i8"]
+SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
+ARRAYS = st.sampled_from(DTYPES).flatmap(lambda dtype: hnp.arrays(dtype, SHAPES))
+
+
+@given(arrays=st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=4), ARRAYS, max_size=4))
+def test_a_file_of_arrays_is_one_of_safetensors(tmp_path_factory, arrays):
+    path = tmp_path_factory.mktemp("arrays") / "arrays"
+    write_arrays(path, {name: array.T for name, array in arrays.items()}, {"round": "3"})
+    for found in (safetensors.numpy.load(path.read_bytes()), read_arrays(path)[0]):
+        assert found.keys() == arrays.keys()
+        for name, array in arrays.items():
+            assert found[name].dtype == array.dtype.newbyteorder("<")
+            np.testing.assert_array_equal(found[name], array.T)
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    for name, array in arrays.items():
+        assert (start + header[name]["data_offsets"][0]) % array.itemsize == 0  # readers may map it into memory
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("a", "O"), ("a", "U3"), ("a", "g"), ("__metadata__", "f4")])
+def test_arrays_that_safetensors_cannot_hold_are_refused(tmp_path, name, dtype):
+    with pytest.raises(ValueError, match="at most 64 bits, under another name"):
+        write_arrays(tmp_path / "arrays", {name: np.zeros(3, dtype)}, {})
+    assert not list(tmp_path.iterdir())
 
 
 def test_arrays_that_hold_what_looks_like_a_checksum_come_back(tmp_path):

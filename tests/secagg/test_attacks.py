@@ -609,13 +609,14 @@ def byte_p_value(data: bytes) -> float:
 
 @pytest.mark.parametrize("value", [0, 2**31 + 12345])
 def test_an_upload_is_independent_of_its_vector(value):
-    config = Settings(4, 50_000, mode="semi_honest", share_secrets_ratio=1.0)
+    config = Settings(4, 200_000, mode="semi_honest", share_secrets_ratio=1.0)
     vectors = {i: np.full(config.columns, value, np.uint32) for i in range(4)}
     fed = Federation(config, vectors, seed=9)
     fed.run()
     for _, message in fed.seen:
         if isinstance(message, Masked):
-            assert byte_p_value(message.words) > 1e-9  # random bytes fail once in a billion times
+            # Each of the four bytes of a word: random ones fail at one of 16 places once in 6 million times.
+            assert min(byte_p_value(message.words[place::4]) for place in range(4)) > 1e-8
 
 
 def test_float_masks_give_the_vector_away():

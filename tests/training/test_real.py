@@ -13,24 +13,30 @@ import tacit
 
 
 def test_digits_at_epsilon_3():
-    torch.manual_seed(0)
+    """A training has an accuracy of 0.928 with a standard deviation of 0.009 (300 of them), so that the mean of eight
+    is 6.6 standard deviations above the limit. With half as much noise again it is 0.894."""
     pixels, labels = load_digits(return_X_y=True)
     x, y = torch.tensor(pixels / 16 - 0.3, dtype=torch.float32), torch.tensor(labels)
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
     x, y = x[order], y[order]
     data = TensorDataset(x[:1400], y[:1400])
-    model = nn.Linear(64, 10)
-    optimizer = torch.optim.SGD(model.parameters(), lr=2.0, momentum=0.9)
     plan = tacit.Plan(records=len(data), batch=512, epochs=40, epsilon=3, delta=1e-5, clip=0.5)
-    model, optimizer, loader = plan.attach(model, optimizer, data)
-    for _ in range(plan.epochs):
-        for images, digits in loader:
-            F.cross_entropy(model(images), digits).backward()
-            optimizer.step()
-    model.eval()
-    accuracy = float((model(x[1400:]).argmax(1) == y[1400:]).float().mean())
-    assert accuracy > 0.8, accuracy  # seen: 0.91 to 0.95, ten standard deviations above
-    assert optimizer.epsilon() <= 3
+
+    def accuracy() -> float:
+        torch.manual_seed(0)
+        model = nn.Linear(64, 10)
+        optimizer = torch.optim.SGD(model.parameters(), lr=2.0, momentum=0.9)
+        model, optimizer, loader = plan.attach(model, optimizer, data)
+        for _ in range(plan.epochs):
+            for images, digits in loader:
+                F.cross_entropy(model(images), digits).backward()
+                optimizer.step()
+        assert optimizer.epsilon() <= 3
+        model.eval()
+        return float((model(x[1400:]).argmax(1) == y[1400:]).float().mean())
+
+    found = [accuracy() for _ in range(8)]
+    assert sum(found) / len(found) > 0.908, found
 
 
 class Gpt(nn.Module):

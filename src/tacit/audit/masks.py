@@ -40,20 +40,20 @@ def correlation(hidden: Numbers, uploads: Numbers, confidence: float = CONFIDENC
     return Score("correlation with what is hidden", found, low, high, confidence, 0.0, len(one))
 
 
-def audit_masks(hidden: Numbers, uploads: Numbers, protection: str) -> Finding:
+def audit_masks(hidden: Numbers, uploads: Numbers, protection: str, confidence: float = CONFIDENCE) -> Finding:
     """Compare uploads with what they hide: a row for each."""
     return Finding(
         attack="correlation of masked uploads with what they hide",
         adversary="server, honest but curious",
         sees="the masked upload of each client",
         protection=protection,
-        off=correlation(hidden, hidden),
-        on=correlation(hidden, uploads),
+        off=correlation(hidden, hidden, confidence),
+        on=correlation(hidden, uploads, confidence),
         not_tested=("dependences that are no line", "keys and random bits that are not random"),
     )
 
 
-def audit_federation_masks(settings: Settings, task: Task) -> Finding:
+def audit_federation_masks(settings: Settings, task: Task, confidence: float = CONFIDENCE) -> Finding:
     """Compare the uploads of one masked round with the updates in them, which the same round in the clear shows."""
     if not settings.masked:
         raise ValueError(f"{settings.encrypt.encrypt_type} has no masks: take PW_ENCRYPT or DDP_ENCRYPT")
@@ -61,4 +61,5 @@ def audit_federation_masks(settings: Settings, task: Task) -> Finding:
     hidden, masked = record(clear, task).uploads(), record(settings, task).uploads()
     both = sorted(hidden.keys() & masked.keys())
     stacked = [np.stack([uploads[client] for client in both]) for uploads in (hidden, masked)]
-    return audit_masks(stacked[0], stacked[1], f"{settings.encrypt.encrypt_type}, {len(both)} clients")
+    protection = f"{settings.encrypt.encrypt_type}, {len(both)} clients"
+    return audit_masks(stacked[0], stacked[1], protection, confidence)

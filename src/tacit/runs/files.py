@@ -30,6 +30,7 @@ Arrays = dict[str, NDArray[Any]]
 _FIELD = "sha256"
 _BLANK = "0" * 64
 _PLACE = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
+_KINDS = {"f": "F", "i": "I", "u": "U", "b": "BOOL"}  # numpy's to those of safetensors
 _ABOUT = frozenset({"round", "state"})  # metadata of arrays
 
 
@@ -77,8 +78,29 @@ def make_folder(path: Path) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> None:
-    """Replace a safetensors file. `about` is its metadata."""
-    replace_file(path, *_sealed(safetensors.numpy.save(dict(arrays), metadata={**about, _FIELD: _BLANK})))
+    """Replace a safetensors file. `about` is its metadata. No copy of the arrays is made: models are large."""
+    # As the format asks for it: the largest items first, so that each array is aligned.
+    ordered = sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0]))
+    header: dict[str, Any] = {"__metadata__": {**about, _FIELD: _BLANK}}
+    pieces, end = [], 0
+    for name, array in ordered:
+        start, end = end, end + array.nbytes
+        header[name] = {"dtype": _dtype(name, array), "shape": list(array.shape), "data_offsets": [start, end]}
+        little = np.asarray(array, array.dtype.newbyteorder("<"))
+        pieces.append(little.reshape(-1).view(np.uint8).data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    replace_file(path, *_sealed(len(text).to_bytes(8, "little") + text, *pieces))
+
+
+def _dtype(name: str, array: NDArray[Any]) -> str:
+    letter = _KINDS.get(array.dtype.kind)
+    if letter is None or array.itemsize > 8 or name == "__metadata__":
+        raise ValueError(
+            f"array {name!r} has the type {array.dtype}: store numbers of at most 64 bits, under another name than "
+            "__metadata__"
+        )
+    return letter if letter == "BOOL" else f"{letter}{8 * array.itemsize}"
 
 
 def read_arrays(path: Path) -> tuple[Arrays, dict[str, str]]:
@@ -170,13 +192,15 @@ def plain(value: Any) -> Any:
 # --- checksums
 
 
-def _sealed(data: bytes) -> tuple[memoryview, bytes, memoryview]:
-    """The file with the checksum in the place of its zeros, in pieces: models are large."""
-    place = _PLACE.search(data)
+def _sealed(head: bytes, *rest: memoryview) -> tuple[bytes | memoryview, ...]:
+    """A file in pieces, with the checksum of all in the place of its zeros, which is in the first of them."""
+    place = _PLACE.search(head)
     if place is None:
         raise ValueError("the file has no place for its checksum")
-    whole = memoryview(data)
-    return whole[: place.start(1)], hashlib.sha256(data).hexdigest().encode(), whole[place.end(1) :]
+    digest = hashlib.sha256(head)
+    for piece in rest:
+        digest.update(piece)
+    return head[: place.start(1)], digest.hexdigest().encode(), head[place.end(1) :], *rest
 
 
 def _check(path: Path, data: bytes) -> bool:

@@ -83,8 +83,7 @@ class Store:
         write_twice(self._ledger, ledger)
 
     def _save_model(self, model: Mapping[str, NDArray[Any]], number: int) -> None:
-        whole = {name: np.asarray(array, order="C") for name, array in model.items()}
-        write_arrays(self._model, whole, {"round": str(number)})
+        write_arrays(self._model, {name: np.asarray(array) for name, array in model.items()}, {"round": str(number)})
         self._stored_round = number
 
     def _save_state(self, number: int, state: Mapping[str, Any]) -> None:
