@@ -87,7 +87,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[
         start, end = end, end + array.nbytes
         header[name] = {"dtype": _dtype(name, array), "shape": list(array.shape), "data_offsets": [start, end]}
         little = np.asarray(array, array.dtype.newbyteorder("<"))
-        pieces.append(little.reshape(-1).view(np.uint8).data)
+        pieces.append(np.ascontiguousarray(little).reshape(-1).view(np.uint8).data)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     replace_file(path, *_sealed(len(text).to_bytes(8, "little") + text, *pieces))
