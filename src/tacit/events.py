@@ -80,6 +80,8 @@ class RoundFinished:
     bytes_down: int = 0  # to one client
     stages: dict[str, float] = field(default_factory=dict)  # seconds, in the order in which they happened
     epsilon_of: str = "updates"  # what `epsilon` covers: under local DP, inference vectors too
+    composed_epsilon: float | None = None  # of sums and inference vectors together, where a run releases both
+    composed_delta: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class BudgetReached:
     epsilon: float  # it would have reached
     budget: float
     delta: float
+    of: str = "updates"  # what that epsilon covers
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ _REQUEST_BYTES = 8192
 _REQUEST_SECONDS = 5.0
 _REQUESTS = 8  # at a time
 _VECTORS = "inference vectors"
+_BOTH = "updates and inference vectors"
 
 _OF_ROUNDS = ("tacit_rounds_finished_total", "tacit_rounds_aborted_total", "tacit_refused_total")
 
@@ -95,6 +96,8 @@ class Metrics:
         self._replace("tacit_stage_seconds", "stage", event.stages)
         epsilons = {event.epsilon_of: event.epsilon, _VECTORS: event.evaluation_epsilon}
         deltas = {event.epsilon_of: event.delta, _VECTORS: None if event.evaluation_epsilon is None else 0.0}
+        if event.composed_epsilon is not None:
+            epsilons[_BOTH], deltas[_BOTH] = event.composed_epsilon, event.composed_delta
         self._replace("tacit_epsilon", "of", epsilons)
         self._replace("tacit_delta", "of", deltas)
 

@@ -33,10 +33,10 @@ from tacit.runs.directory import read_timed_events
 
 _NUMBERS = (
     *("survivors", "refused", "seconds", "bytes_up", "bytes_down"),
-    *("training_loss", "update_norm", "epsilon", "delta", "evaluation_epsilon"),
+    *("training_loss", "update_norm", "epsilon", "delta", "evaluation_epsilon", "composed_epsilon", "composed_delta"),
 )
 _EPOCH_NUMBERS = ("seconds", "bytes_sent", "bytes_received", "epsilon", "delta")
-_PRICES = frozenset({"epsilon", "delta", "evaluation_epsilon"})  # they say what is covered
+_PRICES = frozenset({"epsilon", "delta", "evaluation_epsilon", "composed_epsilon", "composed_delta"})  # they say what is covered
 _PLACES = ("task_options", "network", "parties", "data", "seed")  # settings that may name a place, or who was sampled
 _MISSING = "{} needs the package {}: pip install 'tacit[export]'"
 

@@ -68,8 +68,8 @@ def _words(event: Event, rounds: int | None) -> str:
             return f"{_round(event.round, rounds)} changed nothing: {event.reason} {event.seconds or 0:.1f} s"
         case BudgetReached():
             return (
-                f"{_round(event.round, rounds)} not begun: it would reach epsilon {number(event.epsilon)}, "
-                f"above the budget of {number(event.budget)} (delta {number(event.delta)})"
+                f"{_round(event.round, rounds)} not begun: it would bring the epsilon of {event.of} to "
+                f"{number(event.epsilon)}, above the budget of {number(event.budget)} (delta {number(event.delta)})"
             )
         case RunFinished():
             done = f"{event.status} after {event.rounds} {event.unit} in {event.seconds or 0:.1f} s"
@@ -105,6 +105,8 @@ def measured(event: RoundFinished) -> list[str]:
         found.append(f"epsilon{covers}: {number(event.epsilon)} (delta {number(event.delta)})")
     if event.evaluation_epsilon is not None:
         found.append(f"epsilon of inference vectors: {number(event.evaluation_epsilon)}")
+    if event.composed_epsilon is not None:
+        found.append(f"epsilon of both: {number(event.composed_epsilon)} (delta {number(event.composed_delta)})")
     return found
 
 

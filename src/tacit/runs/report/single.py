@@ -170,6 +170,7 @@ def rounds_table(record: Record, covered: frozenset[str] | None) -> Markup:
             shown("evaluation_epsilon"),
             [or_nothing(event.evaluation_epsilon) for event in record.rounds],
         ),
+        ("ε of both", shown("composed_epsilon"), [or_nothing(event.composed_epsilon) for event in record.rounds]),
         ("survivors", shown("survivors"), [str(event.survivors) for event in record.rounds]),
         ("refused", shown("refused"), [str(event.refused) for event in record.rounds]),
         ("seconds", shown("seconds"), [or_nothing(event.seconds) for event in record.rounds]),
