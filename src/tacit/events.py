@@ -116,6 +116,28 @@ class BudgetReached:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """A client sent messages of a round. Only the client itself tells of it, over a network."""
+
+    client: int
+    round: int
+    attempt: int  # rounds begun before this one
+    sent: dict[str, int]  # bytes, by message
+    epsilons: dict[str, float] = field(default_factory=dict)  # this client's so far, by what they cover
+    deltas: dict[str, float] = field(default_factory=dict)  # at which they hold
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRefused:
+    """A client did not do what it was asked, for a reason of its own. Only the client itself tells of it."""
+
+    client: int
+    round: int
+    why: Literal["budget", "request", "update", "training"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunFinished:
     status: Literal["done", "budget reached", "stopped", "failed"]
     rounds: int
@@ -205,6 +227,8 @@ Event = (
     | RoundFinished
     | RoundAborted
     | BudgetReached
+    | Answered
+    | AnswerRefused
     | RunFinished
 )
 KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}

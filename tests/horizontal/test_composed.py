@@ -130,7 +130,9 @@ def test_a_client_refuses_what_the_coordinator_would_compose_above_the_budget():
     layout = Layout.of(task.model())
     client = Client(settings, 0, task.fit, layout, infers=task)
     client.restore(client.state() | {"attempts": 2, "uploads": 2, "sums": 2})
-    with pytest.raises(BudgetError, match=r"composed epsilon of updates and inference vectors to 5\.\d+ at delta 1e-05"):
+    with pytest.raises(
+        BudgetError, match=r"composed epsilon of updates and inference vectors to 5\.\d+ at delta 1e-05"
+    ):
         client.receive(Work(2, 2, layout.flatten(task.model())), 0.0)
     assert client.state()["uploads"] == 2
 

@@ -46,7 +46,8 @@ FINISHED = events.RoundFinished(
         (events.RoundAborted(2, "only 3 answered", 4), "round 3/30 changed nothing: only 3 answered 4.0 s"),
         (
             events.BudgetReached(2, 12.34, 10, 1e-5),
-            "round 3/30 not begun: it would bring the epsilon of updates to 12.34, above the budget of 10 (delta 1e-05)",
+            "round 3/30 not begun: it would bring the epsilon of updates to 12.34, above the budget of 10 "
+            "(delta 1e-05)",
         ),
         (events.TrainingResumed(0, 3), "resumed in epoch 1 after 3 of its steps"),
         (events.Stepped(0, 10, 43391, loss=10.654), "epoch 1 step 10/43391 loss: 10.65"),

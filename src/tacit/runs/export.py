@@ -36,7 +36,9 @@ _NUMBERS = (
     *("training_loss", "update_norm", "epsilon", "delta", "evaluation_epsilon", "composed_epsilon", "composed_delta"),
 )
 _EPOCH_NUMBERS = ("seconds", "bytes_sent", "bytes_received", "epsilon", "delta")
-_PRICES = frozenset({"epsilon", "delta", "evaluation_epsilon", "composed_epsilon", "composed_delta"})  # they say what is covered
+_PRICES = frozenset(
+    {"epsilon", "delta", "evaluation_epsilon", "composed_epsilon", "composed_delta"}
+)  # they say what is covered
 _PLACES = ("task_options", "network", "parties", "data", "seed")  # settings that may name a place, or who was sampled
 _MISSING = "{} needs the package {}: pip install 'tacit[export]'"
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from tacit.events import (
     Aligned,
+    Answered,
+    AnswerRefused,
     BudgetReached,
     ClientRefused,
     Curve,
@@ -25,6 +27,14 @@ from tacit.events import (
     TrainingResumed,
     TrainingStarted,
 )
+
+UPLOADS = frozenset({"Update", "Masked"})  # messages with what a client learnt
+_REFUSALS = {
+    "budget": "answers no more",
+    "request": "refused what it was asked",
+    "update": "left the round",
+    "training": "had nothing to send",
+}
 
 
 def line(event: Event, rounds: int | None = None) -> str:
@@ -71,6 +81,10 @@ def _words(event: Event, rounds: int | None) -> str:
                 f"{_round(event.round, rounds)} not begun: it would bring the epsilon of {event.of} to "
                 f"{number(event.epsilon)}, above the budget of {number(event.budget)} (delta {number(event.delta)})"
             )
+        case Answered():
+            return _answered(event, rounds)
+        case AnswerRefused():
+            return f"{_round(event.round, rounds)} client {event.client} {_REFUSALS[event.why]}: {event.reason}"
         case RunFinished():
             done = f"{event.status} after {event.rounds} {event.unit} in {event.seconds or 0:.1f} s"
             return f"{done}: {event.text}".rstrip(": ")
@@ -90,6 +104,16 @@ def _words(event: Event, rounds: int | None) -> str:
             return " ".join([f"epoch {event.epoch + 1} done", *measured_epoch(event), f"{event.seconds or 0:.1f} s"])
         case Curve():
             return f"curve: {event.name}, {len(event.points)} points"
+
+
+def _answered(event: Answered, rounds: int | None) -> str:
+    """Only uploads are worth a line: the other messages of a round come before or after one."""
+    if not event.sent.keys() & UPLOADS:
+        return ""
+    found = [f"{_round(event.round, rounds)} client {event.client} uploaded"]
+    for name, epsilon in event.epsilons.items():
+        found.append(f"epsilon of {name}: {number(epsilon)} (delta {number(event.deltas.get(name))})")
+    return " ".join(found)
 
 
 def measured(event: RoundFinished) -> list[str]:
