@@ -141,7 +141,7 @@ def join_clients(
             sink.emit(Noted(f"the last model was not kept: {failed}"))
         rounds = max((len(engine.rounds) for engine in engines), default=0)
         sink.emit(RunFinished(status, rounds, time.perf_counter() - start, reason))
-        if rounds:
+        if rounds or any(directory.path.glob("client-*.json")):  # now, or before it was resumed
             write_page(directory, sink)
     return status, reason
 
