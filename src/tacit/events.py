@@ -80,6 +80,8 @@ class RoundFinished:
     bytes_down: int = 0  # to one client
     stages: dict[str, float] = field(default_factory=dict)  # seconds, in the order in which they happened
     epsilon_of: str = "updates"  # what `epsilon` covers: under local DP, inference vectors too
+    composed_epsilon: float | None = None  # of sums and inference vectors together, where a run releases both
+    composed_delta: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,29 @@ class BudgetReached:
     epsilon: float  # it would have reached
     budget: float
     delta: float
+    of: str = "updates"  # what that epsilon covers
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A client sent messages of a round. Only the client itself tells of it, over a network."""
+
+    client: int
+    round: int
+    attempt: int  # rounds begun before this one
+    sent: dict[str, int]  # bytes, by message
+    epsilons: dict[str, float] = field(default_factory=dict)  # this client's so far, by what they cover
+    deltas: dict[str, float] = field(default_factory=dict)  # at which they hold
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRefused:
+    """A client did not do what it was asked, for a reason of its own. Only the client itself tells of it."""
+
+    client: int
+    round: int
+    why: Literal["budget", "request", "update", "training"]
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +227,8 @@ Event = (
     | RoundFinished
     | RoundAborted
     | BudgetReached
+    | Answered
+    | AnswerRefused
     | RunFinished
 )
 KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}

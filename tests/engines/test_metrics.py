@@ -8,6 +8,7 @@ import re
 import socket
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,8 @@ from hypothesis import strategies as st
 from tacit.engines import metrics as module
 from tacit.engines.metrics import CONTENT_TYPE, Metrics, serve_metrics
 from tacit.events import (
+    Answered,
+    AnswerRefused,
     ClientRefused,
     Evaluated,
     Noted,
@@ -72,6 +75,21 @@ def after(*events):
 
 def test_a_run_that_has_not_begun():
     assert after() == {"tacit_rounds_finished_total": 0, "tacit_rounds_aborted_total": 0, "tacit_refused_total": 0}
+
+
+def test_a_composed_epsilon_stands_beside_the_two():
+    found = after(replace(FINISHED, composed_epsilon=4.25, composed_delta=1e-5))
+    assert found["tacit_epsilon", "of", "updates and inference vectors"] == 4.25
+    assert found["tacit_delta", "of", "updates and inference vectors"] == 1e-5
+    assert found["tacit_epsilon", "of", "updates"] == 1.5
+
+
+def test_a_client_shows_its_own_figures_and_of_several_the_largest():
+    answers = [Answered(client, 6, 6, {"Update": 9}, {"updates": 2.0 + client}, {"updates": 1e-5}) for client in (1, 0)]
+    found = after(*answers, AnswerRefused(1, 7, "budget", "spent"))
+    assert found["tacit_epsilon", "of", "updates"] == 3.0
+    assert found["tacit_delta", "of", "updates"] == 1e-5
+    assert (found["tacit_round"], found["tacit_refused_total"]) == (7, 1)
 
 
 def test_a_round_as_figures():

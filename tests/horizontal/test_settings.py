@@ -16,9 +16,12 @@ def test_sampling_and_quorum():
     assert settings(round={"update_model_ratio": 0.001}).needed == 1
 
 
-def test_delta_is_one_over_the_clients_unless_it_is_set():
-    assert settings().delta == 0.01
-    assert settings(encrypt={"dp_delta": 1e-5}).delta == 1e-5
+@pytest.mark.parametrize(("clients", "delta"), [(3, 1e-5), (100, 1e-5), (100_000, 1e-5), (10**6, 1e-6)])
+def test_delta_is_small_and_at_most_one_over_the_clients_unless_it_is_set(clients, delta):
+    assert settings(clients=clients).delta == delta
+    assert settings(clients=clients).central[1] == delta
+    assert settings(clients=clients, encrypt={"dp_delta": 1e-3}).delta == 1e-3
+    assert settings(clients=clients, encrypt={"ddp_delta": 1e-3}).central[1] == 1e-3
 
 
 @pytest.mark.parametrize(
@@ -28,6 +31,8 @@ def test_delta_is_one_over_the_clients_unless_it_is_set():
         ({"encrypt_type": "DP_ENCRYPT", "dp_eps": 60}, "weak promise"),
         ({"encrypt_type": "DP_ENCRYPT", "dp_norm_clip": 5}, "advises 0.5 to 2"),
         ({"encrypt_type": "DP_ENCRYPT", "dp_delta": 0.5}, "above 1 / clients = 0.01"),
+        ({"encrypt_type": "DP_ENCRYPT", "dp_eps": 2, "dp_delta": 0.01}, "dp_eps 2 at this delta is 3.86 at 1e-05"),
+        ({"encrypt_type": "DP_ENCRYPT"}, "MindSpore Federated advises 1 / clients = 0.01"),
         ({"encrypt_type": "NOT_ENCRYPT"}, "in the clear"),
     ],
 )

@@ -46,8 +46,15 @@ FINISHED = events.RoundFinished(
         (events.RoundAborted(2, "only 3 answered", 4), "round 3/30 changed nothing: only 3 answered 4.0 s"),
         (
             events.BudgetReached(2, 12.34, 10, 1e-5),
-            "round 3/30 not begun: it would reach epsilon 12.34, above the budget of 10 (delta 1e-05)",
+            "round 3/30 not begun: it would bring the epsilon of updates to 12.34, above the budget of 10 "
+            "(delta 1e-05)",
         ),
+        (
+            events.Answered(3, 2, 4, {"Inference": 9, "Update": 5}, {"updates": 1.5}, {"updates": 1e-5}),
+            "round 3/30 client 3 uploaded epsilon of updates: 1.5 (delta 1e-05)",
+        ),
+        (events.Answered(3, 2, 4, {"Advertise": 9}), ""),
+        (events.AnswerRefused(3, 2, "budget", "it is spent"), "round 3/30 client 3 answers no more: it is spent"),
         (events.TrainingResumed(0, 3), "resumed in epoch 1 after 3 of its steps"),
         (events.Stepped(0, 10, 43391, loss=10.654), "epoch 1 step 10/43391 loss: 10.65"),
         (events.EpochFinished(1, 2.0, {"loss": 0.5}), "epoch 2 done loss: 0.5 2.0 s"),
@@ -65,6 +72,7 @@ def test_without_the_number_of_rounds():
 
 def test_every_kind_of_event_has_words():
     samples = {"str": "x", "int": 1, "float": 1.0, "bool": True, "float | None": 1.0}
+    samples |= {"dict[str, int]": {"Update": 1}, str(events.AnswerRefused.__annotations__["why"]): "budget"}
     for kind in events.KINDS.values():
         needed = [
             samples.get(str(field.type), "done")

@@ -13,23 +13,45 @@ from tacit.cli.exits import USER, end
 @click.command("plan")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
+@click.option("--party", metavar="NAME", help="Describe one party over the network: coordinator, client-3, ...")
+@click.option("--local", "local_file", metavar="FILE", type=click.Path(path_type=Path), help="That party's own file.")
+@click.option(
+    "--state", metavar="DIR", type=click.Path(path_type=Path), help="Its folder, for what it has paid so far."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 @click.option("--plots", metavar="DIR", type=click.Path(path_type=Path), help="Draw the noise as SVG into DIR.")
-def command(file: Path, overrides: tuple[str, ...], as_json: bool, plots: Path | None) -> None:
+def command(
+    file: Path,
+    overrides: tuple[str, ...],
+    party: str | None,
+    local_file: Path | None,
+    state: Path | None,
+    as_json: bool,
+    plots: Path | None,
+) -> None:
     """Say what FILE will cost in privacy and who will see what, without training.
 
     Epsilon of a round and of the whole run, for whom and what it means; noise against signal; bytes and exchanges of
     each client; what leaves a client and how it is protected; what is not protected; what is worth a second thought.
+
+    With --party, as `tacit join` will carry it out for that party: in which mode, with which data (--local), and what
+    it paid so far (--state).
     """
     import json
 
     from tacit.cli.task_errors import task_traceback
     from tacit.runs.config import load
-    from tacit.runs.plan import draw, plain, planned, words
+    from tacit.runs.local import load_local
+    from tacit.runs.party_plan import described
+    from tacit.runs.plan import draw, plain, plain_of_party, planned, words, words_of_party
 
+    if party is None and (local_file is not None or state is not None):
+        end("--local and --state are one party's own: add --party NAME", USER)
     sys.path += [str(Path.cwd()), str(file.resolve().parent)]
     try:
-        made = planned(load(file, overrides))
+        settings = load(file, overrides)
+        own = None if party is None else described(settings, party, *load_local(local_file), state)
+        made = planned(settings) if own is None else own.plan
     except ValueError as error:
         if task_traceback(error) is not None:
             raise
@@ -43,4 +65,7 @@ def command(file: Path, overrides: tuple[str, ...], as_json: bool, plots: Path |
             click.echo(f"Drawn: {path}", err=True)
         if not drawn:
             click.echo("Nothing to draw: only the Laplace noise on inference vectors has a picture.", err=True)
-    click.echo(json.dumps(plain(made), indent=2) if as_json else words(made), nl=as_json)
+    if as_json:
+        click.echo(json.dumps(plain(made) if own is None else plain_of_party(own), indent=2))
+    else:
+        click.echo(words(made) if own is None else words_of_party(own), nl=False)

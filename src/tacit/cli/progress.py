@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from tacit.events import (
+    Answered,
     ClientRefused,
     Curve,
     EpochFinished,
@@ -92,6 +93,12 @@ class Bar:
                     self._progress.update(self._task, completed=event.round)
             case RoundStarted() | ClientRefused():
                 pass
+            case Answered():
+                if self._task is not None and line(event):
+                    spent = "  ".join(
+                        f"{self._epsilon} of {of} {number(value)}" for of, value in event.epsilons.items()
+                    )
+                    self._progress.update(self._task, completed=event.round + 1, numbers=spent)
             case Evaluated() if event.score is not None:
                 self._score = f"{event.eval_type.removesuffix('_SCORE').lower()}: {number(event.score)}"
             case RoundFinished():

@@ -18,13 +18,24 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, BinaryIO
 
-from tacit.events import ClientRefused, Event, PortWatched, RoundAborted, RoundFinished, RoundStarted, RunResumed
+from tacit.events import (
+    Answered,
+    AnswerRefused,
+    ClientRefused,
+    Event,
+    PortWatched,
+    RoundAborted,
+    RoundFinished,
+    RoundStarted,
+    RunResumed,
+)
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _REQUEST_BYTES = 8192
 _REQUEST_SECONDS = 5.0
 _REQUESTS = 8  # at a time
 _VECTORS = "inference vectors"
+_BOTH = "updates and inference vectors"
 
 _OF_ROUNDS = ("tacit_rounds_finished_total", "tacit_rounds_aborted_total", "tacit_refused_total")
 
@@ -34,7 +45,7 @@ _FAMILIES = {
     "tacit_rounds_aborted_total": ("counter", "Rounds that changed nothing."),
     "tacit_round": ("gauge", "The round that was begun last, from 1."),
     "tacit_survivors": ("gauge", "Clients whose updates are in the last finished round."),
-    "tacit_refused_total": ("counter", "Times that a client lost its place in a round."),
+    "tacit_refused_total": ("counter", "Times that a client lost its place in a round, or refused what it was asked."),
     "tacit_round_seconds": ("gauge", "How long the last finished round took."),
     "tacit_stage_seconds": ("gauge", "How long a stage of the last finished round took."),
     "tacit_client_bytes_up": ("gauge", "Bytes from one client in the last finished round."),
@@ -71,6 +82,10 @@ class Metrics:
                     self._add("tacit_rounds_aborted_total")
                 case RoundFinished():
                     self._finished(event)
+                case Answered():
+                    self._answered(event)
+                case AnswerRefused():
+                    self._add("tacit_refused_total")
                 case PortWatched():
                     self._watched(event)
                 case _:
@@ -95,8 +110,18 @@ class Metrics:
         self._replace("tacit_stage_seconds", "stage", event.stages)
         epsilons = {event.epsilon_of: event.epsilon, _VECTORS: event.evaluation_epsilon}
         deltas = {event.epsilon_of: event.delta, _VECTORS: None if event.evaluation_epsilon is None else 0.0}
+        if event.composed_epsilon is not None:
+            epsilons[_BOTH], deltas[_BOTH] = event.composed_epsilon, event.composed_delta
         self._replace("tacit_epsilon", "of", epsilons)
         self._replace("tacit_delta", "of", deltas)
+
+    def _answered(self, event: Answered) -> None:
+        """At a client: its own figures; of several in one process, those of the one that paid most."""
+        self._set("tacit_round", event.round + 1)
+        for name, values in (("tacit_epsilon", event.epsilons), ("tacit_delta", event.deltas)):
+            for of, value in values.items():
+                known = self._values[name].get(("of", of), 0.0)
+                self._values[name]["of", of] = max(known, value)
 
     def _watched(self, event: PortWatched) -> None:
         self._set("tacit_connections", event.open)

@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerError
-from tacit.horizontal.costs import Costs
+from tacit.horizontal.costs import Costs, Spent
 from tacit.horizontal.evaluation import inference_event, on_simplex, protect
 from tacit.horizontal.messages import Inference, ToClient, ToCoordinator, Update, Work
 from tacit.horizontal.protection import SMALLEST_CLIP as _SMALLEST_CLIP
@@ -82,6 +82,7 @@ class Client:
         self._random = random
         self._secure: SecureClient | None = None
         self._inference: Inference | None = None  # made, and not yet sent
+        self.withheld: list[str] = []  # why what left in the last round was noise around nothing, in words of ours
         self._costs = Costs(settings, layout.size)
         self.restore({"attempts": 0, "uploads": 0, "sums": 0})
 
@@ -95,6 +96,10 @@ class Client:
         self.local = self._costs.local_ledger(self._uploads)
         self.central = self._costs.central_ledger(self._sums)
         self.end_round()
+
+    def spent(self) -> list[Spent]:
+        """What this client paid so far."""
+        return self._costs.spent(self._uploads, self._sums)
 
     def receive(self, message: ToClient, now: float) -> list[ToCoordinator]:
         """What to send in answer. Raises BudgetError, and sends nothing, where an upload would exceed the budget."""
@@ -115,6 +120,7 @@ class Client:
         """Drop what belongs to a round that is over."""
         self._secure = None
         self._inference = None
+        self.withheld = []
 
     def _work(self, work: Work, now: float) -> list[ToCoordinator]:
         self._check(work)
@@ -179,6 +185,7 @@ class Client:
         if event is None:
             return [] if vectors is None else [Inference(work.attempt, self.identity, vectors)]
         if vectors is None:  # to stay silent would tell: what leaves is noise around nothing
+            self.withheld.append("its inference failed: noise around the uniform vector was sent")
             vectors = np.full((wanted.vectors, classes), 1 / classes)
         return [Inference(work.attempt, self.identity, protect(vectors, event.epsilon, rng).value)]
 
@@ -212,6 +219,8 @@ class Client:
                 self._failed("fit", error)
             if self._settings.encrypt.encrypt_type == "PW_ENCRYPT":
                 raise
+            reason = str(error) if isinstance(error, UnusableUpdate) else f"its training raised {type(error).__name__}"
+            self.withheld.append(f"{reason}: noise around a zero update was sent")
             return np.zeros_like(work.model), 1
         return update, int(fitted.samples)
 

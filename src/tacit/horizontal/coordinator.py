@@ -426,7 +426,9 @@ class Coordinator:
         self._mark("move the model")
         metrics = _numbers(self._evaluate(self.model)) if self._evaluate else {}
         self._mark("evaluate")
-        updates = next((spent for spent in self.spent() if "updates" in spent.covers), None)
+        spent = self.spent()
+        updates = next((each for each in spent if "updates" in each.covers), None)
+        composed = next((each for each in spent if each.view == "composed"), None)
         total = sum(weight for _, weight in self._losses)
         self._sink.emit(
             RoundFinished(
@@ -444,6 +446,8 @@ class Coordinator:
                 evaluation_epsilon=self.costs.inference_epsilon(self._most_uploads),
                 bytes_down=sum(self._down.values()),
                 stages=self._stages,
+                composed_epsilon=composed.epsilon if composed else None,
+                composed_delta=composed.delta if composed else None,
             )
         )
         self._next()
@@ -512,7 +516,8 @@ class Coordinator:
         beyond = self.costs.beyond(max(self.uploads[client] for client in sampled) + 1, self.sums + 1)
         if beyond is None or beyond.ledger.budget is None:
             return True
-        self._sink.emit(BudgetReached(self.round, beyond.epsilon, beyond.ledger.budget.epsilon, beyond.delta))
+        limit, of = beyond.ledger.budget.epsilon, " and ".join(beyond.covers)
+        self._sink.emit(BudgetReached(self.round, beyond.epsilon, limit, beyond.delta, of))
         return False
 
 

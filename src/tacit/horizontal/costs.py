@@ -1,10 +1,12 @@
 """What a round costs in privacy, known before the first one.
 
-Two ledgers, because their guarantees differ:
+Two ledgers, because their guarantees differ, and a third where a run has both:
 
     local       what leaves a client by itself, for replacing all its data, against everybody: noisy updates, noisy
                 inference vectors. Counted from the moment a client is sent the model, whether it answers or not.
-    central     the sums that secure aggregation opens, for zeroing out one client, against whoever sees them.
+    central     the sums that secure aggregation opens, for zeroing out one client, against anyone who sees them.
+    composed    the events of both, for zeroing out one client, against the coordinator: it sees the sums and the
+                vectors. See `as_zero_out`.
 
 The coordinator, each client and `tacit plan` price with the same functions.
 """
@@ -22,6 +24,7 @@ from tacit.horizontal.protection import LocalDP, skellam_encoding
 from tacit.horizontal.settings import Settings
 
 Covers = Literal["updates", "inference vectors"]
+View = Literal["local", "central", "composed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Cost:
 class Spent:
     """A ledger and what it amounts to."""
 
-    view: Literal["local", "central"]
+    view: View
     covers: tuple[Covers, ...]
     ledger: Ledger
     epsilon: float
@@ -94,6 +97,10 @@ class Costs:
             ledger, (_, delta) = self.central_ledger(sums), self._settings.central
             epsilon = ledger.epsilon(delta, "rdp")
             found.append(Spent("central", tuple(cost.covers for cost in self.central), ledger, epsilon, delta))
+        if self.local and self.central:
+            ledger, delta = self.composed_ledger(uploads, sums), self._composed_delta
+            covers = tuple(cost.covers for cost in (*self.central, *self.local))
+            found.append(Spent("composed", covers, ledger, ledger.epsilon(delta, "rdp"), delta))
         return found
 
     def local_ledger(self, uploads: int = 0) -> Ledger:
@@ -106,6 +113,24 @@ class Costs:
         """Its budget is what the noise was sized for."""
         epsilon, delta = self._settings.central
         return _filled(Ledger("client", "zero-out"), self.central, sums, Budget(epsilon, delta, "rdp"))
+
+    def composed_ledger(self, uploads: int = 0, sums: int = 0) -> Ledger:
+        """With the budget of the file, if it names one.
+
+        Guarantee: for zeroing out one client, against anyone who sees the sums, the vectors and all models.
+        Assumes: what `as_zero_out` does of the local events, and at most `settings.colluders` in each sum.
+        Source: Mironov 2017, Proposition 1: Renyi divergences of adaptive releases add up, in any order.
+        """
+        limit = self._settings.budget
+        ledger = _filled(Ledger("client", "zero-out"), self.central, sums, None)
+        local = [replace(cost, event=as_zero_out(cost.event)) for cost in self.local]
+        return _filled(ledger, local, uploads, Budget(limit.epsilon, self._composed_delta, "rdp") if limit else None)
+
+    @property
+    def _composed_delta(self) -> float:
+        """That of the sums, or the budget's if that is smaller."""
+        limit, (_, delta) = self._settings.budget, self._settings.central
+        return min(delta, (limit.delta if limit else None) or delta)
 
     @property
     def _local_delta(self) -> float:
@@ -128,6 +153,18 @@ class Costs:
 
     def _true(self, epsilon: float) -> float:
         return math.inf if self._settings.simulation.insecure_noise_seed is not None else epsilon
+
+
+def as_zero_out(event: Event) -> Event:
+    """The same mechanism under zero-out, where it was priced for replace-one.
+
+    Guarantee: what holds for replacing all of a client's data by any other holds for replacing them by none.
+    Assumes: a client without data still sends its messages, made from values that some data could give: a zero update,
+    and the uniform vector, a point of the simplex, for each of its inference vectors. Clients do exactly that where
+    their training fails (`Client._update`, `Client._infer`). A client that sent no vectors at all would not be covered:
+    who takes part is in the clear.
+    """
+    return replace(event, relation="zero-out")
 
 
 def _filled(ledger: Ledger, costs: list[Cost], rounds: int, budget: Budget | None) -> Ledger:

@@ -47,6 +47,8 @@ class Price:
     def against(self) -> str:
         if self.view == "local":
             return "of each client, against everybody who sees its messages, for replacing all its data"
+        if self.view == "composed":
+            return "of both together, against the coordinator, who sees both, for leaving out one client's data"
         return "of the sums, against whoever sees them, for leaving out one client's data"
 
 
@@ -118,7 +120,7 @@ def most_uploads(settings: Settings) -> int:
 
 
 def _price(once: Spent, whole: Spent, worst: Spent, settings: Settings, most: int) -> Price:
-    local = once.view == "local"
+    local = once.view != "central"
     limit = settings.budget.epsilon if settings.budget and local else math.inf
     return Price(
         once.covers,
@@ -208,9 +210,13 @@ def _budget(settings: Settings, costs: Costs) -> list[str]:
             sampled = sample(settings, attempt)
             asked.update(sampled)
             most = max(asked[client] for client in sampled)
-        if costs.beyond(most, attempt + 1) is not None:
+        if (beyond := costs.beyond(most, attempt + 1)) is not None:
             paid = f"pays for {attempt} of {settings.rounds} rounds" if attempt else "does not pay for a single round"
-            return [f"The budget of epsilon {settings.budget.epsilon:g} {paid}: the run stops there."]
+            remedy = "; with a smaller ddp_eps it reaches further" if beyond.view == "composed" else ""
+            return [
+                f"The budget of epsilon {settings.budget.epsilon:g} {paid} of {' and '.join(beyond.covers)}: the run "
+                f"stops there{remedy}."
+            ]
     return []
 
 

@@ -12,12 +12,14 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
+from tacit.dp.gaussian import gaussian_epsilon, gaussian_sigma
 from tacit.secagg.settings import Settings as SecureSettings
 from tacit.sections import Address, Count, Delta, Name, Positive, Probability, Scale, Section, Seed
 from tacit.sections import Network as OwnNetwork
 
 EncryptType = Literal["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"]
 Milliseconds = Annotated[int, Field(ge=1, strict=True)]
+LARGEST_DELTA = 1e-5  # by default
 
 
 class Round(Section):
@@ -33,7 +35,7 @@ class Round(Section):
 
 class LocalDP(Section):
     dp_eps: Positive = 50.0  # of each upload
-    dp_delta: Delta | None = None  # 1 / clients by default
+    dp_delta: Delta | None = None  # min(1e-5, 1 / clients) by default
     dp_norm_clip: Scale = 1.0
     adaptive: bool = False  # clip to a multiple of the last released update's norm, never growing
     adaptive_factor: Positive = 2.0
@@ -57,7 +59,7 @@ class DistributedDP(Section):
     """Noise shares inside the masks of `pw_encrypt`: the sum of all updates is (ddp_eps, ddp_delta)-DP."""
 
     ddp_eps: Positive | None = None  # of the whole run, against whoever sees the sums; the budget's, or 8
-    ddp_delta: Delta | None = None  # the budget's, or 1e-5
+    ddp_delta: Delta | None = None  # the budget's, or min(1e-5, 1 / clients)
     ddp_norm_clip: Scale = 1.0
     n_min: Annotated[int, Field(ge=2, strict=True)] | None = None  # smaller sums are not opened; those needed if None
     # Clients that may tell their noise: corrupt * n_min if None. At least 1: whoever takes part knows his own.
@@ -177,6 +179,7 @@ class Settings(Section):
     simulation: Simulation = Simulation()
     engine: Engine = Engine()
     server_num: Annotated[int, Field(ge=1, le=64)] = 1  # column shards of secure aggregation
+    share_model: bool = True  # whether clients keep the last model that they were sent
     seed: Seed = 0
 
     flat: ClassVar = {"round": Round}
@@ -317,7 +320,7 @@ class Settings(Section):
         """The epsilon and delta of a run under distributed DP, for which its noise is sized."""
         given, limit = self.encrypt.ddp_encrypt, self.budget
         epsilon = given.ddp_eps or (limit.epsilon if limit else 8.0)
-        return epsilon, given.ddp_delta or (limit.delta if limit else None) or 1e-5
+        return epsilon, given.ddp_delta or (limit.delta if limit else None) or self._usual_delta
 
     @property
     def colluders(self) -> int:
@@ -327,8 +330,13 @@ class Settings(Section):
 
     @property
     def delta(self) -> float:
-        """Of each upload under local DP: one over the number of clients unless the file says otherwise."""
-        return self.encrypt.dp_encrypt.dp_delta or min(0.5, 1 / self.clients)
+        """Of each upload under local DP."""
+        return self.encrypt.dp_encrypt.dp_delta or self._usual_delta
+
+    @property
+    def _usual_delta(self) -> float:
+        """Unless the file says otherwise. At 1 / clients alone, a few clients would have a delta that hides little."""
+        return min(LARGEST_DELTA, 1 / self.clients)
 
     def notes(self) -> list[str]:
         """What is legal and worth a thought."""
@@ -343,11 +351,17 @@ class Settings(Section):
                 )
             if not 0.5 <= local.dp_norm_clip <= 2:
                 found.append(f"dp_norm_clip {local.dp_norm_clip:g}: MindSpore Federated advises 0.5 to 2")
-            if local.dp_delta is not None and local.dp_delta > 1 / self.clients:
-                found.append(f"dp_delta {local.dp_delta:g} is above 1 / clients = {1 / self.clients:.3g}")
-            if local.dp_delta is None and self.delta > 0.01:
+            if self.delta > 1 / self.clients:
+                found.append(f"dp_delta {self.delta:g} is above 1 / clients = {1 / self.clients:.3g}")
+            if self.delta > LARGEST_DELTA:
+                same = gaussian_epsilon(gaussian_sigma(local.dp_eps, self.delta), LARGEST_DELTA)
                 found.append(
-                    f"dp_delta is 1 / clients = {self.delta:.3g} by default, which is large: name a smaller one"
+                    f"dp_delta {self.delta:g}: dp_eps {local.dp_eps:g} at this delta is {same:.3g} at {LARGEST_DELTA:g}"
+                )
+            if local.dp_delta is None and self.delta < 1 / self.clients:
+                found.append(
+                    f"dp_delta is {self.delta:g} by default; MindSpore Federated advises 1 / clients = "
+                    f"{1 / self.clients:.3g}, at which the same dp_eps needs less noise and promises less"
                 )
         if self.encrypt.encrypt_type == "NOT_ENCRYPT":
             found.append("NOT_ENCRYPT: the coordinator sees every client's update in the clear")

@@ -6,7 +6,9 @@
     events.jsonl        what happened, one event a line with its time; only ever added to
     run.log             the same in words
     ledger.json         what the run cost in privacy, with a copy in ledger.copy.json
-    model.safetensors   the model after the last whole round; the one before it in model.previous.safetensors
+    model.safetensors   the model after the last whole round; the one before it in model.previous.safetensors. Of a
+                        client over a network the last model that it was sent, unless share_model is false
+    client-K.json       what a client over a network paid, and the counters behind it, with a copy
     state-N.safetensors what else is needed to resume after N rounds: the optimizer's moments, who was asked how often
 
 Each file is whole at any moment: all but events and log are replaced in one step, and a line that was cut off is passed

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.events import (
+    Answered,
     EpochFinished,
     Evaluated,
     Event,
@@ -33,10 +34,12 @@ from tacit.runs.directory import read_timed_events
 
 _NUMBERS = (
     *("survivors", "refused", "seconds", "bytes_up", "bytes_down"),
-    *("training_loss", "update_norm", "epsilon", "delta", "evaluation_epsilon"),
+    *("training_loss", "update_norm", "epsilon", "delta", "evaluation_epsilon", "composed_epsilon", "composed_delta"),
 )
 _EPOCH_NUMBERS = ("seconds", "bytes_sent", "bytes_received", "epsilon", "delta")
-_PRICES = frozenset({"epsilon", "delta", "evaluation_epsilon"})  # they say what is covered
+_PRICES = frozenset(
+    {"epsilon", "delta", "evaluation_epsilon", "composed_epsilon", "composed_delta"}
+)  # they say what is covered
 _PLACES = ("task_options", "network", "parties", "data", "seed")  # settings that may name a place, or who was sampled
 _MISSING = "{} needs the package {}: pip install 'tacit[export]'"
 
@@ -112,6 +115,11 @@ def _told(name: str, settings: Settings, events: Sequence[tuple[float, Event]]) 
             case RoundFinished() | Evaluated() | EpochFinished():
                 for figure in _figures(event, time):
                     found[figure.round, figure.name] = figure
+            case Answered():
+                for figure in _own_figures(event, time):
+                    before = found.get((figure.round, figure.name))
+                    sent = before.value if before is not None and figure.field == "bytes_up" else 0.0
+                    found[figure.round, figure.name] = replace(figure, value=figure.value + sent)
     if start is None:
         raise ValueError("none of them is the start of a run")
     return Exported(
@@ -145,6 +153,15 @@ def _figures(event: RoundFinished | Evaluated | EpochFinished, time: float) -> I
     for name, field, value in values:
         if value is not None:
             yield Figure(name, field, number + 1, time, float(value))
+
+
+def _own_figures(event: Answered, time: float) -> Iterator[Figure]:
+    """What a client tells of itself: what it sent, and what it paid so far."""
+    whose, number = f"client-{event.client}", event.round + 1
+    yield Figure(f"{whose}/bytes_up", "bytes_up", number, time, float(sum(event.sent.values())))
+    for of, value in event.epsilons.items():
+        if value is not None:
+            yield Figure(f"{whose}/epsilon of {_clean(of)}", "epsilon", number, time, float(value))
 
 
 def _clean(name: str) -> str:

@@ -16,8 +16,8 @@ from tacit.engines.grpc.client import ClientEngine
 from tacit.engines.grpc.coordinator import CoordinatorEngine, client_name
 from tacit.engines.grpc.handshake import shared
 from tacit.engines.identity import Credentials
-from tacit.errors import PeerError
-from tacit.events import Noted, RunFinished, Sink
+from tacit.errors import BudgetError, PeerError, comes_back, loggable
+from tacit.events import Noted, RunFinished, RunStarted, Sink
 from tacit.horizontal.client import Client
 from tacit.horizontal.costs import Costs
 from tacit.horizontal.settings import Settings
@@ -27,8 +27,9 @@ from tacit.runs.directory import RunDirectory
 from tacit.runs.federation import execute
 from tacit.runs.files import write_twice
 from tacit.runs.keys import load_credentials
+from tacit.runs.last_model import LastModel
 from tacit.runs.local import Local
-from tacit.runs.outcome import Outcome, Status, stop_signals
+from tacit.runs.outcome import Outcome, Status, stop_signals, write_page
 from tacit.runs.source import ConfigError
 from tacit.runs.store import CLIENT, read_intact
 from tacit.sections import Network
@@ -58,13 +59,18 @@ def site_of(settings: Any, local: Local, folder: Path, party: str, *, insecure: 
             if not _loopback(where):
                 raise ConfigError(f"--insecure is for this machine only, and {where} is not 127.0.0.1: give keys")
         return Site(address, bind, None, local, folder, network)
+    return Site(address, bind, own_credentials(local, folder, party), local, folder, network)
+
+
+def own_credentials(local: Local, folder: Path, party: str) -> Credentials:
+    """The keys that a party's local file names; ConfigError if they are not its own."""
     if local.keys is None:
         raise ConfigError("keys are missing: name them in the --local file (`tacit keys` makes them)")
     keys = local.keys
     credentials = load_credentials(folder / keys.private, folder / keys.certificate, folder / keys.authority)
     if credentials.name != party:
         raise ConfigError(f"the certificate is of {credentials.name}, and you want to be {party}")
-    return Site(address, bind, credentials, local, folder, network)
+    return credentials
 
 
 def _address(settings: Any, party: str) -> str:
@@ -109,12 +115,39 @@ def join_clients(
     task = tasks.make(
         settings.task, settings.clients, settings.seed, {**settings.task_options, **site.local.task_options}
     )
+    layout = Layout.of(task.model())
+    sink.emit(_started(settings, layout))
     sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
     start = time.perf_counter()
-    with stop_signals() as asked:
-        status, reason, rounds = asyncio.run(_take_part(settings, identities, site, sink, directory, task, asked))
-    sink.emit(RunFinished(status, rounds, time.perf_counter() - start, reason))
+    status: Status = "failed"
+    reason = ""
+    engines: list[ClientEngine] = []
+    last_model = LastModel(directory.path, layout) if settings.share_model else None
+    try:
+        with stop_signals() as asked:
+            status, reason = asyncio.run(
+                _take_part(settings, identities, site, sink, directory, task, asked, engines, last_model)
+            )
+    except KeyboardInterrupt:
+        status, reason = "stopped", "by hand"
+        raise
+    except BaseException as error:
+        status = "budget reached" if isinstance(error, BudgetError) else "stopped" if comes_back(error) else "failed"
+        reason = loggable(error)
+        raise
+    finally:
+        if last_model is not None and (failed := last_model.close()):
+            sink.emit(Noted(f"the last model was not kept: {failed}"))
+        rounds = max((len(engine.rounds) for engine in engines), default=0)
+        sink.emit(RunFinished(status, rounds, time.perf_counter() - start, reason))
+        if rounds or any(directory.path.glob("client-*.json")):  # now, or before it was resumed
+            write_page(directory, sink)
     return status, reason
+
+
+def _started(settings: Settings, layout: Layout) -> RunStarted:
+    protection = settings.encrypt.encrypt_type
+    return RunStarted(settings.name, settings.kind, settings.clients, settings.rounds, protection, layout.size)
 
 
 async def _take_part(
@@ -125,11 +158,15 @@ async def _take_part(
     directory: RunDirectory,
     task: Task,
     should_stop: Callable[[], bool],
-) -> tuple[Status, str, int]:
+    engines: list[ClientEngine],
+    last_model: LastModel | None,
+) -> tuple[Status, str]:
+    """Fills `engines`, which know how far they came however it ends."""
     thread = ThreadPoolExecutor(1, "clients")
     file = _shared(settings)
     size = Layout.of(task.model()).size
-    running, engines = [], []
+    running = []
+    keep = last_model.keep if last_model is not None else lambda round, attempt, model: None
     if settings.spends and _stored(directory, identities[0]) is None:
         sink.emit(
             Noted(
@@ -152,7 +189,7 @@ async def _take_part(
             engine.client.restore(stored)
         store = _storer(directory, identity, Costs(settings, size))
         engines.append(engine)
-        running.append(asyncio.create_task(engine.run(store, should_stop)))
+        running.append(asyncio.create_task(engine.run(store, should_stop, keep)))
     try:
         partings = await asyncio.gather(*running)
     finally:
@@ -165,7 +202,7 @@ async def _take_part(
     last = partings[0]
     match last.status:
         case "done" | "budget reached" as status:
-            return status, last.reason, max(len(engine.rounds) for engine in engines)
+            return status, last.reason
         case _:
             raise PeerError(f"the coordinator ended the run: {last.reason or 'it did not say why'}")
 

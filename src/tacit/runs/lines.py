@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from tacit.events import (
     Aligned,
+    Answered,
+    AnswerRefused,
     BudgetReached,
     ClientRefused,
     Curve,
@@ -25,6 +27,14 @@ from tacit.events import (
     TrainingResumed,
     TrainingStarted,
 )
+
+UPLOADS = frozenset({"Update", "Masked"})  # messages with what a client learnt
+_REFUSALS = {
+    "budget": "answers no more",
+    "request": "refused what it was asked",
+    "update": "left the round",
+    "training": "had nothing to send",
+}
 
 
 def line(event: Event, rounds: int | None = None) -> str:
@@ -68,9 +78,13 @@ def _words(event: Event, rounds: int | None) -> str:
             return f"{_round(event.round, rounds)} changed nothing: {event.reason} {event.seconds or 0:.1f} s"
         case BudgetReached():
             return (
-                f"{_round(event.round, rounds)} not begun: it would reach epsilon {number(event.epsilon)}, "
-                f"above the budget of {number(event.budget)} (delta {number(event.delta)})"
+                f"{_round(event.round, rounds)} not begun: it would bring the epsilon of {event.of} to "
+                f"{number(event.epsilon)}, above the budget of {number(event.budget)} (delta {number(event.delta)})"
             )
+        case Answered():
+            return _answered(event, rounds)
+        case AnswerRefused():
+            return f"{_round(event.round, rounds)} client {event.client} {_REFUSALS[event.why]}: {event.reason}"
         case RunFinished():
             done = f"{event.status} after {event.rounds} {event.unit} in {event.seconds or 0:.1f} s"
             return f"{done}: {event.text}".rstrip(": ")
@@ -92,6 +106,16 @@ def _words(event: Event, rounds: int | None) -> str:
             return f"curve: {event.name}, {len(event.points)} points"
 
 
+def _answered(event: Answered, rounds: int | None) -> str:
+    """Only uploads are worth a line: the other messages of a round come before or after one."""
+    if not event.sent.keys() & UPLOADS:
+        return ""
+    found = [f"{_round(event.round, rounds)} client {event.client} uploaded"]
+    for name, epsilon in event.epsilons.items():
+        found.append(f"epsilon of {name}: {number(epsilon)} (delta {number(event.deltas.get(name))})")
+    return " ".join(found)
+
+
 def measured(event: RoundFinished) -> list[str]:
     """What a round came to, a few words for each number."""
     found = [f"survivors {event.survivors}"]
@@ -105,6 +129,8 @@ def measured(event: RoundFinished) -> list[str]:
         found.append(f"epsilon{covers}: {number(event.epsilon)} (delta {number(event.delta)})")
     if event.evaluation_epsilon is not None:
         found.append(f"epsilon of inference vectors: {number(event.evaluation_epsilon)}")
+    if event.composed_epsilon is not None:
+        found.append(f"epsilon of both: {number(event.composed_epsilon)} (delta {number(event.composed_delta)})")
     return found
 
 

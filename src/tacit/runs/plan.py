@@ -17,7 +17,9 @@ from tacit.horizontal.vector import Layout
 from tacit.runs import kinds
 from tacit.runs.config import Settings
 from tacit.runs.directory import replace_file
+from tacit.runs.party_plan import PartyPlan
 from tacit.runs.report.chart import Chart, Panel, Series, standalone
+from tacit.runs.report.words import size
 
 _WIDTH = 110
 
@@ -29,6 +31,12 @@ def planned(settings: Settings) -> Plan | Forecast:
     task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
     judged = tasks.infers(task, settings)
     return plan(settings, Layout.of(task.model()), judged.classes if judged else None)
+
+
+def words_of_party(made: PartyPlan) -> str:
+    """What is one party's own, before the plan that it is part of."""
+    own = [line for title, said in made.sections.items() for line in _section(title, said)]
+    return "\n".join(own) + "\n" + words(made.plan)
 
 
 def words(made: Plan | Forecast) -> str:
@@ -90,6 +98,15 @@ def plain(made: Plan | Forecast) -> dict[str, Any]:
     return cleaned
 
 
+def plain_of_party(made: PartyPlan) -> dict[str, Any]:
+    """The same for `json.dumps`."""
+    return {
+        "party": made.party,
+        "own": {title: list(said) for title, said in made.sections.items()},
+        **plain(made.plan),
+    }
+
+
 def _section(title: str, sentences: Iterable[str]) -> list[str]:
     lines = [fill(text, _WIDTH, initial_indent="  - ", subsequent_indent="    ") for text in sentences]
     return [title, *lines, ""] if lines else []
@@ -123,15 +140,6 @@ def _travels(made: Plan) -> list[str]:
         f"in {made.rounds} rounds, if it is sampled for each: up {size(up * made.rounds)}, "
         f"down {size(down * made.rounds)}",
     ]
-
-
-def size(count: float) -> str:
-    """Bytes, for people."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
 
 
 def _number(epsilon: float) -> str:

@@ -21,6 +21,8 @@ from tacit.events import (
 )
 from tacit.horizontal.settings import Settings
 from tacit.runs.config import load
+from tacit.runs.directory import party_of
+from tacit.runs.participation import Participation, is_of_clients, participation
 from tacit.runs.stored import Account, checked_events, environment, ledgers
 from tacit.runs.trained import Trained, trained
 
@@ -62,7 +64,7 @@ class Record:
         return {event.round: event.score for event in self.evaluations if event.score is not None}
 
 
-def read_run(path: str | Path) -> Record | Trained:
+def read_run(path: str | Path) -> Record | Trained | Participation:
     """Read a run's directory. Raises ValueError, in a sentence, where there is none or a file of it is broken."""
     path = Path(path)
     if not path.is_dir():
@@ -72,7 +74,12 @@ def read_run(path: str | Path) -> Record | Trained:
             raise ValueError(f"{path}: this is not the folder of a run, it has no {name}: `tacit run` makes one")
     settings = load(path / "config.yaml")
     found = checked_events(path)
-    return _told(path, settings, found) if isinstance(settings, Settings) else trained(path, settings, found)
+    if not isinstance(settings, Settings):
+        return trained(path, settings, found)
+    party = party_of(path)
+    return (
+        participation(path, settings, party, found) if party and is_of_clients(party) else _told(path, settings, found)
+    )
 
 
 def _told(path: Path, settings: Settings, events: list[Event]) -> Record:

@@ -63,7 +63,7 @@ def resumed(
 
 def finished(settings: Settings, directory: RunDirectory, party: str | None = None) -> str | None:
     """Why a stored run has nothing left to do, as a sentence; None if it has."""
-    if not hasattr(settings, "lead") and party not in (None, "coordinator"):  # a client has no model, and was told
+    if _is_client(settings, party):  # it was told the end
         last = _last_end(directory.path)
         over = last is not None and last.status == "done" and not directory.changed
         return "the coordinator said that the run is done" if over else None
@@ -150,10 +150,16 @@ def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
 
 
 def _stores(directory: RunDirectory, settings: Settings, party: str | None) -> list[Store]:
-    """What the parties stored: each of several in one process its own part."""
+    """What the parties stored: each of several in one process its own part; a client has no state but its counters."""
+    if _is_client(settings, party):
+        return []
     if party is not None or not hasattr(settings, "lead"):
         return [directory.store]
     return [directory.part(name) for name in settings.parties]  # type: ignore[union-attr]
+
+
+def _is_client(settings: Settings, party: str | None) -> bool:
+    return settings.kind == "horizontal" and party not in (None, "coordinator")
 
 
 def _shorter(stored: Settings, given: Settings) -> bool:
@@ -196,7 +202,7 @@ def _check_stored(directory: RunDirectory, stores: list[Store], stored: Settings
             "spent under the old settings: put them back, or start a new run"
         )
     kind = kinds.of(settings)
-    if len(states) == len(stores):
+    if states and len(states) == len(stores):
         state = _furthest_behind(states)
         if (done := kind.finished(settings, state)) is not None and _shorter(stored, settings):
             raise ConfigError(f"{directory.path}: {done}, and fewer cannot be asked for afterwards")

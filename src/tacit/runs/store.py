@@ -69,12 +69,12 @@ class Store:
         """
         number = int(state["round"])
         if self._round_on_disk() is None:
-            self._save_model(model, number)
+            self.save_model(model, number)
         self._save_state(number, state)
         self.save_ledger(ledger)
         if self._stored_round != number:
             self._keep_previous()
-            self._save_model(model, number)
+            self.save_model(model, number)
         kept = [old for old in self.numbers() if old <= number][-_KEPT:]
         self._remove_states(kept)
 
@@ -82,7 +82,8 @@ class Store:
         """Replace the ledger alone: what is paid before it is released."""
         write_twice(self._ledger, ledger)
 
-    def _save_model(self, model: Mapping[str, NDArray[Any]], number: int) -> None:
+    def save_model(self, model: Mapping[str, NDArray[Any]], number: int) -> None:
+        """Replace the model alone, that of `number` rounds: all that a client keeps of it."""
         write_arrays(self._model, {name: np.asarray(array) for name, array in model.items()}, {"round": str(number)})
         self._stored_round = number
 
@@ -144,7 +145,13 @@ class Store:
         try:
             return read_arrays(self._model)[0]
         except Damaged as error:
+            if not self.numbers():
+                raise ConfigError(f"{error}: a client keeps only the last model that it was sent") from None
             raise self._offered(error) from None
+
+    def model_round(self) -> int | None:
+        """How many rounds made the stored model; None if there is none. Raises Damaged."""
+        return self._read_model(self._model)[1] if self._model.exists() else None
 
     def intact_ledger(self) -> dict[str, Any] | None:
         """The ledger alone. Where it is damaged, ConfigError says what is left."""
@@ -221,7 +228,7 @@ class Store:
 
         def step_back() -> None:
             self._save_state(number, state)
-            self._save_model(model, number)
+            self.save_model(model, number)
             self._remove_states([old for old in self.numbers() if old <= number])
 
         return step_back

@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from tacit.events import Event
 from tacit.runs.directory import Store, read_events
+from tacit.runs.store import CLIENT, read_intact
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Account:
     """One ledger of a run: what it covers and what that costs together."""
 
     covers: tuple[str, ...]  # "updates", "inference vectors"
-    view: str  # local: against the coordinator; central: against whoever sees the sums
+    view: str  # local: against the coordinator; central: against whoever sees the sums; composed: both
     unit: str
     relation: str
     epsilon: float
@@ -65,11 +66,23 @@ def _is(value: Any, expected: Any) -> bool:
 
 def ledgers(folder: Path) -> tuple[Account, ...]:
     """Those of a run's `ledger.json`; none where it stopped before the first was written."""
-    data = Store(folder).intact_ledger() or {}
+    return _accounts(Store(folder).intact_ledger() or {}, folder / "ledger.json")
+
+
+def client_ledgers(path: Path) -> tuple[dict[str, int], tuple[Account, ...]]:
+    """The counters and the ledgers of a client's own file; nothing where it was never sent a model."""
+    data = read_intact(path, CLIENT) or {}
+    state, ledger = data.get("state", {}), data.get("ledger", {})
+    if not isinstance(state, dict) or not isinstance(ledger, dict):
+        raise ValueError(f"{path}:1: these are no counters and ledgers of a client")
+    return {name: value for name, value in state.items() if type(value) is int}, _accounts(ledger, path)
+
+
+def _accounts(data: dict[str, Any], path: Path) -> tuple[Account, ...]:
     try:
         return tuple(_account(each) for each in data.get("ledgers", []))
     except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{folder / 'ledger.json'}:1: this is no ledger: {error}") from error
+        raise ValueError(f"{path}:1: this is no ledger: {error}") from error
 
 
 def _account(data: dict[str, Any]) -> Account:

@@ -206,7 +206,10 @@ def test_a_spent_budget_and_a_resumption_are_said(tmp_path):
     made = settings(encrypt=LOCAL, budget={"epsilon": 4, "delta": 1e-5})
     happened = [*whole(made)[:-1], events.RunResumed(5, False), events.BudgetReached(5, 4.125, 4.0, 1e-5)]
     text = Page(report_run(write(tmp_path, made, happened))).text
-    assert "Round 6 was not begun: it would have brought ε to 4.125, above the budget of 4 at δ = 10⁻⁵." in text
+    assert (
+        "Round 6 was not begun: it would have brought the ε of updates to 4.125, above the budget of 4 at δ = 10⁻⁵."
+        in text
+    )
     assert "The run was resumed once" in text
 
 

@@ -40,6 +40,7 @@ _WORDS = {
 _AGAINST = {
     "local": "for each client, for replacing all its data, against everybody who sees its messages",
     "central": "for each client, for leaving its update out, against whoever sees the sums and the model",
+    "composed": "for each client, for leaving its data out, against the coordinator, who sees the sums and the vectors",
 }
 
 

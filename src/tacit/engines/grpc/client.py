@@ -21,16 +21,17 @@ from tacit.engines.grpc.coordinator import COORDINATOR, client_identity, client_
 from tacit.engines.grpc.handshake import Identities, Parting
 from tacit.engines.tls import Credentials, identity_of
 from tacit.errors import BudgetError, PeerAway, PeerError, comes_back
-from tacit.events import Noted, Sink
+from tacit.events import Answered, AnswerRefused, Noted, Sink
 from tacit.horizontal.client import Client, noise_source
+from tacit.horizontal.costs import Spent
 from tacit.horizontal.frames import to_client, to_frame
-from tacit.horizontal.messages import Work
+from tacit.horizontal.messages import ToCoordinator, Update, Work
 from tacit.horizontal.plan import largest_frames
 from tacit.horizontal.protection import UnusableUpdate
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
-from tacit.horizontal.vector import Layout
-from tacit.secagg.messages import Abort, unpack_ids
+from tacit.horizontal.vector import Flat, Layout
+from tacit.secagg.messages import Abort, Masked, unpack_ids
 from tacit.wire import decode, encode
 
 _STEADY = 5.0  # seconds after which a connection counts, though nothing was said
@@ -97,6 +98,8 @@ class ClientEngine:
         self._connected_at: float | None = None
         self._thread = thread or ThreadPoolExecutor(1, f"client-{identity}")
         self._store: Callable[[Client], None] = lambda client: None
+        self._keep: Callable[[int, int, Flat], None] = lambda round, attempt, model: None
+        self._under_way = (0, 0)  # the round and the attempt that it was sent last
         self._parting: Parting | None = None
         self.rounds: set[int] = set()  # in which it took part
         self._said_waiting = ""
@@ -104,10 +107,17 @@ class ClientEngine:
         self._failed: BaseException | None = None
 
     async def run(
-        self, store: Callable[[Client], None] = lambda client: None, should_stop: Callable[[], bool] = lambda: False
+        self,
+        store: Callable[[Client], None] = lambda client: None,
+        should_stop: Callable[[], bool] = lambda: False,
+        keep: Callable[[int, int, Flat], None] = lambda round, attempt, model: None,
     ) -> Parting:
-        """Take part until the coordinator says that it is over. `store` is called before anything paid for leaves."""
-        self._store = store
+        """Take part until the coordinator says that it is over.
+
+        `store` is called before anything paid for leaves; `keep` after the answer to a model, with its round, its
+        attempt and the model: it must not take long.
+        """
+        self._store, self._keep = store, keep
         clock = asyncio.get_running_loop().time
         self._away_since = clock()
         conversation = asyncio.create_task(self.connection.run())
@@ -187,22 +197,52 @@ class ClientEngine:
         if isinstance(message, Work):
             self.client.end_round()
             self._idle = False
+            self._under_way = message.round, message.attempt
         elif self._idle:
             return  # of a round that this process, or this conversation, knows nothing of
         try:
             answers = await loop.run_in_executor(self._thread, self.client.receive, message, loop.time())
         except UnusableUpdate as error:
             answers = [Abort(str(error)[:300])]
-        except BudgetError:
+            self._refused("update", str(error))
+        except BudgetError as error:
             self.connection.send(encode(Parting("budget reached", "its privacy budget is spent")))
+            self._refused("budget", str(error))
+            if isinstance(message, Work):
+                self._keep(message.round, message.attempt, message.model)
+            raise
+        except PeerError as error:
+            self._refused("request", str(error))
             raise
         if answers:
-            await loop.run_in_executor(self._thread, self._store, self.client)
-        for answer in answers:
-            self.connection.send(to_frame(answer))
+            spent = await loop.run_in_executor(self._thread, self._settle)
+            self._send(answers, spent)
         if isinstance(message, Work):
             self.rounds.add(message.round)
-            self._sink.emit(Noted(f"round {message.round + 1}/{self._settings.rounds}: takes part"))
+            self._keep(message.round, message.attempt, message.model)
+
+    def _settle(self) -> list[Spent]:
+        """Store what was paid, before anything of it leaves."""
+        self._store(self.client)
+        return self.client.spent()
+
+    def _send(self, answers: list[ToCoordinator], spent: list[Spent]) -> None:
+        """Send, and tell this site what was sent and what it has cost so far."""
+        sent: dict[str, int] = {}
+        for answer in answers:
+            frame = to_frame(answer)
+            self.connection.send(frame)
+            sent[type(answer).__name__] = sent.get(type(answer).__name__, 0) + len(frame)
+        uploaded = any(isinstance(answer, Update | Masked) for answer in answers)
+        prices = {" and ".join(each.covers): each for each in spent} if uploaded else {}
+        epsilons = {name: each.epsilon for name, each in prices.items()}
+        deltas = {name: each.delta for name, each in prices.items()}
+        self._sink.emit(Answered(self._identity, *self._under_way, sent, epsilons, deltas))
+        while self.client.withheld:
+            self._refused("training", self.client.withheld.pop(0))
+
+    def _refused(self, why: Literal["budget", "request", "update", "training"], reason: str) -> None:
+        self._sink.emit(AnswerRefused(self._identity, self._under_way[0], why, reason[:300]))
 
     def _meet(self, identities: Identities) -> None:
         """Learn whose signing keys are whose. What the coordinator relays is believed as far as the certificates go."""

@@ -1,6 +1,7 @@
 """The page that a run leaves behind, `report.html`, and the comparison of several runs.
 
 single, comparison      the pages of federations, built with `page`, `sections` and `notices`
+participant             the page of a client's own folder
 training, trainings     the pages of trainings in epochs
 figures, chart          what is drawn, and how; `ticks` places the numbers of an axis, `markup` escapes all text
 scores, correlation     score against loss
@@ -15,10 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tacit.runs.directory import replace_file
+from tacit.runs.participation import Participation
 from tacit.runs.record import Record, read_run
 from tacit.runs.report.chart import standalone
 from tacit.runs.report.comparison import comparison
 from tacit.runs.report.figures import Figure
+from tacit.runs.report.participant import participant
 from tacit.runs.report.single import single
 from tacit.runs.report.training import training
 from tacit.runs.report.trainings import trainings
@@ -53,7 +56,14 @@ def write_report(runs: Sequence[Path], output: Path | None = None, share: bool =
     return page
 
 
-def _made(records: Sequence[Record | Trained], share: bool) -> tuple[str, list[Figure]]:
+def _made(records: Sequence[Record | Trained | Participation], share: bool) -> tuple[str, list[Figure]]:
+    for record in records:
+        if isinstance(record, Participation):
+            if len(records) > 1:
+                raise ValueError(
+                    f"{record.path}: this is the folder of clients, which has a page of its own: give it alone"
+                )
+            return participant(record, share)
     federations = [record for record in records if isinstance(record, Record)]
     epochs = [record for record in records if isinstance(record, Trained)]
     if federations and epochs:

@@ -14,7 +14,7 @@ from tacit.runs.report.scores import Loss, pairs
 from tacit.runs.report.words import short
 
 _ROUND = "round"
-EPSILONS = frozenset({"epsilon", "evaluation_epsilon"})  # the promise itself, not what it covers
+EPSILONS = frozenset({"epsilon", "evaluation_epsilon", "composed_epsilon"})  # the promise itself, not what it covers
 _MOST_STAGES = 6
 _SCORES = {
     "SILHOUETTE_SCORE": "silhouette score",
@@ -109,15 +109,15 @@ def scoring(record: Record, losses: Loss | None) -> list[Figure]:
 
 
 def spending(record: Record) -> list[Figure]:
-    """Epsilon over rounds: of the updates and of the inference vectors."""
+    """Epsilon over rounds: of the updates, of the inference vectors, and of both where the coordinator sees both."""
     settings = record.settings
-    level = None
+    limit = None if settings.budget is None else settings.budget.epsilon
+    budget = None if limit is None else (limit, f"budget {short(limit)}")
+    level = budget
     if settings.encrypt.encrypt_type == "DDP_ENCRYPT":
         level = (settings.central[0], f"budget {short(settings.central[0])}")
-    elif settings.budget is not None:
-        level = (settings.budget.epsilon, f"budget {short(settings.budget.epsilon)}")
-    deltas = {event.delta for event in record.rounds if event.delta is not None}
-    at = f" at δ = {short(max(deltas))}" if deltas else ""
+    at = _at({event.delta for event in record.rounds if event.delta is not None})
+    at_both = _at({event.composed_delta for event in record.rounds if event.composed_delta is not None})
     return with_points(
         [
             _figure(
@@ -147,8 +147,27 @@ def spending(record: Record) -> list[Figure]:
                 ),
                 "evaluation_epsilon",
             ),
+            _figure(
+                _over_rounds(
+                    "epsilon-composed",
+                    "ε of both together",
+                    f"What the sums and one client's inference vectors so far cost together{at_both}: the coordinator "
+                    "sees both.",
+                    f"ε{at_both}",
+                    record,
+                    lambda event: event.composed_epsilon,
+                    colour="blue",
+                    level=budget,
+                    epsilon=True,
+                ),
+                "composed_epsilon",
+            ),
         ]
     )
+
+
+def _at(deltas: set[float]) -> str:
+    return f" at δ = {short(max(deltas))}" if deltas else ""
 
 
 def participation(record: Record) -> list[Figure]:

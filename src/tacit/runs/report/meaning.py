@@ -15,6 +15,11 @@ from tacit.runs.report.words import at_most, short
 from tacit.runs.stored import Account
 
 _WITH_DISTRIBUTION = ("pure", "gaussian")  # of the privacy loss
+_COMPOSED = "composed"  # of the sums and of what leaves each client by itself
+_AGAINST_COORDINATOR = (
+    "for each client, for leaving its data out, against the coordinator, who sees the noisy sums and the noisy vectors "
+    "both"
+)
 _PURE = "pure"  # events of Laplace noise; those of updates are of other kinds
 
 
@@ -50,9 +55,12 @@ def promise(what: str, epsilon: float, delta: float, central: bool = False) -> P
 
 
 def promised(account: Account) -> Iterator[Promise]:
-    """What a ledger promises: for each thing that it covers, and for all together."""
-    central = account.view == "central"
-    if len(account.covers) > 1:
+    """What a ledger promises: for each thing that it covers, and for all together.
+
+    One that composes two others promises only for all together.
+    """
+    central = account.view in ("central", _COMPOSED)
+    if len(account.covers) > 1 and account.view != _COMPOSED:
         noisy = [line for line in account.lines if line.get("kind") != _PURE]
         vectors = [line for line in account.lines if line.get("kind") == _PURE]
         for what, lines, delta in (("updates", noisy, account.delta), ("inference vectors", vectors, 0.0)):
@@ -60,7 +68,8 @@ def promised(account: Account) -> Iterator[Promise]:
                 yield Promise(what, priced[0], delta, central, priced[1])
     priced = None if math.isinf(account.epsilon) else _priced(account, list(account.lines), account.delta)
     made = promise(" and ".join(account.covers), account.epsilon, account.delta, central)
-    made = replace(made, unit=account.unit, against=account.against)
+    against = account.against or (_AGAINST_COORDINATOR if account.view == _COMPOSED else "")
+    made = replace(made, unit=account.unit, against=against)
     yield made if priced is None else replace(made, reading=priced[1])
 
 
@@ -95,6 +104,11 @@ def _of_last_round(record: Record) -> Iterator[Promise]:
         yield promise(what, _or_infinite(last.epsilon), last.delta or 0.0, encrypt.encrypt_type == "DDP_ENCRYPT")
     if laplace and (last.evaluation_epsilon is not None or broken):
         yield promise("inference vectors", _or_infinite(last.evaluation_epsilon), 0.0)
+    if laplace and encrypt.encrypt_type == "DDP_ENCRYPT" and (last.composed_epsilon is not None or broken):
+        both = promise(
+            "updates and inference vectors", _or_infinite(last.composed_epsilon), last.composed_delta or 0.0, True
+        )
+        yield replace(both, against=_AGAINST_COORDINATOR)
 
 
 def spent_on(record: Record) -> str:
@@ -137,7 +151,7 @@ def explained(promise: Promise) -> str:
     question = (
         _question(promise)
         if promise.unit != "client"
-        else "whether a client's update is in the sums"
+        else ("whether a client's " + ("data were used" if " and " in promise.what else "update is in the sums"))
         if promise.central
         else f"which of two equally likely sets of {promise.what} is a client's"
     )

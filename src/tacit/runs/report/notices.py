@@ -34,8 +34,9 @@ def notices(record: Record, cover: page.Cover, share: bool, left_out: list[Figur
             page.notice(
                 "fair",
                 "The privacy budget is spent",
-                f"Round {reached.round + 1} was not begun: it would have brought ε to {or_nothing(reached.epsilon)}, "
-                f"above the budget of {or_nothing(reached.budget)} at δ = {or_nothing(reached.delta)}.",
+                f"Round {reached.round + 1} was not begun: it would have brought the ε of {reached.of} to "
+                f"{or_nothing(reached.epsilon)}, above the budget of {or_nothing(reached.budget)} at δ = "
+                f"{or_nothing(reached.delta)}.",
             )
         )
     if record.finished is not None and record.finished.text:

@@ -66,8 +66,8 @@ def ledgers(found: tuple[Account, ...]) -> Markup | None:
     return join(head, table)
 
 
-def boundary(found: Boundary, settings: Any) -> Markup:
-    """Who saw what, what is not protected, and all that left a party."""
+def boundary(found: Boundary, settings: Any, *, fields: bool = True) -> Markup:
+    """Who saw what, what is not protected, and all that left a party, unless the page has its `fields` elsewhere."""
     releases = found.releases(settings)
     senders = list(dict.fromkeys(each.sender for each in releases))
     whose = f"a {senders[0]}" if len(senders) == 1 else "a party"
@@ -84,7 +84,7 @@ def boundary(found: Boundary, settings: Any) -> Markup:
             f"Everything that leaves {whose}, field by field ({len(rows)})",
             page.table(head, rows, label=f"What leaves {whose}"),
         )
-        if rows
+        if rows and fields
         else None,
     )
 
@@ -105,17 +105,24 @@ def stages(found: Sequence[Mapping[str, float]], label: str) -> Markup | None:
 
 def settings(found: Any, notes: Sequence[str], fixes: str, environment: Mapping[str, str], share: bool) -> Markup:
     """The settings, and how to run them again. `fixes`: what the seed fixes."""
-    data = found.model_dump(mode="json", fallback=lambda value: f"<{type(value).__name__}>")
-    if share:
-        data = {key: value for key, value in data.items() if key not in PRIVATE_SETTINGS}
-    name = data.get("task") or ""
+    name = getattr(found, "task", None) or ""
     task = f" The task {name} must be importable." if ":" in name else ""
-    versions = page.table(["what", "version"], list(environment.items()), label="Environment")
     return join(
         page.bullets(notes) if notes else None,
         page.paragraph("The same settings run again with:"),
         page.code("tacit run config.yaml"),
         page.paragraph(f"{fixes}{task}"),
+        *stored(found, environment, share),
+    )
+
+
+def stored(found: Any, environment: Mapping[str, str], share: bool) -> list[Markup | None]:
+    """The settings with every default, and the versions; of what is for sharing, neither places nor versions."""
+    data = found.model_dump(mode="json", fallback=lambda value: f"<{type(value).__name__}>")
+    if share:
+        data = {key: value for key, value in data.items() if key not in PRIVATE_SETTINGS}
+    versions = page.table(["what", "version"], list(environment.items()), label="Environment")
+    return [
         page.folded("config.yaml, with every default filled in", page.code(to_yaml(data))),
         None if share or not environment else page.folded("Environment", versions),
-    )
+    ]

@@ -71,12 +71,17 @@ def footer() -> Markup:
     return element("footer", f"Made by tacit {__version__}. Rounds count from 1.")
 
 
+def tone(status: str) -> page.Tone:
+    """How a run's end is coloured."""
+    return _TONES.get(status, "fair")
+
+
 # --- the top of the page
 
 
 def _headline(record: Record, made: list[Promise], share: bool, covered: frozenset[str]) -> Markup:
     settings = record.settings
-    badge = element("span", record.status, class_=f"badge {_TONES.get(record.status, 'fair')}")
+    badge = element("span", record.status, class_=f"badge {tone(record.status)}")
     parts = [PROTECTIONS[settings.encrypt.encrypt_type], f"{settings.clients:,} clients"]
     if record.started is not None:
         parts.append(f"{record.started.parameters:,} parameters")
@@ -170,6 +175,7 @@ def rounds_table(record: Record, covered: frozenset[str] | None) -> Markup:
             shown("evaluation_epsilon"),
             [or_nothing(event.evaluation_epsilon) for event in record.rounds],
         ),
+        ("ε of both", shown("composed_epsilon"), [or_nothing(event.composed_epsilon) for event in record.rounds]),
         ("survivors", shown("survivors"), [str(event.survivors) for event in record.rounds]),
         ("refused", shown("refused"), [str(event.refused) for event in record.rounds]),
         ("seconds", shown("seconds"), [or_nothing(event.seconds) for event in record.rounds]),

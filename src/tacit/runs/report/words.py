@@ -61,6 +61,15 @@ def duration(seconds: float) -> str:
     return f"{short(seconds / 60, 3)} min" if seconds < 7200 else f"{short(seconds / 3600, 3)} h"
 
 
+def size(count: float) -> str:
+    """Bytes."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
 def numbered(rounds: Sequence[int]) -> str:
     """Rounds that count from 0 in rising order, as people count them: 1, 5-7."""
     runs: list[list[int]] = []
