@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from tacit.engines.grpc.client import ClientEngine
 from tacit.engines.grpc.coordinator import CoordinatorEngine, client_name
 from tacit.engines.grpc.handshake import shared
 from tacit.engines.identity import Credentials
+from tacit.engines.loopback import on_loopback
 from tacit.errors import PeerError
 from tacit.events import Noted, RunFinished, Sink
 from tacit.horizontal.client import Client
@@ -56,7 +56,7 @@ def site_of(settings: Any, local: Local, folder: Path, party: str, *, insecure: 
     network = getattr(settings, "network", Network()).adjusted(local.network)
     if insecure:
         for where in {address, bind}:
-            if not _loopback(where):
+            if not on_loopback(where):
                 raise ConfigError(f"--insecure is for this machine only, and {where} is not 127.0.0.1: give keys")
         return Site(address, bind, None, local, folder, network)
     if local.keys is None:
@@ -204,14 +204,6 @@ def _shared(settings: Settings) -> bytes:
     """What all parties must agree on. Where the coordinator is reached may differ, and how this process simulates."""
     data = settings.model_dump(mode="json", exclude={"network"})
     return shared(data)
-
-
-def _loopback(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def manner(site: Site) -> str:

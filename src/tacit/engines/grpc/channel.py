@@ -85,12 +85,6 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def check_guarded(address: str, credentials: Credentials | None) -> None:
-    host = address.rpartition(":")[0].strip("[]")
-    if credentials is None and host not in ("localhost", "::1") and not host.startswith("127."):
-        raise ValueError(f"{address}: without certificates parties talk on this machine only: `tacit keys` makes them")
-
-
 class Ends(ABC):
     """What hubs and spokes have in common: an inbox for every other party, and how it all ends.
 

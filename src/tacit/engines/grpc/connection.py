@@ -19,6 +19,7 @@ from tacit.channel import sentence
 from tacit.engines.grpc.handshake import Hello, Refused, Welcome
 from tacit.engines.grpc.link import PIECE_BYTES, Link
 from tacit.engines.grpc.server import METHOD, OPTIONS
+from tacit.engines.loopback import check_guarded
 from tacit.engines.tls import Credentials, channel_credentials, channel_options, diagnose
 from tacit.errors import PeerError
 from tacit.wire import decode, encode
@@ -63,6 +64,7 @@ class Connection:
         answered: Callable[[], int] = lambda: 0,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
+        check_guarded(address, credentials)
         self._address = address
         self._server = server
         self._party = party

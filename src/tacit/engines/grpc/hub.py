@@ -19,11 +19,11 @@ from tacit.engines.grpc.channel import (
     Ends,
     Envelope,
     Left,
-    check_guarded,
 )
 from tacit.engines.grpc.handshake import Hello
 from tacit.engines.grpc.relay import Introduction
 from tacit.engines.grpc.server import Server
+from tacit.engines.loopback import check_guarded
 from tacit.engines.tls import Credentials
 from tacit.errors import PeerError
 from tacit.events import Sink

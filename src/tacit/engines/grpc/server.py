@@ -26,6 +26,7 @@ from tacit.engines.grpc.link import OVERHEAD_BYTES, PIECE_BYTES, Link
 from tacit.engines.grpc.pace import Pace
 from tacit.engines.grpc.room import Frame, Room
 from tacit.engines.grpc.watch import Watch
+from tacit.engines.loopback import check_guarded
 from tacit.engines.tls import Credentials, peer_name, server_credentials
 from tacit.errors import PeerError
 from tacit.events import Noted, Sink
@@ -114,7 +115,9 @@ class Server:
         self._replaced: dict[Task, tuple[grpc.StatusCode, str]] = {}  # streams that are to end, and what they are told
 
     async def start(self, bind: str, parties: int) -> int:
-        """Listen on `bind`; returns the port. ValueError: it is taken, or not all parties can be served here."""
+        """Listen on `bind`; returns the port. ValueError: it is taken, open to others without certificates, or
+        not all parties can be served here."""
+        check_guarded(bind, self._credentials)
         network = self._network
         connections, note = descriptors.provide(parties, network.connections, network.unauthenticated)
         if note:

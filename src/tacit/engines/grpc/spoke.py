@@ -22,7 +22,6 @@ from tacit.engines.grpc.channel import (
     Envelope,
     Left,
     Over,
-    check_guarded,
 )
 from tacit.engines.grpc.connection import Connection
 from tacit.engines.grpc.relay import Introduction, Sealing, federation, introduce, meet
@@ -59,7 +58,6 @@ class Spoke(Ends):
         sink: Sink | None = None,
     ) -> None:
         super().__init__(name, [hub, *others], limit, patience, sink, lost_after)
-        check_guarded(address, credentials)
         self.hub = hub
         self._credentials = credentials
         self._pair = KeyPair.generate()
