@@ -20,13 +20,16 @@ from tacit.engines.grpc.handshake import Hello, Refused, Welcome
 from tacit.engines.grpc.link import PIECE_BYTES, Link
 from tacit.engines.grpc.server import METHOD, OPTIONS
 from tacit.engines.loopback import check_guarded
-from tacit.engines.tls import Credentials, channel_credentials, channel_options, diagnose
+from tacit.engines.tls import ONLY_TLS13, Credentials, channel_credentials, channel_options, diagnose
 from tacit.errors import PeerError
 from tacit.wire import decode, encode
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
 _WELCOME_SECONDS = 20.0
 _REJECTIONS = 3
+_OLD_TLS = (
+    "this process loaded gRPC before Tacit: a server that offers no TLS 1.3 is not refused. Import tacit.engines.tls first"
+)
 _FINAL = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT}
 
 
@@ -100,6 +103,8 @@ class Connection:
     async def run(self) -> None:
         """Converse until `close`. Raises PeerError where the other side refuses, or is not who it should be."""
         pause = _FIRST_PAUSE
+        if self._credentials is not None and not ONLY_TLS13:
+            self._say(_OLD_TLS)
         while not self._closing.is_set():
             self._reached = -1
             try:
