@@ -123,5 +123,5 @@ ADDRESS = "127.evil.example:8443"
     ids=["hub", "connection", "server", "client"],
 )
 def test_every_way_to_the_network_is_guarded(opened):
-    with pytest.raises(ValueError, match="127.evil.example:8443: without certificates"):
+    with pytest.raises(ValueError, match=r"127\.evil\.example:8443: without certificates"):
         opened()

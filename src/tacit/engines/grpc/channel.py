@@ -31,7 +31,6 @@ from typing import Any, Self, TypeVar
 
 from tacit.channel import LIMIT, Channel, Failed, Inbox, kind_name, open_frame, sentence
 from tacit.engines.grpc.relay import Sealing
-from tacit.engines.tls import Credentials
 from tacit.errors import PeerAway, PeerError, comes_back
 from tacit.events import Noted, Sink
 from tacit.sections import Network

@@ -28,7 +28,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
 _WELCOME_SECONDS = 20.0
 _REJECTIONS = 3
 _OLD_TLS = (
-    "this process loaded gRPC before Tacit: a server that offers no TLS 1.3 is not refused. Import tacit.engines.tls first"
+    "gRPC was imported before tacit.engines.tls: a server that offers only TLS 1.2 is not refused. Import it first"
 )
 _FINAL = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT}
 
