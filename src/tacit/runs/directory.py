@@ -6,6 +6,7 @@
     events.jsonl        what happened, one event a line with its time; only ever added to
     run.log             the same in words
     ledger.json         what the run cost in privacy, with a copy in ledger.copy.json
+    peers.json          over a network: the fingerprints of the parties that were met, with a copy in peers.copy.json
     model.safetensors   the model after the last whole round; the one before it in model.previous.safetensors
     state-N.safetensors what else is needed to resume after N rounds: the optimizer's moments, who was asked how often
 

@@ -30,6 +30,7 @@ from tacit.runs.files import write_twice
 from tacit.runs.keys import load_credentials
 from tacit.runs.local import Local
 from tacit.runs.outcome import Outcome, Status, stop_signals
+from tacit.runs.peers import pins_in
 from tacit.runs.source import ConfigError
 from tacit.runs.store import CLIENT, read_intact
 from tacit.sections import Network
@@ -97,6 +98,7 @@ def join_coordinator(settings: Settings, site: Site, sink: Sink, directory: RunD
             site.bind,
             site.credentials,
             network=site.network,
+            pins=pins_in(directory.path),
             listening=lambda: sink.emit(Noted(f"listening on {site.bind} {manner(site)}")),
         )
 
@@ -148,6 +150,7 @@ async def _take_part(
             site.credentials,
             thread=thread,
             patience=site.network.waits,
+            pins=pins_in(directory.path),
         )
         if (stored := _stored(directory, identity)) is not None:
             engine.client.restore(stored)

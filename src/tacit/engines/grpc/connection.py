@@ -28,7 +28,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
 _WELCOME_SECONDS = 20.0
 _REJECTIONS = 3
 _OLD_TLS = (
-    "gRPC was imported before tacit.engines.tls: a server that offers only TLS 1.2 is not refused. Import it first"
+    "gRPC was imported before tacit.engines.tls: a server that offers only TLS 1.2 is not refused: import it first"
 )
 _FINAL = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT}
 
@@ -139,6 +139,8 @@ class Connection:
 
         Once may be a network's fault: gRPC's servers refuse one by closing the connection without a word.
         """
+        if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+            return f"{self._server} refused: {sentence(error.details() or '')}"
         if self._credentials is None or error.code() is not grpc.StatusCode.UNAVAILABLE:
             return f"{self._address} does not answer"
         host, _, port = self._address.rpartition(":")

@@ -25,6 +25,7 @@ from tacit.engines.grpc.channel import (
 )
 from tacit.engines.grpc.connection import Connection
 from tacit.engines.grpc.relay import Introduction, Sealing, federation, introduce, meet
+from tacit.engines.pins import Pins
 from tacit.engines.tls import Credentials, identity_of
 from tacit.errors import PeerError
 from tacit.events import Sink
@@ -56,10 +57,12 @@ class Spoke(Ends):
         patience: float = PATIENCE,
         lost_after: float = LOST_AFTER,
         sink: Sink | None = None,
+        pins: Pins | None = None,
     ) -> None:
         super().__init__(name, [hub, *others], limit, patience, sink, lost_after)
         self.hub = hub
         self._credentials = credentials
+        self._pins = pins or Pins()
         self._pair = KeyPair.generate()
         self._run = federation(hub, shared)
         self._key = credentials.signing_key if credentials else SigningKey.generate()
@@ -201,6 +204,8 @@ class Spoke(Ends):
             if self._credentials is None:
                 return party, proof
             found = identity_of(proof, self._credentials.authority)
+            if found.name == party:
+                self._pins.meet(found)
             return found.name, found.signing_public
 
         return signing_key_of
