@@ -5,6 +5,8 @@ Neither ends the run of a client whose own certificate is good, whatever the coo
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,18 +15,20 @@ import pytest
 from tacit.engines.grpc import connection
 from tacit.engines.grpc import server as server_module
 from tacit.engines.grpc.handshake import Identities
+from tacit.engines.grpc.hub import Hub
 from tacit.engines.grpc.spoke import Spoke
 from tacit.engines.identity import Authority, Credentials, identity_of, request
 from tacit.engines.pins import Pins
 from tacit.engines.tls import peer_identity
-from tacit.errors import PeerError
-from tacit.events import Noted
+from tacit.errors import PeerAway, PeerError
+from tacit.events import Kept, Noted
 from tacit.runs.peers import pins_in
 from tacit.runs.source import ConfigError
 from tacit.runs.store import check_copies
 from tacit.secagg.messages import pack_ids
 from tests.engines.loopback import Federation, certified, quickly, until
 from tests.horizontal.federations import Numbers, settings_for
+from tests.subprocesses import HANGS
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=20)
 AUTHORITY = Authority.create(now=LONG_AGO)
@@ -398,3 +402,34 @@ def test_a_spoke_refuses_other_keys_that_the_hub_relays():
     assert spoke._whose("c")(first.certificate(50))[0] == "c"
     with pytest.raises(PeerError, match="c has other keys"):
         spoke._whose("c")(other)
+
+
+def test_a_hub_waits_for_a_party_whose_certificate_expired_before_all_were_there():
+    """On the hub's clock that of `c` is over: it is not introduced, and the others do not end. Later all meet."""
+    later = timedelta(days=20)
+    kept = Kept()
+    with Hub("a", ["b", "c"], "127.0.0.1:0", credentials=certified(AUTHORITY, "a"), patience=HANGS, sink=kept) as hub:
+        end = hub._server.end_expired
+        hub._server.end_expired = lambda: end(datetime.now(UTC) + later)
+        met = {}
+
+        def live(name, other, days):
+            own = Asked(name).credentials(days)
+            with Spoke(name, "a", [other], f"127.0.0.1:{hub.port}", credentials=own, patience=HANGS) as spoke:
+                met[name] = spoke.meet().keys()
+
+        threads = [threading.Thread(target=live, args=case) for case in (("b", "c", 100), ("c", "b", 10))]
+        for thread in threads:
+            thread.start()
+        while not any("expired" in event.text for event in kept.events if isinstance(event, Noted)):
+            with suppress(PeerAway):
+                hub.meet(0.05)
+        assert met == {}
+        later = timedelta()
+        assert hub.meet().keys() == {"b", "c"}
+        hub.close()
+        for thread in threads:
+            thread.join(HANGS)
+    assert met == {"b": {"a", "c"}, "c": {"a", "b"}}
+    told = [event.text for event in kept.events if isinstance(event, Noted)]
+    assert any(text.startswith("the certificate of c expired on") for text in told)

@@ -145,7 +145,7 @@ class Connection:
             return f"{self._address} does not answer"
         host, _, port = self._address.rpartition(":")
         credentials = self._credentials.renewed(self._say)
-        found = await asyncio.to_thread(diagnose, host, int(port), credentials, self._server)
+        found = await asyncio.to_thread(diagnose, host.strip("[]"), int(port), credentials, self._server)
         wrong = found is not None and ("certificate" in found or " is there, not " in found)
         if found is not None and "expired" in found and credentials.source is not None:
             return f"{found}; a renewed certificate is used as soon as it is there"

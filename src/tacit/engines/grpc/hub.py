@@ -91,8 +91,10 @@ class Hub(Ends):
 
     async def _begin(self) -> bool:
         """Introduce all to all, if they are there."""
-        for name in self._server.end_expired():
-            self._introductions.pop(name, None)  # the others would not believe it
+        for name, reason in self._server.end_expired().items():
+            self._say(f"{reason}: waiting for it to come back with a renewed one")
+            self._introductions.pop(name, None)  # the others would not believe it: it has to introduce itself again
+            self._server.forget(name)
         if self._fatal is not None or len(self._introductions) < len(self._inboxes):
             return False
         self._begun = True

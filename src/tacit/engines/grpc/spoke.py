@@ -110,7 +110,7 @@ class Spoke(Ends):
             self._sealings = {}
             self._pair.erase()
             self._pair = KeyPair.generate()
-            proof = self._credentials.certificate if self._credentials else self._key.public
+            proof = self._credentials.renewed(self._say).certificate if self._credentials else self._key.public
             self._connection.send(encode(introduce(self._pair, self._key, self._run, self.name, proof)))
 
     def _interrupt(self, reason: str) -> None:
