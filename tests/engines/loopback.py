@@ -15,6 +15,7 @@ from tacit.engines.grpc.client import ClientEngine
 from tacit.engines.grpc.coordinator import CoordinatorEngine, client_name
 from tacit.engines.grpc.handshake import Parting, shared
 from tacit.engines.identity import Authority, Credentials, request
+from tacit.engines.pins import Pins
 from tacit.events import ClientRefused, Kept, RoundAborted, RoundFinished
 from tacit.horizontal.coordinator import Phase
 from tacit.horizontal.frames import to_client
@@ -61,16 +62,31 @@ class Federation:
     that are away or silent, and on nobody else, however slow the machine is.
     """
 
-    def __init__(self, settings: Settings, task: Task | None = None, authority: Authority | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        task: Task | None = None,
+        authority: Authority | None = None,
+        pins: Callable[[str], Pins] = lambda name: Pins(),
+    ) -> None:
         self.settings = settings
         self.task = task or made(settings)
         self.kept = Kept()
         self._authority = authority
+        self._pins = pins  # of a party, by its name
         own = certified(authority, "coordinator") if authority else None
         self.engine = CoordinatorEngine(
-            settings, self.task, self.kept, file_of(settings), "127.0.0.1:0", own, self._clock
+            settings,
+            self.task,
+            self.kept,
+            file_of(settings),
+            "127.0.0.1:0",
+            own,
+            self._clock,
+            pins=pins("coordinator"),
         )
         self.address = ""
+        self.certified: dict[int, Credentials] = {}
         self.clients: dict[int, ClientEngine] = {}
         self.running: dict[int, asyncio.Task[Parting]] = {}
         self.stopping = False
@@ -106,11 +122,20 @@ class Federation:
         coordinator = self.engine.coordinator
         return set((coordinator._secure or coordinator)._waiting)
 
+    def credentials(self, identity: int) -> Credentials | None:
+        """Those of a client, the same ones each time: it keeps its keys for the run."""
+        if self._authority is not None and identity not in self.certified:
+            self.certified[identity] = certified(self._authority, f"client-{identity}")
+        return self.certified.get(identity)
+
     def client(self, identity: int, address: str | None = None) -> ClientEngine:
-        own = certified(self._authority, f"client-{identity}") if self._authority else None
+        own = self.credentials(identity)
         file = file_of(self.settings)
         address = address or self.address
-        return ClientEngine(self.settings, identity, self.task, Kept(), file, address, own, thread=self._thread)
+        pins = self._pins(client_name(identity))
+        return ClientEngine(
+            self.settings, identity, self.task, Kept(), file, address, own, thread=self._thread, pins=pins
+        )
 
     def join(self, identity: int, address: str | None = None) -> ClientEngine:
         engine = self.clients[identity] = self.client(identity, address)

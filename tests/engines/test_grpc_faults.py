@@ -341,10 +341,10 @@ def test_reconnecting_over_and_over_does_not_block_other_clients():
 def test_whoever_opens_streams_and_says_nothing_does_not_keep_others_out():
     async def scenario():
         found = Federation(federation(rounds=2), Numbers(), AUTHORITY)
-        async with found.serve(), stream_to(found.address, certified(AUTHORITY, "client-5")) as stream:
+        async with found.serve(), stream_to(found.address, found.credentials(5)) as stream:
             found.frozen = lambda: not found.running
             many = [stream]
-            own = channel_credentials(certified(AUTHORITY, "client-5"))
+            own = channel_credentials(found.credentials(5))
             options = [*OPTIONS, *channel_options("coordinator")]
             async with grpc.aio.secure_channel(found.address, own, options=options) as channel:
                 for _ in range(150):

@@ -199,7 +199,7 @@ def test_other_names_authorities_and_signing_keys_are_not_taken_over(client, mon
     client.sign(10, asked=other)
     assert first.renewed(said.append) == first
     assert "not of this private key" in said[0]
-    assert "new keys now: start this party again" in said[1]
+    assert "new keys now, and a party keeps its keys for a run" in said[1]
 
     private, other = request("client-1")
     client.put(client.private, private)

@@ -67,6 +67,7 @@ class Identity:
     name: str
     signing_public: bytes
     expires: datetime
+    fingerprint: str  # of both keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +337,7 @@ def _verified(certificate: x509.Certificate, authority: x509.Certificate, now: d
     signing_public = _octets(extensions, SIGNING_KEY, PUBLIC_BYTES)
     if signing_public is None:
         raise ValueError(f"the certificate of {name} has no signing key")
-    return Identity(name, signing_public, certificate.not_valid_after_utc)
+    return Identity(name, signing_public, certificate.not_valid_after_utc, certificate_fingerprint(certificate))
 
 
 def _check_signature(certificate: x509.Certificate, authority: x509.Certificate) -> None:

@@ -6,6 +6,10 @@
     diagnose(host, port, credentials, party)    gRPC only says "unavailable"; this says why, in a sentence
 
 An address proves nothing here: a certificate names a party, `client-3.tacit.invalid`, wherever it runs.
+
+TLS 1.3 is required at both ends. gRPC's core takes 1.2 too and Python has no option for that, so it is left no cipher
+suite for 1.2 when it is loaded. A program that loads gRPC before Tacit prevents this, and `ONLY_TLS13` is
+False: its connections still use 1.3 if the server offers it. The server's side does not depend on it: see `hello`.
 """
 
 from __future__ import annotations
@@ -13,11 +17,10 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-
-import grpc
 
 from tacit.engines.identity import (
     Authority,
@@ -31,7 +34,29 @@ from tacit.engines.identity import (
 )
 from tacit.errors import PeerError
 
+_CIPHERS = "GRPC_SSL_CIPHER_SUITES"  # for TLS 1.2 only, though its name does not say so; read once, on import
+_UNUSABLE = "ECDHE-PSK-CHACHA20-POLY1305"  # an empty list is an error; this one takes a shared key, and gRPC has none
+
+
+@contextmanager
+def _without_tls12() -> Iterator[None]:
+    """Have gRPC loaded such that it negotiates TLS 1.3 or nothing. The environment is as before afterwards."""
+    before = os.environ.get(_CIPHERS)
+    os.environ[_CIPHERS] = _UNUSABLE
+    try:
+        yield
+    finally:
+        del os.environ[_CIPHERS]
+        if before is not None:
+            os.environ[_CIPHERS] = before
+
+
+ONLY_TLS13 = "grpc" not in sys.modules
+with _without_tls12():
+    import grpc
+
 __all__ = [
+    "ONLY_TLS13",
     "Authority",
     "Credentials",
     "Identity",
@@ -162,8 +187,8 @@ def diagnose(host: str, port: int, credentials: Credentials, party: str, *, time
         except ConnectionResetError:
             return f"{where}: {_CUT}"
         except OSError as error:  # ssl.SSLError is one
-            reason = getattr(error, "reason", None)
-            if "ALERT" in (reason or ""):
+            reason = getattr(error, "reason", None) or ""
+            if "ALERT" in reason and "PROTOCOL_VERSION" not in reason:
                 return f"{where}: {_our_fault(reason, credentials, party)}"
             return f"{where}: somebody listens there, but does not speak TLS 1.3"
 

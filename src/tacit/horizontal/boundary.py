@@ -100,7 +100,10 @@ def sentences(settings: Settings) -> list[str]:
     found.append("The coordinator sees who takes part in which round, who leaves, and when messages arrive.")
     found.append("Clients are sent the model of each round, and with it whatever the model tells about all clients.")
     found.append(
-        "Other clients see nothing of a client's messages" + (" but sealed shares." if settings.masked else ".")
+        "Other clients see a client's number, its public keys and signatures, the shares that it sealed for them, and "
+        "whether it stayed; nothing of its update."
+        if settings.masked
+        else "Other clients see nothing of a client's messages."
     )
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from tacit.engines.grpc.client import ClientEngine
 from tacit.engines.grpc.coordinator import CoordinatorEngine, client_name
 from tacit.engines.grpc.handshake import shared
 from tacit.engines.identity import Credentials
+from tacit.engines.loopback import on_loopback
 from tacit.errors import BudgetError, PeerError, comes_back, loggable
 from tacit.events import Noted, RunFinished, RunStarted, Sink
 from tacit.horizontal.client import Client
@@ -30,6 +30,7 @@ from tacit.runs.keys import load_credentials
 from tacit.runs.last_model import LastModel
 from tacit.runs.local import Local
 from tacit.runs.outcome import Outcome, Status, stop_signals, write_page
+from tacit.runs.peers import pins_in
 from tacit.runs.source import ConfigError
 from tacit.runs.store import CLIENT, read_intact
 from tacit.sections import Network
@@ -56,7 +57,7 @@ def site_of(settings: Any, local: Local, folder: Path, party: str, *, insecure: 
     network = getattr(settings, "network", Network()).adjusted(local.network)
     if insecure:
         for where in {address, bind}:
-            if not _loopback(where):
+            if not on_loopback(where):
                 raise ConfigError(f"--insecure is for this machine only, and {where} is not 127.0.0.1: give keys")
         return Site(address, bind, None, local, folder, network)
     return Site(address, bind, own_credentials(local, folder, party), local, folder, network)
@@ -102,6 +103,7 @@ def join_coordinator(settings: Settings, site: Site, sink: Sink, directory: RunD
             site.bind,
             site.credentials,
             network=site.network,
+            pins=pins_in(directory.path),
             listening=lambda: sink.emit(Noted(f"listening on {site.bind} {manner(site)}")),
         )
 
@@ -184,6 +186,7 @@ async def _take_part(
             site.credentials,
             thread=thread,
             patience=site.network.waits,
+            pins=pins_in(directory.path),
         )
         if (stored := _stored(directory, identity)) is not None:
             engine.client.restore(stored)
@@ -240,14 +243,6 @@ def _shared(settings: Settings) -> bytes:
     """What all parties must agree on. Where the coordinator is reached may differ, and how this process simulates."""
     data = settings.model_dump(mode="json", exclude={"network"})
     return shared(data)
-
-
-def _loopback(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def manner(site: Site) -> str:

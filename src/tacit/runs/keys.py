@@ -156,8 +156,10 @@ class KeyFiles:
             raise ConfigError(f"{certificate}: it is of {found.name} now, and this process is {self.current.name}")
         if found.authority != self.current.authority:
             raise ConfigError(f"{authority}: it is another authority now: start this party again to use it")
-        if found.signing_key.public != self.current.signing_key.public:
-            raise ConfigError(f"{private}: it has new keys now: start this party again to use them")
+        if (found.private_key, found.signing_key.public) != (self.current.private_key, self.current.signing_key.public):
+            raise ConfigError(
+                f"{private}: it has new keys now, and a party keeps its keys for a run: use them in the next"
+            )
 
 
 def _states(files: tuple[Path, Path, Path]) -> list[State]:

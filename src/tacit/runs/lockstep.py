@@ -21,6 +21,7 @@ from tacit.engines.grpc.channel import FAREWELL, Over
 from tacit.engines.grpc.handshake import shared
 from tacit.engines.grpc.hub import Hub
 from tacit.engines.grpc.spoke import Spoke
+from tacit.engines.pins import Pins
 from tacit.errors import PeerAway
 from tacit.events import Event, Kept, Noted, Sink, Tee
 from tacit.runs import kinds
@@ -28,6 +29,7 @@ from tacit.runs.directory import RunDirectory, Store
 from tacit.runs.join import Site, manner
 from tacit.runs.local import Local
 from tacit.runs.outcome import Outcome, Status, concluded, history, write_page
+from tacit.runs.peers import pins_in
 from tacit.runs.resumption import conclude, confirm
 from tacit.wire import Message
 
@@ -136,7 +138,7 @@ def join_party(settings: Any, name: str, site: Site, sink: Sink, directory: RunD
     party = _Party(settings, name, site, both, directory)
     with (
         concluded(both, kept) as ending,
-        meeting_place(settings, name, site, both) as ends,
+        meeting_place(settings, name, site, both, party.pins) as ends,
         telling(ends, kind.told),
     ):
         party.live(ends, lambda: ending.asked)
@@ -176,6 +178,7 @@ class _Party:
         self._site = site
         self._sink = sink
         self._path = directory.path
+        self.pins = pins_in(directory.path)
         self._kind = cast(Kind, kinds.of(settings))
         self._function = self._made()
         self._pause = _FIRST_PAUSE
@@ -193,6 +196,7 @@ class _Party:
             began = time.monotonic()
             try:
                 met = ends.meet(self._patience())
+                self.pins.save()
                 channels = {name: _Heeding(channel, asked) for name, channel in met.items()}
                 self._function(channels)
                 conclude(channels, self._name, self._settings.hub)
@@ -249,7 +253,7 @@ def telling(ends: Hub | Spoke, told: tuple[type[Exception], ...]) -> Iterator[No
         raise
 
 
-def meeting_place(settings: Any, name: str, site: Site, sink: Sink) -> Hub | Spoke:
+def meeting_place(settings: Any, name: str, site: Site, sink: Sink, pins: Pins | None = None) -> Hub | Spoke:
     """Where a party meets the others: it listens, or connects to who does."""
     others = [party for party in settings.parties if party != name]
     common, network = shared(common_settings(settings)), site.network
@@ -265,6 +269,7 @@ def meeting_place(settings: Any, name: str, site: Site, sink: Sink) -> Hub | Spo
             lost_after=network.lost_after,
             sink=sink,
             network=network,
+            pins=pins,
         )
     sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
     return Spoke(
@@ -277,6 +282,7 @@ def meeting_place(settings: Any, name: str, site: Site, sink: Sink) -> Hub | Spo
         patience=network.waits,
         lost_after=network.lost_after,
         sink=sink,
+        pins=pins,
     )
 
 

@@ -5,6 +5,7 @@
     state-N.safetensors         what else is needed to resume after N rounds, epochs or steps; the last two are kept
     ledger.json                 what was spent, and the counters that must never fall
     ledger.copy.json            the same again
+    peers.json                  over a network: the fingerprints of the parties that were met, and a copy
 
 What was stored last may turn out to be damaged. Then the state before it takes its place (`Store.repairs`), but never
 an earlier ledger: what was released since stays paid for.
@@ -42,6 +43,8 @@ State = dict[str, Any]
 CaughtUp = Callable[[State, dict[str, Any]], State]
 LEDGER = frozenset({"version", "ledgers"})  # the keys of a ledger.json without a checksum
 CLIENT = frozenset({"state", "ledger"})  # and of a client's counters
+PEERS = frozenset({"peers"})  # and of the fingerprints of those whom a party met
+PEERS_FILE = "peers.json"
 _KEPT = 2
 
 
@@ -261,7 +264,11 @@ def copy_repairs(folder: Path) -> list[Repair]:
 
 def _stored_twice(folder: Path) -> list[tuple[Path, frozenset[str]]]:
     clients = sorted({path.name.replace(".copy.json", ".json") for path in folder.glob("client-*.json")})
-    return [(folder / "ledger.json", LEDGER), *((folder / name, CLIENT) for name in clients)]
+    return [
+        (folder / "ledger.json", LEDGER),
+        (folder / PEERS_FILE, PEERS),
+        *((folder / name, CLIENT) for name in clients),
+    ]
 
 
 def _offered(error: Damaged, folder: Path, repairs: Callable[[], list[Repair]]) -> ConfigError:

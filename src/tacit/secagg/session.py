@@ -25,6 +25,14 @@ SELF_MASK = b"secagg self mask"
 SHARES = b"secagg shares"
 
 
+class UnknownClient(PeerError):
+    """A client takes part whose identity is not known here."""
+
+    def __init__(self, client: int) -> None:
+        super().__init__(f"client {client} is not among the known identities")
+        self.client = client
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a party knows before it hears of the others: settings, the model's digest, the round."""
@@ -68,7 +76,7 @@ def check_signature(
     """Raise PeerError unless the known identity `signer` signed `content` for `purpose`."""
     public = (identities or {}).get(signer)
     if public is None:
-        raise PeerError(f"client {signer} is not among the known identities")
+        raise UnknownClient(signer)
     signing.verify(public, signature, purpose, content)
 
 

@@ -31,7 +31,6 @@ from typing import Any, Self, TypeVar
 
 from tacit.channel import LIMIT, Channel, Failed, Inbox, kind_name, open_frame, sentence
 from tacit.engines.grpc.relay import Sealing
-from tacit.engines.tls import Credentials
 from tacit.errors import PeerAway, PeerError, comes_back
 from tacit.events import Noted, Sink
 from tacit.sections import Network
@@ -83,12 +82,6 @@ def _loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="tacit network", daemon=True).start()
     return loop
-
-
-def check_guarded(address: str, credentials: Credentials | None) -> None:
-    host = address.rpartition(":")[0].strip("[]")
-    if credentials is None and host not in ("localhost", "::1") and not host.startswith("127."):
-        raise ValueError(f"{address}: without certificates parties talk on this machine only: `tacit keys` makes them")
 
 
 class Ends(ABC):

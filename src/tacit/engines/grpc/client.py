@@ -19,6 +19,7 @@ from tacit.crypto.signing import SigningKey
 from tacit.engines.grpc.connection import Connection
 from tacit.engines.grpc.coordinator import COORDINATOR, client_identity, client_name
 from tacit.engines.grpc.handshake import Identities, Parting
+from tacit.engines.pins import Pins
 from tacit.engines.tls import Credentials, identity_of
 from tacit.errors import BudgetError, PeerAway, PeerError, comes_back
 from tacit.events import Answered, AnswerRefused, Noted, Sink
@@ -32,8 +33,10 @@ from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
 from tacit.horizontal.vector import Flat, Layout
 from tacit.secagg.messages import Abort, Masked, unpack_ids
+from tacit.secagg.session import UnknownClient
 from tacit.wire import decode, encode
 
+_REASONS = 3  # for which the log says that a client is left out
 _STEADY = 5.0  # seconds after which a connection counts, though nothing was said
 Status = Literal["done", "stopped", "failed", "budget reached"]
 
@@ -46,6 +49,7 @@ class ClientEngine:
         credentials: None on loopback without certificates.
         thread: where it trains; clients of one process may share one.
         patience: seconds to wait for a coordinator that is away.
+        pins: the keys of other clients that were met earlier in this run.
     """
 
     def __init__(
@@ -60,11 +64,14 @@ class ClientEngine:
         *,
         thread: ThreadPoolExecutor | None = None,
         patience: float = math.inf,
+        pins: Pins | None = None,
     ) -> None:
         self._settings = settings
         self._identity = identity
         self._sink = sink
         self._credentials = credentials
+        self._pins = pins or Pins()
+        self._left_out: dict[int, list[str]] = {}  # clients whose proofs were refused, and why
         self._layout = Layout.of(task.model())
         judged = tasks.infers(task, settings)
         self._limit = largest_frames(settings, self._layout, judged.classes if judged else None)[1]
@@ -205,6 +212,8 @@ class ClientEngine:
         except UnusableUpdate as error:
             answers = [Abort(str(error)[:300])]
             self._refused("update", str(error))
+        except UnknownClient as error:
+            answers = [self._decline(error)]
         except BudgetError as error:
             self.connection.send(encode(Parting("budget reached", "its privacy budget is spent")))
             self._refused("budget", str(error))
@@ -214,6 +223,7 @@ class ClientEngine:
         except PeerError as error:
             self._refused("request", str(error))
             raise
+        await loop.run_in_executor(self._thread, self._pins.save)
         if answers:
             spent = await loop.run_in_executor(self._thread, self._settle)
             self._send(answers, spent)
@@ -244,22 +254,53 @@ class ClientEngine:
     def _refused(self, why: Literal["budget", "request", "update", "training"], reason: str) -> None:
         self._sink.emit(AnswerRefused(self._identity, self._under_way[0], why, reason[:300]))
 
+    def _decline(self, error: UnknownClient) -> Abort:
+        """Leave a round with a client whose key is not known here. This client stays in the run."""
+        why = self._left_out.get(error.client, ["the coordinator has not shown its certificate"])[-1]
+        reason = f"{error}: {why}"[:300]
+        self.client.end_round()
+        self._idle = True
+        self._refused("request", reason)
+        return Abort(reason)
+
     def _meet(self, identities: Identities) -> None:
-        """Learn whose signing keys are whose. What the coordinator relays is believed as far as the certificates go."""
+        """Learn whose signing keys are whose. What the coordinator relays is believed as far as the certificates go.
+
+        A client whose certificate is refused is left out until a better one is shown, and the run goes on.
+        """
         ids = unpack_ids(identities.ids)
         if len(ids) != len(identities.proofs):
             raise PeerError(f"{len(identities.proofs)} certificates of {len(ids)} clients")
         for identity, proof in zip(ids, identities.proofs, strict=True):
-            if self._credentials is None:
-                signing = proof
-            else:
-                found = identity_of(proof, self._credentials.authority)
-                if client_identity(found.name) != identity:
-                    raise PeerError(f"the certificate of {found.name} for client {identity}")
-                signing = found.signing_public
-            if identity == self._identity and signing != self._identities[identity]:
-                raise PeerError("the coordinator has another signing key of this client")
-            self._identities[identity] = signing
+            try:
+                self._identities[identity] = self._signing_key(identity, proof)
+            except PeerError as error:
+                self._leave_out(identity, str(error))
+
+    def _signing_key(self, identity: int, proof: bytes) -> bytes:
+        """Whose key a proof shows to be client `identity`'s."""
+        if identity >= self._settings.clients:
+            raise PeerError("there is no such client")
+        signing = proof
+        if self._credentials is not None:
+            found = identity_of(proof, self._credentials.authority)
+            if client_identity(found.name) != identity:
+                raise PeerError(f"the certificate is of {found.name}")
+            self._pins.meet(found)
+            signing = found.signing_public
+        if identity == self._identity and signing != self._identities[identity]:
+            raise PeerError("the coordinator shows another signing key of this client")
+        return signing
+
+    def _leave_out(self, identity: int, reason: str) -> None:
+        """Do without a client, and say why, not without end."""
+        if identity != self._identity:
+            self._identities.pop(identity, None)
+        if identity < self._settings.clients:
+            reasons = self._left_out.setdefault(identity, [])
+            if reason not in reasons and len(reasons) < _REASONS:
+                reasons.append(reason)
+                self._sink.emit(Noted(f"client {identity} is left out: {reason}"))
 
 
 def _about_the_party(frame: bytes) -> Parting | Identities | None:

@@ -19,13 +19,17 @@ from tacit.channel import sentence
 from tacit.engines.grpc.handshake import Hello, Refused, Welcome
 from tacit.engines.grpc.link import PIECE_BYTES, Link
 from tacit.engines.grpc.server import METHOD, OPTIONS
-from tacit.engines.tls import Credentials, channel_credentials, channel_options, diagnose
+from tacit.engines.loopback import check_guarded
+from tacit.engines.tls import ONLY_TLS13, Credentials, channel_credentials, channel_options, diagnose
 from tacit.errors import PeerError
 from tacit.wire import decode, encode
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
 _WELCOME_SECONDS = 20.0
 _REJECTIONS = 3
+_OLD_TLS = (
+    "gRPC was imported before tacit.engines.tls: a server that offers only TLS 1.2 is not refused: import it first"
+)
 _FINAL = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT}
 
 
@@ -63,6 +67,7 @@ class Connection:
         answered: Callable[[], int] = lambda: 0,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
+        check_guarded(address, credentials)
         self._address = address
         self._server = server
         self._party = party
@@ -98,6 +103,8 @@ class Connection:
     async def run(self) -> None:
         """Converse until `close`. Raises PeerError where the other side refuses, or is not who it should be."""
         pause = _FIRST_PAUSE
+        if self._credentials is not None and not ONLY_TLS13:
+            self._say(_OLD_TLS)
         while not self._closing.is_set():
             self._reached = -1
             try:
@@ -132,11 +139,13 @@ class Connection:
 
         Once may be a network's fault: gRPC's servers refuse one by closing the connection without a word.
         """
+        if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+            return f"{self._server} refused: {sentence(error.details() or '')}"
         if self._credentials is None or error.code() is not grpc.StatusCode.UNAVAILABLE:
             return f"{self._address} does not answer"
         host, _, port = self._address.rpartition(":")
         credentials = self._credentials.renewed(self._say)
-        found = await asyncio.to_thread(diagnose, host, int(port), credentials, self._server)
+        found = await asyncio.to_thread(diagnose, host.strip("[]"), int(port), credentials, self._server)
         wrong = found is not None and ("certificate" in found or " is there, not " in found)
         if found is not None and "expired" in found and credentials.source is not None:
             return f"{found}; a renewed certificate is used as soon as it is there"

@@ -16,9 +16,11 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tacit import tasks
+from tacit.channel import sentence
 from tacit.engines.grpc.handshake import Hello, Identities, Parting
 from tacit.engines.grpc.server import Server
-from tacit.engines.tls import Credentials, identity_of
+from tacit.engines.pins import Pins
+from tacit.engines.tls import Credentials
 from tacit.errors import NotResumed, PeerAway, PeerError, Unfit, comes_back
 from tacit.events import Noted, Sink
 from tacit.horizontal.coordinator import Coordinator, Outgoing, Phase
@@ -27,7 +29,7 @@ from tacit.horizontal.messages import Work
 from tacit.horizontal.plan import largest_frames
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Arrays, Evaluates, Task
-from tacit.secagg.messages import pack_ids
+from tacit.secagg.messages import Abort, pack_ids
 from tacit.sections import Network
 from tacit.wire import decode, encode
 
@@ -60,6 +62,7 @@ class CoordinatorEngine:
         credentials: None on loopback without certificates.
         network: what strangers and clients may take of this party, and how long a lost client is waited for.
         listening: is called when clients can connect.
+        pins: the keys of clients that were met earlier in this run.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class CoordinatorEngine:
         clock: Callable[[], float] = time.monotonic,
         network: Network | None = None,
         listening: Callable[[], None] = lambda: None,
+        pins: Pins | None = None,
     ) -> None:
         self._listening = listening
         self._network = network or settings.network
@@ -98,7 +102,8 @@ class CoordinatorEngine:
             classes=self._classes,
         )
         self._limit = largest_frames(settings, self.coordinator.layout, self._classes)[0]
-        self.server = Server(self, self._expected, shared, self._limit, credentials, self._network, sink)
+        self._pins = pins or Pins()
+        self.server = Server(self, self._expected, shared, self._limit, credentials, self._network, sink, self._pins)
         self._thread = ThreadPoolExecutor(1, "coordinator")
         self._changed = asyncio.Event()
         self._given_up: set[int] = set()  # who left, or was waited for in vain, and has not come back since
@@ -159,6 +164,7 @@ class CoordinatorEngine:
         while True:
             await self._gather(should_stop)
             outgoing = await self._call(self.coordinator.begin, self._clock(), self._there())
+            await self._call(self._pins.save)  # before others are told of them
             await self._call(store, self.coordinator)
             if self.coordinator.phase is Phase.FINISHED:
                 return
@@ -181,6 +187,12 @@ class CoordinatorEngine:
     def _there(self) -> list[int]:
         connected = (_numbered(name) for name in self.server.peers if self.server.connected(name))
         return sorted(client for client in connected if client not in self._ahead)
+
+    async def _give_up_expired(self) -> None:
+        """A client whose certificate is over takes part in no further round: the others would refuse it."""
+        for name, reason in self.server.end_expired().items():
+            self._given_up.add(_numbered(name))
+            await self.refused(name, reason)
 
     async def _give_up_lost(self) -> None:
         """A client without a connection for too long does not hold up the round. It may be back for the next."""
@@ -216,6 +228,7 @@ class CoordinatorEngine:
         said = -1
         while True:
             now = self._clock()
+            await self._give_up_expired()
             await self._give_up_lost()
             there, late = len(self._there()), now >= deadline
             self._check_state_known(late)
@@ -296,29 +309,31 @@ class CoordinatorEngine:
         return identity is not None and identity < self._settings.clients
 
     async def joined(self, name: str, hello: Hello, certificate: bytes, resumed: bool) -> None:
-        identity = _numbered(name)
+        identity, peer = _numbered(name), self.server.peers.get(name)
+        if peer is None:
+            return  # it has left meanwhile
         self._given_up.discard(identity)
         self._lost.pop(identity, None)
         self._joined_at = self._clock()
-        if resumed and self._credentials is not None:
-            if identity_of(certificate, self._credentials.authority).signing_public != self._identities[identity]:
-                raise PeerError(f"{name} has another signing key than when it joined: start it again")
-            self._proofs[identity] = certificate  # it may be a renewed one, and those who join later are shown it
+        if peer.identity is not None:
+            self._prove(identity, peer.identity.signing_public, certificate)
+        elif not resumed:
+            self._prove(identity, hello.signing_key, hello.signing_key)
         if not resumed:
             self._compare_progress(name, identity, hello.answered)
-            if self._credentials is not None:
-                signing, proof = identity_of(certificate, self._credentials.authority).signing_public, certificate
-            else:
-                signing = proof = hello.signing_key
-            self._identities[identity], self._proofs[identity] = signing, proof
             self._told[identity] = set()
-            for told in self._told.values():
-                told.discard(identity)
             # A new process: what the old one had under way is lost.
             self._send(await self._taken(self.coordinator.gone, identity, self._clock()))
             if self._over is not None:
                 self.server.send(name, self._over)
         self._changed.set()
+
+    def _prove(self, identity: int, signing_key: bytes, proof: bytes) -> None:
+        """Have others shown whose key this is. They may have refused what they were shown before, as it was expired."""
+        if self._proofs.get(identity) != proof:
+            self._identities[identity], self._proofs[identity] = signing_key, proof
+            for told in self._told.values():
+                told.discard(identity)
 
     def _compare_progress(self, name: str, identity: int, answered: int) -> None:
         if answered <= self.coordinator.attempts:
@@ -343,9 +358,14 @@ class CoordinatorEngine:
                 self._changed.set()
                 return
             raise
+        if isinstance(message, Abort):
+            await self._call(self.coordinator.refuse, identity, f"it left the round: {sentence(message.reason)}")
         self._send(await self._taken(self.coordinator.receive, identity, message, self._clock()))
         if self.coordinator.phase is not Phase.COLLECTING:
             self._changed.set()
+
+    async def refused(self, name: str, reason: str) -> None:
+        await self._call(self.coordinator.refuse, _numbered(name), reason)
 
     async def broke(self, name: str, reason: str) -> None:
         identity = _numbered(name)

@@ -1,7 +1,8 @@
 """The door of the party that listens: who may wait before it, and for how long.
 
 gRPC takes every connection that comes. The front stands before it: it accepts, counts, and passes bytes to gRPC, which
-listens on a Unix socket in a folder of this user's own. TLS is between the peer and gRPC; the front reads none of it.
+listens on a Unix socket in a folder of this user's own. TLS is between the peer and gRPC: of it the front reads only
+whether the peer offers TLS 1.3 (see `hello`), which is required.
 
     peer ── TCP ── front ── Unix socket ── gRPC
 
@@ -22,6 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tacit.engines.grpc.guests import Bounds, Guest, Guests, Way, neighbourhood
+from tacit.engines.grpc.hello import HANDSHAKE, PROTOCOL_VERSION, offers_tls13
 from tacit.engines.grpc.watch import Reason, Watch
 
 _FOLDER = "tacit-port-"
@@ -31,7 +33,6 @@ _ACCEPTED = 32  # in one go: those who are there already must not wait
 _PAUSE = 0.2  # seconds without accepting, while there are no descriptors
 _SWEEP = 0.25  # seconds between two looks at who waits for too long
 _CLOSING = 2.0  # seconds for the other end to close too
-_TLS_HANDSHAKE = 0x16  # the first byte of a TLS connection
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
@@ -39,7 +40,7 @@ class Front:
     """Listens for gRPC. Everything runs in one event loop.
 
     Args:
-        secure: whether peers must speak TLS; their first byte says so.
+        secure: whether peers must speak TLS 1.3; their first message says so.
     """
 
     def __init__(self, secure: bool, watch: Watch) -> None:
@@ -174,9 +175,10 @@ class Front:
             asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 
     def _first(self, guest: Guest) -> None:
-        """Its first bytes: only now there is a way to gRPC."""
+        """Its first bytes, and with TLS its whole first message: only then there is a way to gRPC."""
+        kept = len(guest.hello)
         try:
-            count = guest.near.recv_into(self._buffer)
+            count = guest.near.recv_into(self._buffer[kept:])
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -184,9 +186,17 @@ class Front:
         if not count:
             self._end(guest)
             return
-        if self._secure and self._buffer[0] != _TLS_HANDSHAKE:
-            self._refuse(guest, "no TLS")
-            return
+        self._buffer[:kept] = guest.hello
+        count += kept
+        if self._secure:
+            offers = offers_tls13(self._buffer[:count])
+            if offers is None:
+                guest.hello = bytes(self._buffer[:count])
+                return
+            if not offers:
+                self._refuse_version(guest)
+                return
+        guest.hello = b""
         try:
             far = self._reach(guest.number)
         except OSError as error:
@@ -274,6 +284,15 @@ class Front:
             guest.near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         if self._close(guest):
             self._watch.refuse(reason, guest.address)
+
+    def _refuse_version(self, guest: Guest) -> None:
+        if self._buffer[0] != HANDSHAKE:
+            self._refuse(guest, "no TLS")
+            return
+        with suppress(OSError):
+            guest.near.send(PROTOCOL_VERSION)
+        if self._close(guest):
+            self._watch.refuse("no TLS 1.3", guest.address)
 
     def _end(self, guest: Guest) -> None:
         if self._close(guest) and guest.up is not None and not guest.known and not self._closed:

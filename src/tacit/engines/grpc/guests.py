@@ -47,6 +47,7 @@ class Guest:
     deadline: float
     streams: int = 0  # of parties that were admitted
     known: bool = False  # whether a party ever spoke on it
+    hello: bytes = b""  # the part of its first message that is there
     up: Way | None = None  # none before it has spoken
     down: Way | None = None
 

@@ -19,11 +19,12 @@ from tacit.engines.grpc.channel import (
     Ends,
     Envelope,
     Left,
-    check_guarded,
 )
 from tacit.engines.grpc.handshake import Hello
 from tacit.engines.grpc.relay import Introduction
 from tacit.engines.grpc.server import Server
+from tacit.engines.loopback import check_guarded
+from tacit.engines.pins import Pins
 from tacit.engines.tls import Credentials
 from tacit.errors import PeerError
 from tacit.events import Sink
@@ -44,6 +45,7 @@ class Hub(Ends):
         limit: bytes of the largest message.
         patience: seconds to wait for others, to come or to speak; may be infinite.
         lost_after: seconds after which the log names a party whose connection broke.
+        pins: the keys of parties that were met earlier in this run.
     """
 
     def __init__(
@@ -59,13 +61,14 @@ class Hub(Ends):
         lost_after: float = LOST_AFTER,
         sink: Sink | None = None,
         network: Network | None = None,
+        pins: Pins | None = None,
     ) -> None:
         super().__init__(name, parties, limit, patience, sink, lost_after)
         check_guarded(bind, credentials)
         self.port = 0
         self._bind = bind
         server = frozenset(parties).__contains__
-        self._server = Server(self, server, shared, limit + OVERHEAD, credentials, network, sink)
+        self._server = Server(self, server, shared, limit + OVERHEAD, credentials, network, sink, pins)
         self._introductions: dict[str, Introduction] = {}
         self._done: set[str] = set()
         self._finished = False  # it left because all is done
@@ -88,6 +91,10 @@ class Hub(Ends):
 
     async def _begin(self) -> bool:
         """Introduce all to all, if they are there."""
+        for name, reason in self._server.end_expired().items():
+            self._say(f"{reason}: waiting for it to come back with a renewed one")
+            self._introductions.pop(name, None)  # the others would not believe it: it has to introduce itself again
+            self._server.forget(name)
         if self._fatal is not None or len(self._introductions) < len(self._inboxes):
             return False
         self._begun = True
@@ -196,6 +203,9 @@ class Hub(Ends):
             await asyncio.sleep(LOOK)
         if inbox is self._inboxes[sender]:  # or it would become part of the next conversation
             self._server.send(receiver, frame)
+
+    async def refused(self, name: str, reason: str) -> None:
+        """Its certificate is over: it is away until it has a renewed one."""
 
     async def broke(self, name: str, reason: str) -> None:
         self._introductions.pop(name, None)

@@ -1,9 +1,10 @@
 """The side that parties connect to: one bidirectional stream each, over gRPC on asyncio.
 
-Who a party is, its certificate says: a name that is not expected, or that claims to be another's, is refused before a
-message of it is read. A party has one stream: a new one takes the place of the old one, and the conversation goes on
-where it broke. What comes in is bounded: connections by the `front`, each frame by `limit`, all frames that are being
-put together by the `room`; a party that begins a frame and is too slow (`pace`) loses its connection.
+Who a party is, its certificate says: a name that is not expected, that claims to be another's, or that has other keys
+than before in this run (see `pins`) is refused before a message of it is read. A party has one stream: a new one takes
+the place of the old one, and the conversation goes on where it broke. What comes in is bounded: connections by the
+`front`, each frame by `limit`, all frames that are being put together by the `room`; a party that begins a frame and is
+too slow (`pace`) loses its connection.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import functools
 import os
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import grpc
@@ -26,7 +28,9 @@ from tacit.engines.grpc.link import OVERHEAD_BYTES, PIECE_BYTES, Link
 from tacit.engines.grpc.pace import Pace
 from tacit.engines.grpc.room import Frame, Room
 from tacit.engines.grpc.watch import Watch
-from tacit.engines.tls import Credentials, peer_name, server_credentials
+from tacit.engines.loopback import check_guarded
+from tacit.engines.pins import Pins
+from tacit.engines.tls import Credentials, Identity, peer_identity, peer_name, server_credentials
 from tacit.errors import PeerError
 from tacit.events import Noted, Sink
 from tacit.sections import Network
@@ -55,6 +59,8 @@ class Listener(Protocol):
 
     async def joined(self, name: str, hello: Hello, certificate: bytes, resumed: bool) -> None: ...
 
+    async def refused(self, name: str, reason: str) -> None: ...
+
     async def arrived(self, name: str, frame: bytes) -> None: ...
 
     async def broke(self, name: str, reason: str) -> None: ...
@@ -68,6 +74,7 @@ class Peer:
 
     session: bytes
     link: Link
+    identity: Identity | None = None  # as its certificate says
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     stream: Task = None  # that serves it now
     ready: bool = False  # whether the listener knows of it
@@ -85,6 +92,7 @@ class Server:
         credentials: None on loopback, where a party is who it says it is.
         network: how many connections, how much memory and how much time strangers and parties may take.
         sink: is told what is refused.
+        pins: the keys of parties that were met earlier in this run.
     """
 
     def __init__(
@@ -96,6 +104,7 @@ class Server:
         credentials: Credentials | None,
         network: Network | None = None,
         sink: Sink | None = None,
+        pins: Pins | None = None,
     ) -> None:
         self.peers: dict[str, Peer] = {}
         self.epoch = os.urandom(16)
@@ -106,6 +115,7 @@ class Server:
         self._credentials = credentials
         self._network = network or Network()
         self._sink = sink
+        self._pins = pins or Pins()
         self._room: Room  # once the number of parties is known
         self._watch = Watch(sink)
         self._front = Front(credentials is not None, self._watch)
@@ -114,7 +124,9 @@ class Server:
         self._replaced: dict[Task, tuple[grpc.StatusCode, str]] = {}  # streams that are to end, and what they are told
 
     async def start(self, bind: str, parties: int) -> int:
-        """Listen on `bind`; returns the port. ValueError: it is taken, or not all parties can be served here."""
+        """Listen on `bind`; returns the port. ValueError: it is taken, open to others without certificates, or
+        not all parties can be served here."""
+        check_guarded(bind, self._credentials)
         network = self._network
         connections, note = descriptors.provide(parties, network.connections, network.unauthenticated)
         if note:
@@ -166,6 +178,20 @@ class Server:
         peer = self.peers.get(name)
         return peer is not None and peer.stream is not None and peer.ready
 
+    def end_expired(self, now: datetime | None = None) -> dict[str, str]:
+        """End the streams of parties whose certificate is over, each with the reason, by name.
+
+        They come back with a renewed one. Others would refuse what such a party signs.
+        """
+        now = now or datetime.now(UTC)
+        found = {}
+        for name, peer in self.peers.items():
+            if self.connected(name) and peer.identity is not None and peer.identity.expires < now:
+                found[name] = f"the certificate of {name} expired on {peer.identity.expires:%Y-%m-%d}"
+                peer.ready = False
+                self._replace(peer.stream, grpc.StatusCode.UNAUTHENTICATED, found[name])
+        return found
+
     def forget(self, name: str) -> None:
         """A party has left: its stream ends, and nothing is queued for it until it joins anew."""
         peer = self.peers.pop(name, None)
@@ -200,7 +226,8 @@ class Server:
             stream.cancel()
 
     async def _greeted(self, context: Any, task: Task) -> None:
-        name, certificate = await self._identified(context)
+        identity, certificate = await self._identified(context)
+        name = None if identity is None else identity.name
         if name is not None:  # a party that opens streams and says nothing must not take all there are
             self._replace(self._greeting.get(name), grpc.StatusCode.ABORTED, "there is a newer connection")
             self._greeting[name] = task
@@ -217,30 +244,42 @@ class Server:
         try:
             hello = decode(first, Hello, PIECE_BYTES)
             self._check(hello, name)
+            if identity is not None:
+                self._pins.meet(identity)
         except PeerError as error:
             self._refused(context, error)
             await context.write(encode(Refused(str(error)[:300])))
             return
         self._front.admitted(context.peer())
         try:
-            await self._serve(hello, certificate, context, task)
+            await self._serve(hello, identity, certificate, context, task)
         finally:
             self._front.left(context.peer())
 
-    async def _identified(self, context: Any) -> tuple[str | None, bytes]:
-        """The name in the certificate, before anything is read; None where there are no certificates."""
+    async def _identified(self, context: Any) -> tuple[Identity | None, bytes]:
+        """Whose certificate it is, before anything is read; None where there are no certificates.
+
+        It is verified once more: a TLS session that is resumed shows none.
+        """
         if self._credentials is None:
             return None, b""
         seen = context.auth_context()
+        code = grpc.StatusCode.PERMISSION_DENIED
         try:
             name = peer_name(seen)
             if not self._expected(name):
                 raise PeerError(f"{name} is not a party of this federation")
+            code = grpc.StatusCode.UNAUTHENTICATED  # it may come back with a renewed certificate
+            identity = peer_identity(seen, self._credentials.authority)
+            code = grpc.StatusCode.PERMISSION_DENIED
+            self._pins.check(identity)
         except PeerError as error:
             self._refused(context, error)
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error)[:300])
+            if code is grpc.StatusCode.UNAUTHENTICATED:
+                await _to_its_end(self._listener.refused(name, str(error)))
+            await context.abort(code, str(error)[:300])
             raise
-        return name, next(iter(seen.get("x509_pem_cert", ())), b"")
+        return identity, next(iter(seen.get("x509_pem_cert", ())), b"")
 
     def _refused(self, context: Any, error: PeerError) -> None:
         self._front.refused(context.peer())
@@ -255,9 +294,11 @@ class Server:
         if differs is not None:
             raise PeerError(differs)
 
-    async def _serve(self, hello: Hello, certificate: bytes, context: Any, task: Task) -> None:
+    async def _serve(
+        self, hello: Hello, identity: Identity | None, certificate: bytes, context: Any, task: Task
+    ) -> None:
         peer, resumed = self._peer(hello)
-        peer.stream = task
+        peer.stream, peer.identity = task, identity
         writer: asyncio.Task[None] | None = None
         try:
             if resumed:

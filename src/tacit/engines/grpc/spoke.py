@@ -22,10 +22,10 @@ from tacit.engines.grpc.channel import (
     Envelope,
     Left,
     Over,
-    check_guarded,
 )
 from tacit.engines.grpc.connection import Connection
 from tacit.engines.grpc.relay import Introduction, Sealing, federation, introduce, meet
+from tacit.engines.pins import Pins
 from tacit.engines.tls import Credentials, identity_of
 from tacit.errors import PeerError
 from tacit.events import Sink
@@ -57,11 +57,12 @@ class Spoke(Ends):
         patience: float = PATIENCE,
         lost_after: float = LOST_AFTER,
         sink: Sink | None = None,
+        pins: Pins | None = None,
     ) -> None:
         super().__init__(name, [hub, *others], limit, patience, sink, lost_after)
-        check_guarded(address, credentials)
         self.hub = hub
         self._credentials = credentials
+        self._pins = pins or Pins()
         self._pair = KeyPair.generate()
         self._run = federation(hub, shared)
         self._key = credentials.signing_key if credentials else SigningKey.generate()
@@ -109,7 +110,7 @@ class Spoke(Ends):
             self._sealings = {}
             self._pair.erase()
             self._pair = KeyPair.generate()
-            proof = self._credentials.certificate if self._credentials else self._key.public
+            proof = self._credentials.renewed(self._say).certificate if self._credentials else self._key.public
             self._connection.send(encode(introduce(self._pair, self._key, self._run, self.name, proof)))
 
     def _interrupt(self, reason: str) -> None:
@@ -203,6 +204,8 @@ class Spoke(Ends):
             if self._credentials is None:
                 return party, proof
             found = identity_of(proof, self._credentials.authority)
+            if found.name == party:
+                self._pins.meet(found)
             return found.name, found.signing_public
 
         return signing_key_of

@@ -12,12 +12,13 @@ from typing import Literal
 from tacit.channel import sentence
 from tacit.events import PortWatched, Sink
 
-Reason = Literal["address", "connections", "time", "no TLS", "descriptors", "busy", "memory", "rate"]
+Reason = Literal["address", "connections", "time", "no TLS", "no TLS 1.3", "descriptors", "busy", "memory", "rate"]
 _WORDS: dict[Reason, str] = {
     "address": "over the limit of one address (network.unauthenticated)",
     "connections": "over the limit of all connections (network.connections)",
     "time": "not authenticated in time (network.handshake)",
     "no TLS": "without TLS",
+    "no TLS 1.3": "with an older version of TLS than 1.3",
     "descriptors": "for want of file descriptors",
     "busy": "while this party was too busy",
     "memory": "much slower than others that waited for memory (network.memory)",

@@ -1,0 +1,127 @@
+"""Parties without certificates stay on this machine: no address that could lead elsewhere passes."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacit.engines.grpc.connection import Connection
+from tacit.engines.grpc.hub import Hub
+from tacit.engines.grpc.server import Server
+from tacit.engines.loopback import check_guarded, on_loopback
+from tests.engines.loopback import Federation, quickly
+from tests.horizontal.federations import Numbers, settings_for
+
+HERE = ["127.0.0.1:8443", "127.0.0.1:0", "127.255.255.254:1", "localhost:8443", "[::1]:8443", "[0:0:0:0:0:0:0:1]:1"]
+ELSEWHERE = [
+    "127.evil.example:8443",
+    "127.0.0.1.evil.example:8443",
+    "localhost.evil.example:8443",
+    "localhost.:8443",
+    "LOCALHOST:8443",
+    "evil.localhost:8443",
+    "127.1:8443",
+    "2130706433:8443",
+    "0x7f.0.0.1:8443",
+    "127.0.0.01:8443",
+    "127.0.0.1.:8443",
+    " 127.0.0.1:8443",
+    "127.0.0.1:8443\n",
+    "\uff11\uff12\uff17.0.0.1:8443",
+    "127.0.0.1:\uff11",
+    "0.0.0.0:8443",
+    "[::]:8443",
+    "[::ffff:127.0.0.1]:8443",
+    "[::1%lo]:8443",
+    "[::1%25lo]:8443",
+    "[127.0.0.1]:8443",
+    "[localhost]:8443",
+    "::1:8443",
+    "[::1",
+    "[[::1]]:8443",
+    "user@127.0.0.1:8443",
+    "127.0.0.1@evil.example:8443",
+    "127.0.0.1:8443@evil.example:8443",
+    "127.0.0.1:8443,10.0.0.1:8443",
+    "ipv4:127.0.0.1:8443",
+    "unix:/tmp/socket:1",
+    "dns://evil.example/127.0.0.1:8443",
+    "127.0.0.1/../evil.example:8443",
+    "127.0.0.1",
+    "localhost",
+    "127.0.0.1:",
+    ":8443",
+    "",
+    "10.0.0.1:8443",
+    "128.0.0.1:8443",
+    "126.255.255.255:8443",
+    "[::2]:8443",
+    "[fe80::1]:8443",
+]
+PORTS = st.integers(0, 65535)
+
+
+@pytest.mark.parametrize("address", HERE)
+def test_this_machine(address):
+    assert on_loopback(address)
+    check_guarded(address, None)
+
+
+@pytest.mark.parametrize("address", ELSEWHERE)
+def test_elsewhere(address):
+    assert not on_loopback(address)
+    with pytest.raises(ValueError, match="without certificates"):
+        check_guarded(address, None)
+
+
+@given(st.integers(0, 2**32 - 1), PORTS)
+def test_of_ipv4_only_127(number, port):
+    address = ipaddress.IPv4Address(number)
+    assert on_loopback(f"{address}:{port}") == (number >> 24 == 127)
+
+
+@given(st.integers(0, 2**24 - 1), PORTS)
+def test_all_of_127(number, port):
+    assert on_loopback(f"{ipaddress.IPv4Address((127 << 24) + number)}:{port}")
+
+
+@given(
+    st.integers(0, 2**128 - 1) | st.integers(0, 2**33) | st.integers(0xFFFF << 32, (0xFFFF << 32) + 2**32 - 1), PORTS
+)
+def test_of_ipv6_only_one(number, port):
+    address = ipaddress.IPv6Address(number)
+    for text in (address.compressed, address.exploded):
+        assert on_loopback(f"[{text}]:{port}") == (number == 1)
+        assert not on_loopback(f"{text}:{port}")
+
+
+@given(
+    st.text(max_size=12), st.sampled_from(["127.0.0.1", "localhost", "[::1]", "127.", ""]), st.text(max_size=12), PORTS
+)
+def test_nothing_around_a_host_passes(before, host, after, port):
+    """What passes is a literal or `localhost`, to the letter: an independent reading of the host says so too."""
+    text = f"{before}{host}{after}:{port}"
+    if on_loopback(text):
+        name = text.rpartition(":")[0]
+        assert name == "localhost" or ipaddress.ip_address(name.strip("[]")).is_loopback
+
+
+ADDRESS = "127.evil.example:8443"
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        lambda: Hub("bank", ["shop"], ADDRESS),
+        lambda: Connection(ADDRESS, "coordinator", "client-0", b"{}", 1000, None, None),
+        lambda: quickly(Server(None, lambda name: True, b"{}", 1000, None).start(ADDRESS, 1)),
+        lambda: Federation(settings_for(clients=2), Numbers()).client(0, ADDRESS),
+    ],
+    ids=["hub", "connection", "server", "client"],
+)
+def test_every_way_to_the_network_is_guarded(opened):
+    with pytest.raises(ValueError, match=r"127\.evil\.example:8443: without certificates"):
+        opened()
