@@ -221,8 +221,8 @@ def test_an_error_names_the_override(written, override, expected):
             "fleet.yaml:5: encrypt.colluders is 0: give a whole number of at least 1",
         ),
         (
-            "encrypt:\n  encrypt_type: DDP_ENCRYPT\n  pw_encrypt:\n    mode: active\n    colluders: 90",
-            "fleet.yaml:9: n_min is 92 and colluders is 90: n_min must be at least colluders + 2, and at most the 80",
+            "encrypt:\n  encrypt_type: DDP_ENCRYPT\n  pw_encrypt:\n    mode: active\n    colluders: 1800",
+            "fleet.yaml:9: n_min is 1802 and colluders is 1800: n_min must be at least colluders + 2, and at most",
         ),
         ("name: [a]", "fleet.yaml:5: name is a list: give text that matches"),
         ("name: ../up", "fleet.yaml:5: name is '../up': give text that matches"),
