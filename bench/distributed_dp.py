@@ -77,9 +77,8 @@ def _distributed(clients: int, epsilon: float) -> dict[str, Any]:
             "ddp_delta": DELTA,
             "ddp_norm_clip": CLIP,
             "n_min": math.ceil(0.8 * clients),
-            "colluders": math.ceil(0.05 * clients),
         },
-        "pw_encrypt": {"drop": 0.05},
+        "pw_encrypt": {"drop": 0.05, "colluders": math.ceil(0.05 * clients)},
     }
 
 

@@ -1,4 +1,4 @@
-"""A server learns the mean of what five parties hold, and nothing else; two of them vanish on the way.
+"""A server learns the mean of what five parties hold, and nothing else; one of them vanishes on the way.
 
 Run it: python examples/secure_sum.py
 """
@@ -17,10 +17,10 @@ from tacit.secagg.server import Server, State
 from tacit.secagg.session import Context
 
 salaries = {1: [4200.0, 12.0], 2: [5100.0, 7.0], 3: [3900.0, 20.0], 4: [8800.0, 3.0], 5: [6100.0, 9.0]}
-vanishing = {2, 5}  # their phones run out of battery before they upload
+vanishing = {2}  # its phone runs out of battery before it uploads
 
 encoding = Encoding(values=2, bound=20_000.0, clients=5, fraction_bits=10)
-settings = encoding.settings()  # active mode: the server may cheat
+settings = encoding.settings()  # active mode: the server may cheat, together with one of the parties
 context = Context(settings, model=hashlib.sha256(b"salaries 2026").digest(), round=0)
 
 keys = {i: SigningKey.generate() for i in salaries}  # in real life each party makes its own and shows the public one

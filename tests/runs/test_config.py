@@ -213,6 +213,18 @@ def test_an_error_names_the_override(written, override, expected):
             "fleet.yaml:5: encrypt.encrypt_train_type is 'DP': give NOT_ENCRYPT, DP_ENCRYPT, PW_ENCRYPT or DDP_ENCRYPT",
         ),
         ("encrypt: {collusion: 7}", "fleet.yaml:5: encrypt.collusion is 7: give true or false"),
+        (
+            "encrypt:\n  ddp_encrypt:\n    ddp_eps: 4\n    colluders: 2",
+            "fleet.yaml:8: colluders holds for masks and noise alike, and belongs to pw_encrypt: move it there",
+        ),
+        (
+            "encrypt: {encrypt_type: PW_ENCRYPT, colluders: 0}",
+            "fleet.yaml:5: encrypt.colluders is 0: give a whole number of at least 1",
+        ),
+        (
+            "encrypt:\n  encrypt_type: DDP_ENCRYPT\n  pw_encrypt:\n    mode: active\n    colluders: 1800",
+            "fleet.yaml:9: n_min is 1802 and colluders is 1800: n_min must be at least colluders + 2, and at most",
+        ),
         ("name: [a]", "fleet.yaml:5: name is a list: give text that matches"),
         ("name: ../up", "fleet.yaml:5: name is '../up': give text that matches"),
         (

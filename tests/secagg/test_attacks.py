@@ -160,7 +160,7 @@ def only(kept):
 def test_a_roster_of_too_few(config):
     fed = federation(config)
     lie(fed, first(fed)[0], Roster, only(first(fed, 3)))
-    refused(fed, first(fed)[0], "a cohort of 3, this client accepts 4 or more")
+    refused(fed, first(fed)[0], "a cohort of 3, this client accepts 6 or more")
 
 
 @pytest.mark.parametrize("config", [ACTIVE, HONEST], ids=["active", "semi_honest"])
@@ -168,14 +168,29 @@ def test_shares_of_too_few(config):
     fed = federation(config)
     victim = first(fed)[0]
     lie(fed, victim, Inbox, lambda m: change(m, senders=m.senders[:8], sealed=m.sealed[: 2 * SEALED_BYTES], total=3))
-    refused(fed, victim, "shares of 3 clients, 4 are needed")
+    refused(fed, victim, f"shares of 3 clients, {config.topology(7).threshold} are needed")
+
+
+@pytest.mark.parametrize("mode", ["active", "semi_honest"])
+@pytest.mark.parametrize("kind", [Roster, Inbox])
+def test_a_cohort_below_share_secrets_ratio(mode, kind):
+    """8 of 9 are asked for. More than the threshold, and fewer than 8: the client refuses, whatever the server does."""
+    config = Settings(9, 6, mode=mode)
+    assert (config.sharing, config.topology(9).threshold) == (8, 6 if mode == "active" else 5)
+    fed = federation(config)
+    forges = {
+        Roster: only(first(fed, 7)),
+        Inbox: lambda m: change(m, senders=m.senders[:24], sealed=m.sealed[: 6 * SEALED_BYTES], total=7),
+    }
+    lie(fed, first(fed)[0], kind, forges[kind])
+    refused(fed, first(fed)[0], "a cohort of 7, this client accepts 8 or more")
 
 
 def test_shares_of_fewer_than_said():
     fed = federation(HONEST)
     victim = first(fed)[0]
     lie(fed, victim, Inbox, lambda m: change(m, total=m.total + 1))
-    refused(fed, victim, "a cohort of 8")
+    refused(fed, victim, "a cohort of 8, and shares of 7")
 
 
 @pytest.mark.parametrize("config", [ACTIVE, HONEST], ids=["active", "semi_honest"])
@@ -188,7 +203,7 @@ def test_survivors_too_few(config):
         return change(m, alive=pack_ids(alive[:3]), dropped=pack_ids(alive[3:]), total=3)
 
     lie(fed, victim, Survivors, forge)
-    refused(fed, victim, "3 survivors, this client accepts 4 or more")
+    refused(fed, victim, f"3 survivors, this client accepts {config.topology(7).minimum} or more")
 
 
 def test_the_minimum_is_the_clients_own():
@@ -238,7 +253,7 @@ def test_two_survivor_sets_are_never_both_opened():
     """The server tells half of the clients that one is alive and the others that it dropped."""
     fed = federation(ACTIVE)
     target = first(fed, 7)[6]
-    fooled = set(first(fed, 3))
+    fooled = set(first(fed, 2))
 
     def forge(to, m):
         if to in fooled and isinstance(m, Survivors):
@@ -261,7 +276,7 @@ def test_two_survivor_sets_are_never_both_opened():
 
 def test_too_few_or_foreign_agreements():
     for forge, message in (
-        (lambda m: change(m, ids=m.ids[:12], signatures=m.signatures[:192]), "3 clients agree on the survivors, 4"),
+        (lambda m: change(m, ids=m.ids[:12], signatures=m.signatures[:192]), "3 clients agree on the survivors, 5"),
         (lambda m: change(m, ids=m.ids[:-4] + pack_ids([4_000_000])), "signed, who are no survivors"),
         (lambda m: change(m, signatures=m.signatures[:-64] + bytes(64)), "signature is not that of"),
         (lambda m: change(m, signatures=m.signatures[:-1]), "7 signatures of 64 bytes"),

@@ -24,9 +24,11 @@ def test_thresholds_just_above_are_taken():
 
 
 def test_unreachable_combinations_are_refused_with_the_numbers():
-    with pytest.raises(ValueError, match="need 51 shares to open, and a round goes on with 51 of 100"):
-        Settings(100, 1, share_secrets_ratio=0.51)
-    with pytest.raises(ValueError, match="need 90 shares to open, and a round goes on with 90 of 100"):
+    with pytest.raises(ValueError, match=r"need 51 shares to open .*colluders: 1.* goes on with 50 of 100 clients"):
+        Settings(100, 1, share_secrets_ratio=0.5)
+    with pytest.raises(
+        ValueError, match=r"need 90 shares to open .* goes on with 90 of 100.*or lower reconstruct_secr"
+    ):
         Settings(100, 1, share_secrets_ratio=0.9, reconstruct_secrets_threshold=90)
     with pytest.raises(ValueError, match="minimum is 95, but a round goes on with 80 of 100"):
         Settings(100, 1, minimum=95)
@@ -74,6 +76,7 @@ def test_aliases():
         ({"drop": -0.1}, r"drop must be in \[0, 1\)"),
         ({"reconstruct_secrets_threshold": 0}, "at least 1, got 0"),
         ({"minimum": 1}, "minimum must be at least 2, got 1"),
+        ({"colluders": -1}, "colluders must be at least 0, got -1"),
     ],
 )
 def test_bad_settings_are_refused(keys, message):
@@ -91,7 +94,8 @@ def test_bad_settings_are_refused(keys, message):
         ({"minimum": 2.5}, "minimum must be a whole number, got 2.5"),
         ({"share_secrets_ratio": "0.8"}, "share_secrets_ratio must be a number, got '0.8'"),
         ({"collusion": "false"}, "collusion must be true or false, got 'false'"),
-        ({"clients": 3, "collusion": True, "share_secrets_ratio": 1.0}, "3 clients are too few: 3 shares"),
+        ({"clients": 3, "collusion": True, "share_secrets_ratio": 1.0}, "3 clients are too few for 2 colluders"),
+        ({"colluders": 1.5}, "colluders must be a whole number, got 1.5"),
         ({"clients": 5001}, "5001 others, and 5000 are the most"),
     ],
 )

@@ -108,6 +108,18 @@ def sentences(settings: Settings) -> list[str]:
     return found
 
 
+def _colluders(settings: Settings) -> str:
+    """Against whom the masks hold, and the epsilon of sums."""
+    what = "Masks and epsilon hold" if settings.encrypt.encrypt_type == "DDP_ENCRYPT" else "Masks hold"
+    who = f"at most {settings.colluders} of the {settings.clients} clients that work with it (pw_encrypt.colluders)"
+    if settings.mode == "active":
+        return f"{what} against a coordinator that breaks the protocol and {who}; more may open single updates with it."
+    return (
+        f"The coordinator is trusted to follow the protocol (mode: semi_honest). {what} against it and {who}; nothing "
+        "is promised if there are more."
+    )
+
+
 _OF_INTEREST = {
     ("Update", "vector"),
     ("Update", "samples"),
@@ -133,13 +145,8 @@ def unprotected(settings: Settings) -> list[str]:
                 "No epsilon: what the sum of all updates, and so the model, tells about a client is not bounded."
             )
             found.append("Sums of two rounds over nearly the same clients can be compared.")
-        case "DDP_ENCRYPT":
-            found.append(
-                f"Epsilon holds against whoever knows the noise of at most {settings.colluders} clients of a sum: each "
-                "client knows its own, and the coordinator that of clients that it runs or that work with it."
-            )
-    if settings.masked and settings.mode == "semi_honest":
-        found.append("The coordinator is trusted to follow the protocol (mode: semi_honest).")
+    if settings.masked:
+        found.append(_colluders(settings))
     if settings.encrypt.privacy_eval_type == "LAPLACE" and settings.encrypt.encrypt_type != "DP_ENCRYPT":
         found.append(f"A coordinator that does not follow the protocol can ask for vectors {settings.answers} times.")
     if settings.unsupervised is not None and settings.encrypt.privacy_eval_type == "NOT_ENCRYPT":

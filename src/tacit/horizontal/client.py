@@ -239,5 +239,8 @@ class Client:
             update, samples = self._update(work)
             return masked_sum(self._settings, self._layout.size).encode(update, samples, context.digest(), rng)
 
-        self._secure = SecureClient(context, self.identity, vector, key=self._key, identities=self._identities, rng=rng)
+        known = self._identities
+        if known is not None:  # a certificate of some other federation's client is not one of this one's
+            known = {client: public for client, public in known.items() if client < self._settings.clients}
+        self._secure = SecureClient(context, self.identity, vector, key=self._key, identities=known, rng=rng)
         return list(self._secure.start(now))

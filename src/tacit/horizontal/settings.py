@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from tacit.dp.gaussian import gaussian_epsilon, gaussian_sigma
 from tacit.secagg.settings import Settings as SecureSettings
+from tacit.secagg.settings import a_third
 from tacit.sections import Address, Count, Delta, Name, Positive, Probability, Scale, Section, Seed
 from tacit.sections import Network as OwnNetwork
 
@@ -45,7 +46,10 @@ class PairwiseMasks(Section):
     share_secrets_ratio: Annotated[float, Field(gt=0, le=1)] = Field(default=0.8, alias="share_client_ratio")
     reconstruct_secrets_threshold: Count | None = None
     cipher_time_window: Milliseconds = 10_000
-    collusion: bool = False
+    # Of all clients, how many may work with the coordinator: masks and noise are made for the same number. If None,
+    # corrupt of n_min, and at least 1: each client knows its own update and noise, and is sent the model.
+    colluders: Count | None = None
+    collusion: bool = False  # colluders: about a third of those that are sampled, unless a number is given
     mode: Literal["active", "semi_honest"] | None = None  # active over a network, semi_honest in one process
     graph: Literal["auto", "complete", "sparse"] = "auto"
     corrupt: Probability = 0.05
@@ -62,8 +66,15 @@ class DistributedDP(Section):
     ddp_delta: Delta | None = None  # the budget's, or min(1e-5, 1 / clients)
     ddp_norm_clip: Scale = 1.0
     n_min: Annotated[int, Field(ge=2, strict=True)] | None = None  # smaller sums are not opened; those needed if None
-    # Clients that may tell their noise: corrupt * n_min if None. At least 1: whoever takes part knows his own.
-    colluders: Count | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _moved(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or "colluders" not in data:
+            return data
+        if data["colluders"] is not None:  # None is what earlier runs stored
+            raise ValueError("colluders holds for masks and noise alike, and belongs to pw_encrypt: move it there")
+        return {key: value for key, value in data.items() if key != "colluders"}
 
 
 class LaplaceEval(Section):
@@ -208,13 +219,13 @@ class Settings(Section):
                 raise ValueError(
                     f"ddp_eps is {epsilon:g}, above the budget of {self.budget.epsilon:g}: lower it, or leave out one"
                 )
-        if self.encrypt.encrypt_type == "DDP_ENCRYPT" and not self.colluders < self.fewest <= self.sharing:
+        if self.encrypt.encrypt_type == "DDP_ENCRYPT" and not self.colluders + 2 <= self.fewest <= self.sharing:
             raise ValueError(
-                f"n_min is {self.fewest} and colluders is {self.colluders}: n_min must be more than colluders, and at "
-                f"most the {self.sharing} clients with which a round of {self.sampled} goes on (share_secrets_ratio)"
+                f"n_min is {self.fewest} and colluders is {self.colluders}: n_min must be at least colluders + 2, and "
+                f"at most the {self.sharing} clients with which a round of {self.sampled} goes on (share_secrets_ratio)"
             )
         if self.masked:
-            self.secure(columns=1, modulus_bits=64)  # refuses thresholds that are unsafe or out of reach
+            self.secure(columns=1, modulus_bits=64)  # refuses colluders and thresholds that are unsafe or out of reach
         if self.encrypt.privacy_eval_type == "LAPLACE" and self.unsupervised is None:
             raise ValueError(
                 "privacy_eval_type is LAPLACE, but nothing is evaluated: add unsupervised.cluster_client_num, or leave "
@@ -248,7 +259,7 @@ class Settings(Section):
             else masks.share_secrets_ratio,
             reconstruct_secrets_threshold=masks.reconstruct_secrets_threshold,
             cipher_time_window=masks.cipher_time_window,
-            collusion=masks.collusion,
+            colluders=self.colluders,
             corrupt=masks.corrupt,
             drop=masks.drop,
             minimum=self.fewest if self.encrypt.encrypt_type == "DDP_ENCRYPT" else None,
@@ -308,7 +319,7 @@ class Settings(Section):
     @property
     def fewest(self) -> int:
         """Survivors for whom the noise of distributed DP is sized: no smaller sum is opened."""
-        return self.encrypt.ddp_encrypt.n_min or max(2, min(self.needed, self.sharing))
+        return self.encrypt.ddp_encrypt.n_min or max(min(self.needed, self.sharing), self.colluders + 2)
 
     @property
     def sharing(self) -> int:
@@ -324,9 +335,14 @@ class Settings(Section):
 
     @property
     def colluders(self) -> int:
-        """Survivors whose share of the noise somebody knows who looks at the sum: his own, if he takes part."""
-        given = self.encrypt.ddp_encrypt.colluders
-        return max(1, int(self.encrypt.pw_encrypt.corrupt * self.fewest)) if given is None else given
+        """Clients that may work with the coordinator, for which masks and noise are made."""
+        masks = self.encrypt.pw_encrypt
+        if masks.colluders is not None:
+            return masks.colluders
+        if masks.collusion:
+            return a_third(self.sampled)
+        expected = self.encrypt.ddp_encrypt.n_min or min(self.needed, self.sharing)
+        return max(1, int(masks.corrupt * expected))
 
     @property
     def delta(self) -> float:
@@ -372,6 +388,13 @@ class Settings(Section):
             )
         if self.unsupervised is not None and self.encrypt.privacy_eval_type == "NOT_ENCRYPT":
             found.append("privacy_eval_type NOT_ENCRYPT: the coordinator sees inference results in the clear")
+        if self.masked:
+            topology = self.secure(columns=1, modulus_bits=64).topology(self.sampled)
+            if topology.complete and topology.minimum >= self.sharing:
+                found.append(
+                    f"a round needs {topology.minimum} clients to the end (colluders: {self.colluders}), and goes on "
+                    f"when {self.sharing} of {self.sampled} shared their secrets: then none of them may leave"
+                )
         unseen = self.simulation.bad.keys() & {"nan", "dtype", "norm"}
         if self.masked and unseen:
             found.append(

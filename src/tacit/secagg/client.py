@@ -178,8 +178,7 @@ class Client:
             if len(others) != self._topology.neighbours:
                 raise PeerError(f"{len(others)} neighbours of {roster.total}, {self._topology.neighbours} are due")
             self._holders = tuple(a.sender for a in others)
-        if roster.total < self._minimum:
-            raise PeerError(f"a cohort of {roster.total}, this client accepts {self._minimum} or more")
+        self._check_cohort(roster.total)
         self._session = self._context.session(roster.digest)
         self._peers = {a.sender: a for a in others}
         secrets = [bytes(self._masking.private), bytes(self._seed)]
@@ -210,8 +209,9 @@ class Client:
         held = len(senders) + (self._own_rows is not None)
         if held < self._topology.threshold:
             raise PeerError(f"shares of {held} clients, {self._topology.threshold} are needed")
-        if inbox.total < self._minimum or (self._topology.complete and inbox.total != held):
-            raise PeerError(f"a cohort of {inbox.total}, this client accepts {self._minimum} or more")
+        if self._topology.complete and inbox.total != held:
+            raise PeerError(f"a cohort of {inbox.total}, and shares of {held} clients")
+        self._check_cohort(inbox.total)
         self._held = {} if self._own_rows is None else {self.identity: self._own_rows}
         unusable = []
         for sender, box in zip(senders, cut(inbox.sealed, len(senders), SEALED_BYTES, "sealed shares"), strict=True):
@@ -300,6 +300,12 @@ class Client:
                     content = self._context.advertisement(advert)
                     tie.check_signature(self._identities, advert.sender, advert.signature, tie.ADVERTISE, content)
         return adverts
+
+    def _check_cohort(self, total: int) -> None:
+        """As many as the settings ask for, whatever the server is content with."""
+        least = max(self._minimum, self._settings.sharing)
+        if total < least:
+            raise PeerError(f"a cohort of {total}, this client accepts {least} or more")
 
     def _sign(self, purpose: bytes, content: bytes) -> bytes:
         return b"" if self._key is None else self._key.sign(purpose, content)

@@ -33,14 +33,15 @@ class Settings:
             the protocol but looks at everything; large cohorts may use a sparse graph.
         graph: `auto` is sparse where mode and size allow it and no threshold is set.
         share_secrets_ratio: this part of the invited must take part in sharing, or the round ends.
-        reconstruct_secrets_threshold: shares that open a secret, on the complete graph: more than half of the clients,
-            more than two thirds with `collusion`. The least such number if None. On a sparse graph it is derived.
+        reconstruct_secrets_threshold: shares that open a secret, on the complete graph; see `least_threshold`, which is
+            taken if None. On a sparse graph it is derived.
         cipher_time_window: milliseconds that each stage may take.
-        collusion: whether clients may work together with the server. In active mode 2t - n - 1 of them gain nothing:
-            with the least threshold that is none or one without `collusion`, and about a third with it.
-        corrupt, drop: sparse graph only: the part of the invited that may be corrupt, and of those that came that may
-            leave.
-        minimum: nobody takes part in smaller sums. With c corrupt clients a sum hides its parts among minimum - c.
+        colluders: clients that may work together with the server and still open nothing but the sum. If None: 1, or
+            about a third of the invited with `collusion` (see `a_third`).
+        corrupt, drop: sparse graph only: the part of the invited that may be corrupt (never fewer than `colluders`),
+            and of those that came that may leave.
+        minimum: nobody takes part in smaller sums. With c colluders a sum hides each vector among minimum - c, which
+            must be 2 or more.
     """
 
     clients: int
@@ -51,6 +52,7 @@ class Settings:
     share_secrets_ratio: float = 0.8
     reconstruct_secrets_threshold: int | None = None
     cipher_time_window: int = 10_000
+    colluders: int | None = None
     collusion: bool = False
     corrupt: float = 0.05
     drop: float = 0.05
@@ -68,9 +70,10 @@ class Settings:
             )
         if self.graph == "sparse" and self._sparse(self.clients) is None:
             raise ValueError(
-                f"{self.clients} clients, {self.corrupt:.0%} of them corrupt and {self.drop:.0%} leaving, are too few "
-                "for a sparse graph: take graph: complete"
+                f"{self.clients} clients, {self._corrupt} of them corrupt and {self.drop:.0%} leaving, are too few for "
+                "a sparse graph: take graph: complete"
             )
+        self._check_survivors()
         topology = self.topology(self.clients)
         if topology.complete and self.clients > _LARGEST_COMPLETE:
             raise ValueError(
@@ -79,11 +82,6 @@ class Settings:
             )
         if topology.complete:
             self._check_threshold(topology.threshold)
-        if self.minimum is not None and self.minimum > self.sharing:
-            raise ValueError(
-                f"minimum is {self.minimum}, but a round goes on with {self.sharing} of {self.clients} clients: "
-                "lower it or raise share_secrets_ratio"
-            )
 
     @classmethod
     def of(cls, **keys: Any) -> Settings:
@@ -105,51 +103,92 @@ class Settings:
         return math.ceil(self.share_secrets_ratio * self.clients - 1e-9)
 
     @property
+    def tolerated(self) -> int:
+        """The number of colluders that masks are made for."""
+        if self.colluders is not None:
+            return self.colluders
+        return a_third(self.clients) if self.collusion else 1
+
+    @property
     def word_bytes(self) -> int:
         return self.modulus_bits // 8
 
     def topology(self, n: int) -> Topology:
-        """The graph over `n` clients that advertised."""
+        """The graph over `n` clients that advertised: all who hold shares are among them."""
+        minimum = max(self.minimum or 0, self.tolerated + 2)
         worth_it = self.graph == "sparse" or (self.graph == "auto" and self.clients >= _LARGE)
         if self.mode == "semi_honest" and worth_it and self.reconstruct_secrets_threshold is None:
             sparse = self._sparse(n)
             if sparse is not None:
-                return Topology(sparse.neighbours, sparse.threshold, max(n - self._gone(n), self.minimum or 0))
-        threshold = self.reconstruct_secrets_threshold or self._least_threshold
-        return Topology(None, threshold, max(threshold, self.minimum or 0))
+                return Topology(sparse.neighbours, sparse.threshold, max(n - self._gone(n), minimum))
+        threshold = self.reconstruct_secrets_threshold or self.least_threshold(n)
+        return Topology(None, threshold, max(threshold, minimum))
+
+    def least_threshold(self, n: int) -> int:
+        """The least safe threshold t on the complete graph of `n` clients, c of whom may collude.
+
+        Guarantee: in active mode 2t > n + c. To open one vector, a server needs t shares of the owner's seed and t of
+        its masking key, and t signatures for the list of survivors that asks for either. An honest client signs one
+        list and reveals one kind; c colluders give both: n - c + 2c in all, fewer than 2t. In semi-honest mode the
+        server asks for one kind only: t > c keeps the other closed, and t > n/2 as in the paper.
+        Source: Bonawitz et al. 2017, section 6.2: active adversaries, the server among them.
+        """
+        if self.mode == "active":
+            return (n + self.tolerated) // 2 + 1
+        return max(n // 2, self.tolerated) + 1
 
     def _sparse(self, n: int) -> Degree | None:
-        # The corrupt may all be among the n that came. At least one client is taken to be corrupt, and one to leave.
-        bad = max(1, math.ceil(self.corrupt * self.clients - 1e-9))
+        bad = self._corrupt
         return degree(n, bad, self._gone(n)) if bad < n else None
+
+    @property
+    def _corrupt(self) -> int:
+        """On a sparse graph. All of them may be among those that came."""
+        return max(1, math.ceil(self.corrupt * self.clients - 1e-9), self.tolerated)
 
     def _gone(self, n: int) -> int:
         return max(1, math.ceil(self.drop * n - 1e-9))
 
-    @property
-    def _least_threshold(self) -> int:
-        return math.floor(self.clients * (2 / 3 if self.collusion else 1 / 2) + 1e-9) + 1
+    def _check_survivors(self) -> None:
+        """Every sum must hold two vectors or more that no colluder knows."""
+        least = self.tolerated + 2
+        if least > self.sharing:
+            raise ValueError(
+                f"{self.clients} clients are too few for {self.tolerated} colluders: a sum needs two others, so "
+                f"{least} clients, and a round goes on with {self.sharing}: lower colluders, or raise "
+                "share_secrets_ratio or the number of clients"
+            )
+        if self.minimum is not None and not least <= self.minimum <= self.sharing:
+            raise ValueError(
+                f"minimum is {self.minimum}, but a round goes on with {self.sharing} of {self.clients} clients, and "
+                f"{self.tolerated} colluders ask for {least} or more in a sum: take {least} to {self.sharing}"
+            )
 
     def _check_threshold(self, threshold: int) -> None:
-        if threshold < self._least_threshold:
-            part = "two thirds" if self.collusion else "half"
+        """For a round in which all come. It then holds for every smaller one: the least threshold falls with n."""
+        least, colluders = self.least_threshold(self.clients), self.tolerated
+        if threshold < least:
+            half = f"half of {self.clients} + {colluders}" if self.mode == "active" else f"half, and than {colluders}"
             raise ValueError(
-                f"reconstruct_secrets_threshold is {threshold}, {self.clients} clients need more than {part}: "
-                f"{self._least_threshold} or more"
+                f"reconstruct_secrets_threshold is {threshold}, {self.clients} clients need more than {half} "
+                f"(colluders: {colluders}): set {least} or more, or leave it out"
             )
-        if self._least_threshold >= self.clients:
+        # A threshold that was set leaves room for a client to go. The derived one is the least that is safe.
+        if threshold > self.sharing - (self.reconstruct_secrets_threshold is not None):
             raise ValueError(
-                f"{self.clients} clients are too few: {self._least_threshold} shares would be needed, and one may drop"
-            )
-        if threshold >= self.sharing:
-            raise ValueError(
-                f"secrets need {threshold} shares to open, and a round goes on with {self.sharing} of {self.clients} "
-                "clients sharing, which must be more: raise share_secrets_ratio or lower reconstruct_secrets_threshold"
+                f"secrets need {threshold} shares to open (colluders: {colluders}), and a round goes on with "
+                f"{self.sharing} of {self.clients} clients sharing, which is too few: raise share_secrets_ratio, or "
+                f"lower {'colluders' if threshold == least else 'reconstruct_secrets_threshold'}"
             )
 
     def digest_input(self) -> bytes:
         """What both sides must agree on, for hashing."""
-        return msgspec.msgpack.encode(sorted(asdict(self).items()))
+        return msgspec.msgpack.encode(sorted((asdict(self) | {"colluders": self.tolerated}).items()))
+
+
+def a_third(clients: int) -> int:
+    """The colluders that t = floor(2n/3) + 1 bears in active mode: 2t - n - 1, about a third of n."""
+    return 2 * (2 * clients // 3 + 1) - clients - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +205,7 @@ class Topology:
 
 
 _INTEGERS = ("clients", "columns", "modulus_bits", "cipher_time_window")
-_INTEGERS_OR_NONE = ("reconstruct_secrets_threshold", "minimum")
+_INTEGERS_OR_NONE = ("reconstruct_secrets_threshold", "minimum", "colluders")
 _FLOATS = ("share_secrets_ratio", "corrupt", "drop")
 
 
@@ -204,3 +243,4 @@ def _check_ranges(settings: Settings) -> None:
     threshold, minimum = settings.reconstruct_secrets_threshold, settings.minimum
     require(threshold is None or threshold >= 1, "reconstruct_secrets_threshold", "at least 1")
     require(minimum is None or minimum >= 2, "minimum", "at least 2")
+    require(settings.colluders is None or settings.colluders >= 0, "colluders", "at least 0")

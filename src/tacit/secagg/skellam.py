@@ -157,8 +157,11 @@ class SkellamEncoding:
         return SkellamEvent(self.central_variance, norm, l1, "client", "zero-out", slack)
 
     def settings(self, **keys: Any) -> Settings:
-        """Settings of an aggregation of such vectors, with `fewest` as the minimum: no smaller sum is opened."""
-        return Settings(self.clients, self.columns, self.modulus_bits, minimum=self.fewest, **keys)
+        """Settings of an aggregation of such vectors: no sum of fewer than `fewest` is opened, and the masks hold
+        against the same colluders."""
+        return Settings(
+            self.clients, self.columns, self.modulus_bits, minimum=self.fewest, colluders=self.colluders, **keys
+        )
 
     def encode(self, values: Any, rotation: bytes, rng: Generator | None = None) -> Words:
         """Ring words of one client. `rotation` is public and the same for all clients of a round: 16 bytes or more."""

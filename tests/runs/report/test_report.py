@@ -111,7 +111,7 @@ def test_what_happened_is_there(tmp_path):
     assert "wound down slowly" in text
     assert "tacit run config.yaml" in text
     assert "The coordinator also relays keys and sealed shares" in text
-    assert "the coordinator that of clients that it runs or that work with it" in text
+    assert "at most 1 of the 10 clients that work with it (pw_encrypt.colluders)" in text
     assert "sealed for other clients (AES-GCM)" in text
     assert "cluster_client_num: 5" in text
 

@@ -143,8 +143,9 @@ def _of_scene(settings: Settings, costs: Costs) -> dict[str, Any]:
     encrypt: dict[str, Any] = settings.model_dump()["encrypt"]
     encrypt |= {"privacy_eval_type": "NOT_ENCRYPT", "laplace_eval": None}
     encrypt["dp_encrypt"] |= {"dp_delta": settings.delta, "adaptive": False}
-    encrypt["pw_encrypt"] |= {"reconstruct_secrets_threshold": None, "mode": "semi_honest", "graph": "auto"}
-    encrypt["ddp_encrypt"] |= {"n_min": None, "colluders": None, **_of_one_sum(settings, costs)}
+    encrypt["pw_encrypt"] |= {"reconstruct_secrets_threshold": None, "colluders": None, "collusion": False}
+    encrypt["pw_encrypt"] |= {"mode": "semi_honest", "graph": "auto"}
+    encrypt["ddp_encrypt"] |= {"n_min": None, **_of_one_sum(settings, costs)}
     return encrypt
 
 
