@@ -180,7 +180,7 @@ class CoordinatorEngine:
 
     def _there(self) -> list[int]:
         connected = (_numbered(name) for name in self.server.peers if self.server.connected(name))
-        return sorted(client for client in connected if client not in self._ahead)
+        return sorted(client for client in connected if client not in self._ahead | self.coordinator.excluded)
 
     async def _give_up_lost(self) -> None:
         """A client without a connection for too long does not hold up the round. It may be back for the next."""
@@ -211,6 +211,7 @@ class CoordinatorEngine:
         """
         if self.coordinator.over:
             return
+        self.coordinator.check_left()
         least = self._settings.least
         deadline = self._clock() + self._settings.round.start_fl_job_time_window / 1000
         said = -1
@@ -219,7 +220,8 @@ class CoordinatorEngine:
             await self._give_up_lost()
             there, late = len(self._there()), now >= deadline
             self._check_state_known(late)
-            wanted = max(least, min(self._settings.sampled, self._settings.clients - len(self._given_up)))
+            away = len(self._given_up | self.coordinator.excluded)
+            wanted = max(least, min(self._settings.sampled, self._settings.clients - away))
             if there >= wanted or (there >= least and late):
                 if late:
                     self._given_up.update(set(range(self._settings.clients)).difference(self._there()))
