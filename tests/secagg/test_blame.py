@@ -214,7 +214,7 @@ def test_where_nobody_can_tell_who_lies_both_are_named_and_nobody_is_blamed(conf
 @CONFIGS
 @pytest.mark.parametrize("how", DISPUTED)
 def test_one_client_against_many_is_blamed(config, how):
-    """It would take a third of the clients to frame it."""
+    """It would take a quorum of clients to frame it."""
     fed, ids = with_one_dropped(config)
     lie(fed, ids[0], how)
     fed.run()
@@ -235,7 +235,8 @@ def test_two_clients_that_complain_of_a_third_do_not_get_it_blamed():
 
 
 def test_quorum():
-    assert [quorum(n) for n in (3, 8, 9, 30, 1000)] == [3, 3, 4, 11, 334]
+    found = [quorum(n, t) for n, t in ((3, 2), (9, 5), (9, 8), (30, 16), (100, 52), (100, 67), (1000, 501))]
+    assert found == [3, 3, 3, 8, 25, 17, 250]
 
 
 @CONFIGS
@@ -255,7 +256,8 @@ def test_no_honest_client_is_ever_blamed(n, mode, data):
     config = Settings(n, 3, mode=mode, share_secrets_ratio=0.8)
     ids = list(vectors_for(config))
     fed = federation(config, seed=n)
-    most = min(n - config.topology(n).threshold, quorum(n) - 1)
+    threshold = config.topology(n).threshold
+    most = min(n - threshold, quorum(n, threshold) - 1)
     liars = data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=most, unique=True), label="liars")
     for liar in liars:
         for how in data.draw(st.lists(st.sampled_from(WAYS), min_size=1, max_size=2, unique=True), label="ways"):

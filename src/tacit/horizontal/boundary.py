@@ -102,7 +102,8 @@ def sentences(settings: Settings) -> list[str]:
     found.append("The coordinator sees who takes part in which round, who leaves, and when messages arrive.")
     found.append("Clients are sent the model of each round, and with it whatever the model tells about all clients.")
     found.append(
-        "Other clients see nothing of a client's messages" + (" but sealed shares." if settings.masked else ".")
+        "Other clients see nothing of a client's messages"
+        + (" but public keys, shares sealed for them, and hashes of these." if settings.masked else ".")
     )
     return found
 

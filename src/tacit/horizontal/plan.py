@@ -134,7 +134,8 @@ def _weight(settings: Settings, samples: Sequence[int] | None) -> list[str]:
             f"{example:.1%} if s is {_EXAMPLE}."
         ]
     typical = statistics.median(samples)
-    return [f"{said}among {others} others of {typical:g} samples it can claim {largest_part(settings, typical):.1%}."]
+    part = largest_part(settings, typical)
+    return [f"{said}among {others} others of {typical:g} samples it can claim {part:.1%} of the mean."]
 
 
 def _heavy(settings: Settings, samples: Sequence[int] | None) -> list[str]:

@@ -277,16 +277,17 @@ class Server:
                     del self._lacking[owner]
 
     def _complain(self, holder: int, owners: list[int]) -> None:
-        """A client says that it holds no good shares of `owners`. It or they lie: nobody can tell who, unless there are
-        so many against one that a third of the clients would have to lie together."""
+        """A client says that it holds no good shares of `owners`. It or they lie: nobody can tell who, unless so many
+        stand against one that a quorum of clients would have to lie together."""
         if not owners:
             return
+        enough = quorum(len(self._holders(holder)), self._topology.threshold)  # which is the same for all
         self.disputes[holder] = tuple(owners)
-        if len(owners) >= quorum(len(self._holders(holder))):
+        if len(owners) >= enough:
             self.blamed[holder] = f"it says that the shares of {len(owners)} clients are no good"
         for owner in owners:
             self._complaints[owner] += 1
-            if self._complaints[owner] >= quorum(len(self._holders(owner))):
+            if self._complaints[owner] >= enough:
                 self.blamed[owner] = f"{self._complaints[owner]} clients say that its shares are no good"
 
     # --- the stages: all messages
@@ -466,10 +467,10 @@ class Server:
         self._hashes.clear()
 
 
-def quorum(holders: int) -> int:
-    """Complaints by which a client is blamed, of one about many or of many about one: more than a third of those that
-    share secrets with it, and never fewer than three."""
-    return max(3, holders // 3 + 1)
+def quorum(holders: int, threshold: int) -> int:
+    """Complaints by which a client is blamed, of many about one or of one about many: more than half as many as there
+    are shares to spare, and never fewer than three. Otherwise one client could end every round and stay."""
+    return max(3, (holders - threshold) // 2 + 1)
 
 
 def masked_words(message: Masked, settings: Settings) -> Words:
