@@ -65,6 +65,26 @@ class ClientRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientBlamed:
+    """A client is proved to have broken secure aggregation: it shared or revealed something else than it published."""
+
+    round: int
+    client: int
+    reason: str
+    excluded: bool  # whether it is left out of the rest of the run
+
+
+@dataclass(frozen=True, slots=True)
+class SharesDisputed:
+    """A client says that the shares that others sealed for it are no good. It or they lie: nobody can tell who."""
+
+    round: int
+    holder: int
+    owners: list[int]  # the first ten
+    count: int  # of all of them
+
+
+@dataclass(frozen=True, slots=True)
 class RoundFinished:
     round: int
     survivors: int
@@ -223,6 +243,8 @@ Event = (
     | PortWatched
     | RoundStarted
     | ClientRefused
+    | ClientBlamed
+    | SharesDisputed
     | Evaluated
     | RoundFinished
     | RoundAborted

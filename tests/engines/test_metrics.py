@@ -19,6 +19,7 @@ from tacit.engines.metrics import CONTENT_TYPE, Metrics, serve_metrics
 from tacit.events import (
     Answered,
     AnswerRefused,
+    ClientBlamed,
     ClientRefused,
     Evaluated,
     Noted,
@@ -29,6 +30,7 @@ from tacit.events import (
     RunFinished,
     RunResumed,
     RunStarted,
+    SharesDisputed,
 )
 from tests.subprocesses import HANGS, until
 
@@ -74,7 +76,21 @@ def after(*events):
 
 
 def test_a_run_that_has_not_begun():
-    assert after() == {"tacit_rounds_finished_total": 0, "tacit_rounds_aborted_total": 0, "tacit_refused_total": 0}
+    assert after() == {
+        "tacit_rounds_finished_total": 0,
+        "tacit_rounds_aborted_total": 0,
+        "tacit_refused_total": 0,
+        "tacit_disputes_total": 0,
+    }
+
+
+def test_those_that_broke_the_protocol_are_named():
+    found = after(
+        ClientBlamed(1, 7, "a reason", True), ClientBlamed(2, 7, "a reason", False), SharesDisputed(2, 31415, [9], 1)
+    )
+    assert found["tacit_blamed_total", "client", "7"] == 2
+    assert found["tacit_disputes_total"] == 1
+    assert not [key for key in found if "31415" in key]
 
 
 def test_a_composed_epsilon_stands_beside_the_two():
@@ -99,6 +115,7 @@ def test_a_round_as_figures():
         "tacit_round": 5,
         "tacit_survivors": 17,
         "tacit_refused_total": 1,
+        "tacit_disputes_total": 0,
         "tacit_round_seconds": 2.5,
         ("tacit_stage_seconds", "stage", "upload"): 0.25,
         ("tacit_stage_seconds", "stage", "unmask"): 0.5,

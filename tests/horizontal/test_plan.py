@@ -10,8 +10,10 @@ from scipy import stats
 
 from tacit import tasks
 from tacit.horizontal import boundary
-from tacit.horizontal.plan import most_uploads, plan
+from tacit.horizontal.plan import largest_part, most_uploads, plan
 from tacit.horizontal.vector import Layout
+from tacit.runs.config import load, write_starter
+from tacit.runs.plan import planned
 from tests.horizontal.federations import Inferring, finished, run, settings_for
 
 DIGITS = Layout.of(tasks.make("digits", 12, 0, {}).model())
@@ -132,3 +134,41 @@ def test_what_is_covered_is_never_more_than_has_an_epsilon(encrypt_type):
     assert "training_loss" not in covered
     insecure = settings_for(encrypt={"encrypt_type": encrypt_type}, simulation={"insecure_noise_seed": 1})
     assert boundary.covered(insecure) == frozenset()
+
+
+def test_it_states_what_one_client_can_claim_of_the_mean():
+    hundred = settings_for(clients=100, encrypt={"encrypt_type": "PW_ENCRYPT"})
+    made = plan(hundred, DIGITS, None, [14] * 100)
+    assert made.unprotected[-1] == (
+        "A client weighs as much as the samples that it says it has, up to largest_weight 100000: among 99 others of "
+        "14 samples it can claim 98.6% of the mean."
+    )
+    assert (
+        "largest_weight 100000: one client can claim 98.6% of the mean: lower it to the most samples that a client may "
+        "have, 14 here." in made.warnings
+    )
+    unknown = plan(hundred, DIGITS, None)
+    assert "100000 / (100000 + 99 s) of the mean, 91.0% if s is 100." in unknown.unprotected[-1]
+    assert any("more than 10% of the mean unless the others have 9091 samples each" in w for w in unknown.warnings)
+    assert largest_part(hundred, 9091) <= 0.1 < largest_part(hundred, 9090)
+
+
+def test_a_fair_largest_weight_is_stated_and_not_warned_of():
+    encrypt = {"encrypt_type": "PW_ENCRYPT", "pw_encrypt": {"largest_weight": 100}}
+    made = plan(settings_for(clients=100, encrypt=encrypt), DIGITS, None, [14] * 100)
+    assert "it can claim 6.7% of the mean." in made.unprotected[-1]
+    assert not any("largest_weight" in warning for warning in made.warnings)
+
+
+@pytest.mark.parametrize("encrypt_type", ["DP_ENCRYPT", "DDP_ENCRYPT"])
+def test_where_all_weigh_the_same_no_weight_is_stated(encrypt_type):
+    made = plan(settings_for(encrypt={"encrypt_type": encrypt_type}), DIGITS, None, [14] * 12)
+    assert not any("weigh" in text for text in (*made.unprotected, *made.warnings))
+
+
+def test_the_plan_of_the_starter_counts_the_samples_of_its_task(tmp_path):
+    write_starter("horizontal", tmp_path / "start.yaml")
+    made = planned(load(tmp_path / "start.yaml"))
+    (weight,) = [text for text in made.unprotected if "largest_weight" in text]
+    assert "up to largest_weight 100: among 79 others of 14 samples it can claim 8.3% of the mean." in weight
+    assert not any("largest_weight" in warning for warning in made.warnings)

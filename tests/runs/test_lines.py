@@ -29,6 +29,20 @@ FINISHED = events.RoundFinished(
         (events.Noted("mind the gap"), "note: mind the gap"),
         (events.RoundStarted(2, 80), "round 3/30 sampled 80"),
         (events.ClientRefused(2, 17, "wrong shape"), "round 3/30 client 17 refused: wrong shape"),
+        (
+            events.ClientBlamed(2, 17, "its shares are wrong", True),
+            "round 3/30 client 17 broke the protocol, and is left out of the rest of the run: its shares are wrong",
+        ),
+        (events.ClientBlamed(2, 17, "no", False), "round 3/30 client 17 broke the protocol: no"),
+        (
+            events.SharesDisputed(2, 17, [4], 1),
+            "round 3/30 client 17 says that its shares of client 4 are no good: one side lies, nobody can tell which",
+        ),
+        (
+            events.SharesDisputed(2, 17, [4, 5], 12),
+            "round 3/30 client 17 says that its shares of 12 clients (4, 5, …) are no good: one side lies, nobody can "
+            "tell which",
+        ),
         (FINISHED, "round 3/30 survivors 87 loss: 0.4312 accuracy: 0.912 epsilon: 12.3 (delta 0.01) 1.2 s"),
         (
             events.RoundFinished(0, 87, 2, 0.1, 1, training_loss=float("inf")),

@@ -32,7 +32,7 @@ from tacit.secagg.messages import (
 from tacit.secagg.server import Server, State
 from tacit.secagg.session import Context, name
 from tacit.secagg.settings import Settings
-from tacit.secagg.shares import REPAIRS, RevealedShares
+from tacit.secagg.shares import RevealedShares
 from tests.secagg.federation import Federation, federation, vectors_for
 
 ACTIVE = Settings(7, 6, share_secrets_ratio=0.72)
@@ -125,7 +125,12 @@ def test_a_share_from_the_client_itself_or_from_a_stranger():
         extra = victim if stranger == "self" else stranger
 
         def forge(m, extra=extra):
-            return change(m, senders=pack_ids([*unpack_ids(m.senders), extra]), sealed=m.sealed + bytes(SEALED_BYTES))
+            return change(
+                m,
+                senders=pack_ids([*unpack_ids(m.senders), extra]),
+                sealed=m.sealed + bytes(SEALED_BYTES),
+                hashes=m.hashes + bytes(32),
+            )
 
         lie(fed, victim, Inbox, forge)
         refused(fed, victim, "who are no peers here")
@@ -167,7 +172,12 @@ def test_a_roster_of_too_few(config):
 def test_shares_of_too_few(config):
     fed = federation(config)
     victim = first(fed)[0]
-    lie(fed, victim, Inbox, lambda m: change(m, senders=m.senders[:8], sealed=m.sealed[: 2 * SEALED_BYTES], total=3))
+    lie(
+        fed,
+        victim,
+        Inbox,
+        lambda m: change(m, senders=m.senders[:8], sealed=m.sealed[: 2 * SEALED_BYTES], hashes=m.hashes[:64], total=3),
+    )
     refused(fed, victim, f"shares of 3 clients, {config.topology(7).threshold} are needed")
 
 
@@ -180,7 +190,9 @@ def test_a_cohort_below_share_secrets_ratio(mode, kind):
     fed = federation(config)
     forges = {
         Roster: only(first(fed, 7)),
-        Inbox: lambda m: change(m, senders=m.senders[:24], sealed=m.sealed[: 6 * SEALED_BYTES], total=7),
+        Inbox: lambda m: change(
+            m, senders=m.senders[:24], sealed=m.sealed[: 6 * SEALED_BYTES], hashes=m.hashes[:192], total=7
+        ),
     }
     lie(fed, first(fed)[0], kind, forges[kind])
     refused(fed, first(fed)[0], "a cohort of 7, this client accepts 8 or more")
@@ -471,46 +483,6 @@ def test_ciphertexts_swapped_between_senders_do_not_open():
     assert len(fed.clients[victim].unusable) == 2
 
 
-@pytest.mark.parametrize("wrong", [1, 2])
-def test_tampered_shares_are_found_out(wrong):
-    """Seven shares, threshold four: others are tried until what comes out fits what its owner published."""
-    fed = federation(HONEST, vanish_before={list(vectors_for(HONEST))[6]: Masked})
-    liars = first(fed, wrong)
-
-    def spoil(sender, m):
-        if isinstance(m, Reveal) and sender in liars:
-            rows = shamir.from_bytes(m.shares, len(m.ids) // 4)
-            return change(m, shares=shamir.to_bytes((rows + 1) % shamir.PRIME))
-        return m
-
-    fed.to_server = spoil
-    assert fed.aggregate().words.tolist() == fed.expected()
-
-
-def test_too_many_tampered_shares_end_the_round():
-    fed = federation(HONEST)
-    liars = first(fed, 4)
-
-    def spoil(sender, m):
-        if isinstance(m, Reveal) and sender in liars:
-            return change(m, shares=shamir.to_bytes(np.ones((len(m.ids) // 4, shamir.LIMBS), np.uint32)))
-        return m
-
-    fed.to_server = spoil
-    fed.run()
-    assert fed.server.state is State.ABORTED
-    assert "does not fit what its owner published" in fed.server.reason
-
-
-def test_a_tampered_commitment_ends_the_round():
-    fed = federation(HONEST)
-    liar = first(fed)[0]
-    fed.to_server = lambda s, m: change(m, commitment=bytes(32)) if s == liar and isinstance(m, Shares) else m
-    fed.run()
-    assert fed.server.state is State.ABORTED
-    assert "does not fit" in fed.server.reason
-
-
 @pytest.mark.parametrize("kind", [Advertise, Agreed])
 def test_a_tampered_signature_costs_its_sender_the_round(kind):
     fed = federation(ACTIVE)
@@ -567,8 +539,8 @@ def test_a_reconstructed_masking_key_opens_nothing_that_was_sealed(monkeypatch):
     known: dict[int, bytes] = {}
     recover = RevealedShares.recover
 
-    def spy(self, owners, is_right):
-        found = recover(self, owners, is_right)
+    def spy(self, owners, is_right, *, decode):
+        found = recover(self, owners, is_right, decode=decode)
         known.update(found)
         return found
 
@@ -716,30 +688,3 @@ def test_sealed_nonsense_is_not_passed_on_in_others_names(monkeypatch):
     others = [c for i, c in fed.clients.items() if i != cheat]
     assert all(c.unusable == (cheat,) for c in others)
     assert fed.server.state is State.ABORTED  # its masks are in the sum, and nobody can take them out
-
-
-def test_liars_do_not_buy_the_servers_time():
-    config = Settings(60, 2, mode="semi_honest", graph="complete", share_secrets_ratio=1.0)
-    fed = federation(config)
-    liars = first(fed, 4)
-
-    def spoil(sender, m):
-        if isinstance(m, Reveal) and sender in liars:
-            rows = shamir.from_bytes(m.shares, len(m.ids) // 4)
-            return change(m, shares=shamir.to_bytes((rows + 1) % shamir.PRIME))
-        return m
-
-    fed.to_server = spoil
-    fed.run()
-    assert fed.server._shares.repairs >= REPAIRS - 2  # one search, then the reliable are asked first
-    assert fed.server.finish().words.tolist() == fed.expected()
-
-
-def test_a_client_may_want_a_larger_crowd():
-    fed = federation(HONEST)
-    identity = first(fed)[0]
-    wary = Client(fed.context, identity, fed.vectors[identity], minimum=7)
-    fed.clients[identity] = wary
-    gone = first(fed, 7)[6]
-    fed.vanish_before = {gone: Masked}
-    refused(fed, identity, "6 survivors, this client accepts 7 or more")

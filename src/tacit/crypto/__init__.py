@@ -2,6 +2,7 @@
 
     prg           masks from a key, added into a buffer of ring words; any range of columns on its own
     shamir        a 256-bit secret as shares, of which a threshold recovers it and fewer say nothing
+    reed_solomon  which values of a polynomial are wrong
     agreement     two parties derive the same keys from their X25519 key pairs
     sealed        AES-256-GCM: only the holder of the key reads it, any change is noticed
     signing       Ed25519 over a context and a message

@@ -2,9 +2,8 @@
 
     split(secrets, shares, threshold, rng)      rows[secret, share]: share number s belongs to the point s + 1
     combine(points, rows)                       the secret of one row per point
-    combine_many(points, rows)                  the same for many secrets shared to the same points
-    recover(rows_by_point, threshold, verify)   the secret that `verify` accepts though some rows may be wrong, and the
-                                                points it came from
+    combine_many(points, rows)                  the same for many secrets shared to the same points, None for no secret
+    recover(rows_by_point, threshold, verify)   the secret that `verify` accepts though some rows are wrong, and which
     to_bytes(rows), from_bytes(data, count)     rows on the wire
 
 A secret is nine limbs of 30 bits, each the constant term of a random polynomial modulo p = 2^31 - 1; a row is the nine
@@ -18,20 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from tacit.crypto.reed_solomon import PRIME, Ints, barycentric, inverses, syndromes, wrong_places
 from tacit.errors import PeerError
 from tacit.randomness import random_words, secure_rng
 
 Rows = NDArray[np.uint32]
 Floats = NDArray[np.float64]
 
-PRIME = 2**31 - 1
 LIMBS = 9
 SECRET_BYTES = 32
 ROW_BYTES = 4 * LIMBS
@@ -69,11 +67,14 @@ def combine(points: Sequence[int], rows: Rows) -> bytes:
 
     Too few, mixed up or altered rows give another secret or a PeerError: check the result with what is public of it.
     """
-    return combine_many(points, rows[np.newaxis])[0]
+    (secret,) = combine_many(points, rows[np.newaxis])
+    if secret is None:
+        raise PeerError("the shares do not belong together: a limb has more than 30 bits, or the secret more than 256")
+    return secret
 
 
-def combine_many(points: Sequence[int], rows: Rows) -> list[bytes]:
-    """The secrets whose rows at `points[i]` are `rows[:, i]`."""
+def combine_many(points: Sequence[int], rows: Rows) -> list[bytes | None]:
+    """The secrets whose rows at `points[i]` are `rows[:, i]`; None for rows that belong to no secret."""
     weights = _weights_at_zero(_checked_points(points))
     _check_rows(rows, (rows.shape[0], len(points), LIMBS))
     if not _canonical(rows).all():
@@ -82,12 +83,13 @@ def combine_many(points: Sequence[int], rows: Rows) -> list[bytes]:
 
 
 def recover(
-    rows_by_point: Mapping[int, Rows], threshold: int, verify: Callable[[bytes], bool], *, attempts: int = 512
+    rows_by_point: Mapping[int, Rows], threshold: int, verify: Callable[[bytes], bool]
 ) -> tuple[bytes, tuple[int, ...]]:
-    """The secret that `verify` accepts and the `threshold` points it came from; other subsets are tried if one fails.
+    """The secret that `verify` accepts, and the points whose rows were found wrong on the way to it.
 
-    Guarantee: what is returned was verified. It is found if at most e rows are wrong and the subsets that leave out any
-        e (see `_subsets`) fit into `attempts`: any four wrong of 62 with threshold 36, any one with one row to spare.
+    Guarantee: what is returned was verified. With m rows it is found if at most floor((m - threshold) / 2) of them are
+        wrong, and with one row to spare if one is. The time is bounded by m^2 operations, whatever the rows are; that
+        of `verify` counts for no more than a few calls, as nearly all wrong candidates are no secrets at all.
     """
     if threshold < 1:
         raise ValueError(f"threshold must be 1 or more, got {threshold}")
@@ -96,22 +98,59 @@ def recover(
     points = _checked_points(sorted(rows_by_point))
     rows = np.array([rows_by_point[point] for point in points])
     _check_rows(rows, (len(points), LIMBS))
-    sound = np.flatnonzero(_canonical(rows))
-    if len(sound) < threshold:
-        raise PeerError(f"{len(sound)} usable shares of {len(points)}, the threshold is {threshold}")
-    tried: set[tuple[int, ...]] = set()
-    for chosen in islice(_subsets(sound.tolist(), threshold), attempts):
-        if chosen in tried:
-            continue
-        tried.add(chosen)
-        weights = _weights_at_zero(tuple([points[i] for i in chosen]))
-        try:
-            secret = _secret(_product(weights, rows[list(chosen)])[0].tolist())
-        except PeerError:
-            continue
-        if verify(secret):
-            return secret, tuple(points[i] for i in chosen)
-    raise PeerError(f"no verified secret in {len(tried)} subsets of {len(sound)} shares: too many are wrong")
+    canonical = _canonical(rows)
+    if canonical.sum() < threshold:
+        raise PeerError(f"{canonical.sum()} usable shares of {len(points)}, the threshold is {threshold}")
+    unusable = {point for point, usable in zip(points, canonical.tolist(), strict=True) if not usable}
+    points = tuple(point for point in points if point not in unusable)
+    for limbs, wrong in _candidates(points, rows[canonical].astype(np.int64), threshold):
+        secret = _secret(limbs)
+        if secret is not None and verify(secret):
+            return secret, tuple(sorted(unusable | wrong))
+    raise PeerError(f"no verified secret of {len(points)} shares with threshold {threshold}: too many are wrong")
+
+
+def _candidates(points: tuple[int, ...], rows: Ints, threshold: int) -> Iterator[tuple[list[int], set[int]]]:
+    """Secrets, as limbs, that some of the rows belong to, and the points of the others."""
+    yield _at_zero(points[:threshold], rows[:threshold]).tolist(), set()
+    if len(points) == threshold:
+        return
+    checks = syndromes(points, rows, threshold)
+    if not checks.any():
+        return  # all rows lie on one polynomial, which was just tried
+    if len(points) == threshold + 1:
+        yield from _leaving_one_out(points, rows, checks[0])
+        return
+    # A wrong row is wrong in a random combination of its limbs too, but for one chance in p.
+    combination = _field_elements(secure_rng(), LIMBS).astype(np.int64)
+    places = wrong_places(points, (checks * combination % PRIME).sum(axis=1) % PRIME)
+    if places is not None:
+        kept = np.delete(np.arange(len(points)), places)[:threshold]
+        yield _at_zero(tuple(points[i] for i in kept), rows[kept]).tolist(), {points[i] for i in places}
+    limbs: list[int] = []
+    wrong: set[int] = set()
+    for limb in range(LIMBS):
+        places = wrong_places(points, checks[:, limb])
+        if places is None:
+            return
+        kept = np.delete(np.arange(len(points)), places)[:threshold]
+        limbs += _at_zero(tuple(points[i] for i in kept), rows[kept, limb : limb + 1]).tolist()
+        wrong |= {points[i] for i in places}
+    yield limbs, wrong
+
+
+def _leaving_one_out(points: tuple[int, ...], rows: Ints, leading: Ints) -> Iterator[tuple[list[int], set[int]]]:
+    """What the rows without each one in turn belong to: of the polynomial P through all, with the coefficient c of its
+    highest power, P(0) - c prod_(j != i) (0 - x_j)."""
+    values = (_at_zero(points, rows) - leading * _others_at_zero(points)[:, np.newaxis]) % PRIME
+    for point, limbs in zip(points, values.tolist(), strict=True):
+        yield limbs, {point}
+
+
+def _at_zero(points: tuple[int, ...], rows: Ints) -> Ints:
+    """Of the polynomials through as many rows as they have coefficients, one for each column."""
+    values: Ints = _product(_weights_at_zero(points), rows)[0]
+    return values
 
 
 def to_bytes(rows: Rows) -> bytes:
@@ -129,21 +168,6 @@ def from_bytes(data: bytes, count: int = 1) -> Rows:
     return rows
 
 
-def _subsets(indices: list[int], threshold: int) -> Iterator[tuple[int, ...]]:
-    """Subsets of `threshold` indices: the first ones, then for e = 1, 2, ... such that one avoids any e indices.
-
-    With s to spare, blocks of s // e are cut and every e of them left out in turn. At e = s that is every subset.
-    """
-    yield tuple(indices[:threshold])
-    spare = len(indices) - threshold
-    for wrong in range(1, spare + 1):
-        size = spare // wrong
-        blocks = [indices[start : start + size] for start in range(0, len(indices), size)]
-        for left_out in combinations(blocks, wrong):
-            excluded = {index for block in left_out for index in block}
-            yield tuple([index for index in indices if index not in excluded][:threshold])
-
-
 def _limbs(secret: bytes) -> list[int]:
     if len(secret) != SECRET_BYTES:
         raise ValueError(f"a shared secret has {SECRET_BYTES} bytes, got {len(secret)}")
@@ -151,15 +175,14 @@ def _limbs(secret: bytes) -> list[int]:
     return [number >> shift & _LIMB_MASK for shift in range(0, _LIMB_BITS * LIMBS, _LIMB_BITS)]
 
 
-def _secret(limbs: list[int]) -> bytes:
+def _secret(limbs: list[int]) -> bytes | None:
+    """None if a limb has more than 30 bits, or the secret more than 256: such shares do not belong together."""
     number = 0
     for limb in reversed(limbs):
         if limb > _LIMB_MASK:
-            raise PeerError("the shares do not belong together: a limb has more than 30 bits")
+            return None
         number = number << _LIMB_BITS | limb
-    if number >> 8 * SECRET_BYTES:
-        raise PeerError("the shares do not belong together: the secret has more than 256 bits")
-    return number.to_bytes(SECRET_BYTES, "little")
+    return None if number >> 8 * SECRET_BYTES else number.to_bytes(SECRET_BYTES, "little")
 
 
 def _field_elements(rng: Generator, count: int) -> Rows:
@@ -214,31 +237,14 @@ def _powers(shares: int, threshold: int) -> Floats:
 @lru_cache(maxsize=256)
 def _weights_at_zero(points: tuple[int, ...]) -> Floats:
     """Lagrange's weights: the secret is sum_i w_i y_i with w_i = prod_(j != i) x_j / (x_j - x_i), in halves."""
-    x = np.array(points, dtype=np.int64)
-    factors = (x - x[:, np.newaxis]) % PRIME
-    np.fill_diagonal(factors, x)  # w_i = (prod_j x_j) / (x_i prod_(j != i) (x_j - x_i))
-    *denominators, numerator = _row_products(np.vstack([factors, x])).tolist()
-    weights = [numerator * inverse % PRIME for inverse in _inverses(denominators)]
-    return _halves(np.array([weights], dtype=np.int64))
+    weights = _others_at_zero(points) * barycentric(points) % PRIME
+    return _halves(weights[np.newaxis])
 
 
-def _row_products(factors: NDArray[np.int64]) -> NDArray[np.int64]:
-    while factors.shape[1] > 1:
-        if factors.shape[1] % 2:
-            factors = np.hstack([factors, np.ones((len(factors), 1), dtype=np.int64)])
-        half = factors.shape[1] // 2
-        factors = factors[:, :half] * factors[:, half:] % PRIME
-    return factors[:, 0]
-
-
-def _inverses(numbers: list[int]) -> list[int]:
-    """The inverses modulo p, for the price of one inversion (Montgomery's trick)."""
-    before = [1]
-    for number in numbers:
-        before.append(before[-1] * number % PRIME)
-    rest = pow(before.pop(), -1, PRIME)
-    inverses = []
-    for number, product in zip(reversed(numbers), reversed(before), strict=True):
-        inverses.append(rest * product % PRIME)
-        rest = rest * number % PRIME
-    return inverses[::-1]
+def _others_at_zero(points: tuple[int, ...]) -> Ints:
+    """prod_(j != i) (0 - x_j) for each point x_i."""
+    negative = [PRIME - point for point in points]
+    product = 1
+    for factor in negative:
+        product = product * factor % PRIME
+    return np.array([product * inverse % PRIME for inverse in inverses(negative)], dtype=np.int64)

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from tacit.horizontal.messages import ToCoordinator, Update
-from tacit.horizontal.settings import Settings
-from tacit.secagg.messages import Masked
+from tacit.horizontal.settings import Bad, Settings
+from tacit.secagg.messages import Masked, Reveal, Shares
 
 _FAULTS = 11  # what a seed is for: see `coordinator.SAMPLING`
 Fate = Literal["stays", "drops", "late"]
@@ -34,6 +34,10 @@ def spoil(settings: Settings, identity: int, answer: ToCoordinator) -> list[ToCo
     kind = _badness(settings, identity)
     if isinstance(answer, Masked) and kind in ("shape", "twice"):
         return [answer, answer] if kind == "twice" else [msgspec.structs.replace(answer, words=answer.words[:-4])]
+    if isinstance(answer, Shares) and kind == "commitment":
+        return [msgspec.structs.replace(answer, commitment=bytes(len(answer.commitment)))]
+    if isinstance(answer, Reveal) and kind == "share":
+        return [msgspec.structs.replace(answer, shares=bytes(len(answer.shares)))]
     if kind is None or not isinstance(answer, Update):
         return [answer]
     vector = answer.vector
@@ -48,9 +52,11 @@ def spoil(settings: Settings, identity: int, answer: ToCoordinator) -> list[ToCo
             return [replace(answer, vector=vector + np.asarray(1e12, dtype=vector.dtype))]
         case "twice":
             return [answer, answer]
+        case "commitment" | "share":  # of secure aggregation
+            return [answer]
 
 
-def _badness(settings: Settings, identity: int) -> Literal["shape", "nan", "dtype", "twice", "norm"] | None:
+def _badness(settings: Settings, identity: int) -> Bad | None:
     start = 0
     for kind, count in settings.simulation.bad.items():
         if start <= identity < start + count:

@@ -3,8 +3,8 @@
     metrics = Metrics()                             a Sink: hand it the run's events
     with serve_metrics(metrics, 9100) as port:      GET /metrics, on this machine only
 
-What is shown is about the run: no client's number, no score, loss or other figure of the task. Whoever can open the
-port can read it; there is no password.
+What is shown is about the run: no client's number, but for those that broke the protocol, and no score, loss or other
+figure of the task. Whoever can open the port can read it; there is no password.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 from tacit.events import (
     Answered,
     AnswerRefused,
+    ClientBlamed,
     ClientRefused,
     Event,
     PortWatched,
@@ -28,6 +29,7 @@ from tacit.events import (
     RoundFinished,
     RoundStarted,
     RunResumed,
+    SharesDisputed,
 )
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -37,7 +39,12 @@ _REQUESTS = 8  # at a time
 _VECTORS = "inference vectors"
 _BOTH = "updates and inference vectors"
 
-_OF_ROUNDS = ("tacit_rounds_finished_total", "tacit_rounds_aborted_total", "tacit_refused_total")
+_OF_ROUNDS = (
+    "tacit_rounds_finished_total",
+    "tacit_rounds_aborted_total",
+    "tacit_refused_total",
+    "tacit_disputes_total",
+)
 
 # name: type and what it says. The order is that of the page.
 _FAMILIES = {
@@ -46,6 +53,8 @@ _FAMILIES = {
     "tacit_round": ("gauge", "The round that was begun last, from 1."),
     "tacit_survivors": ("gauge", "Clients whose updates are in the last finished round."),
     "tacit_refused_total": ("counter", "Times that a client lost its place in a round, or refused what it was asked."),
+    "tacit_blamed_total": ("counter", "Times that a client was proved to break secure aggregation, by client."),
+    "tacit_disputes_total": ("counter", "Times that a client said that others' shares are no good, without proof."),
     "tacit_round_seconds": ("gauge", "How long the last finished round took."),
     "tacit_stage_seconds": ("gauge", "How long a stage of the last finished round took."),
     "tacit_client_bytes_up": ("gauge", "Bytes from one client in the last finished round."),
@@ -78,6 +87,11 @@ class Metrics:
                     self._set("tacit_round", number + 1)
                 case ClientRefused():
                     self._add("tacit_refused_total")
+                case ClientBlamed(client=client):
+                    label, blamed = ("client", str(client)), self._values["tacit_blamed_total"]
+                    blamed[label] = blamed.get(label, 0) + 1
+                case SharesDisputed():
+                    self._add("tacit_disputes_total")
                 case RoundAborted():
                     self._add("tacit_rounds_aborted_total")
                 case RoundFinished():

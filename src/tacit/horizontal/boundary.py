@@ -28,6 +28,8 @@ _MASKS = (
     Release("Shares", "session", "a digest that all parties know", CLEAR),
     Release("Shares", "sender", "who takes part", CLEAR),
     Release("Shares", "commitment", "a hash of a random seed", CLEAR),
+    Release("Shares", "hashes", "hashes of the round's shares, of which none can be guessed", CLEAR),
+    Release("Shares", "signature", "a signature on commitment, hashes and sealed shares", CLEAR),
     Release("Shares", "sealed", "shares of the round's secrets", "sealed for other clients (AES-GCM)"),
     Release("Masked", "session", "a digest that all parties know", CLEAR),
     Release("Masked", "sender", "who takes part", CLEAR),
@@ -36,7 +38,7 @@ _MASKS = (
     Release("Agreed", "signature", "a signature on the list of survivors", CLEAR),
     Release("Reveal", "session", "a digest that all parties know", CLEAR),
     Release("Reveal", "sender", "who takes part", CLEAR),
-    Release("Reveal", "ids", "whose shares these are", CLEAR),
+    Release("Reveal", "ids", "whose shares these are; whose is left out was no good", CLEAR),
     Release("Reveal", "shares", "shares that open the masks left in the sum", CLEAR),
     Release("Abort", "reason", "why a client leaves", "in the clear; no private values"),
 )
@@ -100,7 +102,7 @@ def sentences(settings: Settings) -> list[str]:
     found.append("The coordinator sees who takes part in which round, who leaves, and when messages arrive.")
     found.append("Clients are sent the model of each round, and with it whatever the model tells about all clients.")
     found.append(
-        "Other clients see a client's number, its public keys and signatures, the shares that it sealed for them, and "
+        "Other clients see a client's number, its public keys and signatures, the shares that it sealed for them and hashes of these, and "
         "whether it stayed; nothing of its update."
         if settings.masked
         else "Other clients see nothing of a client's messages."

@@ -5,7 +5,8 @@
     tick(now)                   close a round whose time is up
 
 A client whose message is wrong loses its place and is counted; the round goes on. Too few updates abort the round: the
-model stays, and the next one begins.
+model stays, and the next one begins. A client that is proved to have broken secure aggregation is named, and left out
+of the rest of the run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,17 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import PeerError, Unfit
-from tacit.events import BudgetReached, ClientRefused, Evaluated, RoundAborted, RoundFinished, RoundStarted, Sink
+from tacit.events import (
+    BudgetReached,
+    ClientBlamed,
+    ClientRefused,
+    Evaluated,
+    RoundAborted,
+    RoundFinished,
+    RoundStarted,
+    SharesDisputed,
+    Sink,
+)
 from tacit.horizontal.costs import Costs, Spent
 from tacit.horizontal.evaluation import Clusters
 from tacit.horizontal.messages import HEAD_BYTES, Inference, ToClient, ToCoordinator, Update, Work
@@ -36,6 +47,7 @@ from tacit.secagg.unmask import Unmasking, unmask_ranges
 from tacit.wire import encode
 
 Outgoing = list[tuple[int, ToClient]]
+_NAMED = 10  # clients in one event
 SAMPLING = 10  # what a seed is for: each purpose draws from a stream of its own
 
 
@@ -49,18 +61,23 @@ _STAGES = {
 }
 
 
-def sample(settings: Settings, attempt: int, available: Collection[int] | None = None) -> list[int]:
-    """Who is sent the model: of those that are available, and of the others only where these are too few.
+def sample(
+    settings: Settings, attempt: int, available: Collection[int] | None = None, excluded: Collection[int] = ()
+) -> list[int]:
+    """Who is sent the model: of those that are available, and of the others only where these are too few. Never one
+    that is excluded: if all others are too few for a round, these are sampled.
 
     Drawn from the seed, which everybody may know: no amplification is claimed for it.
     """
     draw = np.random.default_rng([settings.seed, SAMPLING, attempt])
     there = range(settings.clients) if available is None else sorted(available)
+    if excluded:
+        there = sorted(set(there).difference(excluded))
     if len(there) >= settings.sampled:
         chosen = draw.choice(len(there), settings.sampled, replace=False)
         return sorted(there[place] for place in chosen.tolist())
-    absent = sorted(set(range(settings.clients)) - set(there))
-    filled = draw.choice(len(absent), settings.sampled - len(there), replace=False)
+    absent = sorted(set(range(settings.clients)).difference(there, excluded))
+    filled = draw.choice(len(absent), min(len(absent), settings.sampled - len(there)), replace=False)
     return sorted([*there, *(absent[place] for place in filled.tolist())])
 
 
@@ -101,6 +118,7 @@ class Coordinator:
         self.uploads: Counter[int] = Counter()  # how often each client was sent the model, where that costs it
         self.sums = 0  # that were opened, or could have been, where that costs
         self.budget_reached = False
+        self.excluded: frozenset[int] = frozenset()  # clients that are not sampled any more
         self._settings = settings
         self._model = self.layout.flatten(model).copy()
         if not np.isfinite(self._model).all():
@@ -126,6 +144,7 @@ class Coordinator:
         self._arrived: set[int] = set()
         self._refused: set[int] = set()
         self._refused_late: set[int] = set()  # for an update of an earlier round
+        self._named: set[tuple[str, int]] = set()  # as blamed, or as one that disputes
         self._losses: list[tuple[float, int]] = []
         self._up: Counter[str] = Counter()  # largest message of each kind: what one client sends
         self._down: Counter[str] = Counter()  # and is sent
@@ -141,6 +160,15 @@ class Coordinator:
     def over(self) -> bool:
         """Whether no round is left: all are done, or the budget allowed no more, in an earlier process too."""
         return self.round >= self._settings.rounds or self.budget_reached
+
+    def check_left(self) -> None:
+        """Raise Unfit if too few clients are left for a round."""
+        left = self._settings.clients - len(self.excluded)
+        if self.excluded and left < self._settings.least:
+            raise Unfit(
+                f"{len(self.excluded)} clients broke secure aggregation and are excluded, {left} are left, and a round "
+                f"needs {self._settings.least}: start a new run without them"
+            )
 
     def begin(self, now: float, available: Collection[int] | None = None) -> Outgoing:
         """Open the next round, or finish: after the last one, or before one that the budget does not allow.
@@ -158,7 +186,8 @@ class Coordinator:
                 f"{self.attempts} rounds were begun and {self.round} finished: clients answer no more than "
                 f"{settings.answers} times. To resume, raise round.abandoned_rounds in the file of every party"
             )
-        sampled = sample(settings, self.attempts, available)
+        self.check_left()
+        sampled = sample(settings, self.attempts, available, self.excluded)
         if not self._affordable(sampled):
             self.phase = Phase.FINISHED
             self.budget_reached = True
@@ -186,15 +215,19 @@ class Coordinator:
             case "PW_ENCRYPT" | "DDP_ENCRYPT":
                 self._context = secure_context(settings, self.layout, self._model, attempt)
                 window = settings.round.update_model_time_window / 1000
+                # Clients know from the file how many are invited: of those that are excluded, some may have to be.
+                filled = sorted(self.excluded)[: settings.sampled - len(sampled)]
                 self._secure = Server(
                     self._context,
-                    sampled,
+                    [*sampled, *filled],
                     identities=self._identities,
                     upload_window=window,
                     enough=settings.needed,
                     grace=settings.round.update_model_grace / 1000,
                 )
                 self._secure.start(now)
+                for client in filled:
+                    self._secure.receive(client, Abort("it is excluded"), now)
         self._deadline = now + settings.round.update_model_time_window / 1000
         self._sink.emit(RoundStarted(self.round, len(sampled)))
         shared = self._model.view()
@@ -340,6 +373,7 @@ class Coordinator:
         secure = self._secure
         if secure is None or self.phase is not Phase.COLLECTING:
             return []
+        self._name(secure)
         if secure.state is not stage:
             self._mark(_STAGES[stage])
         for _, message in outgoing:
@@ -362,6 +396,19 @@ class Coordinator:
             self._mark(_STAGES[SecureState.READY])
             self._finish(mean, len(result.survivors))
         return list(outgoing)
+
+    def _name(self, secure: Server) -> None:
+        """Say who broke the protocol, and who says so of another without proof: of each once in a round."""
+        for client, reason in secure.blamed.items():
+            if ("blamed", client) not in self._named:
+                self._named.add(("blamed", client))
+                if self._settings.round.exclude:
+                    self.excluded |= {client}
+                self._sink.emit(ClientBlamed(self.round, client, reason[:300], self._settings.round.exclude))
+        for holder, owners in secure.disputes.items():
+            if ("disputes", holder) not in self._named:
+                self._named.add(("disputes", holder))
+                self._sink.emit(SharesDisputed(self.round, holder, list(owners[:_NAMED]), len(owners)))
 
     def _count_up(self, message: ToCoordinator) -> None:
         kind = type(message).__name__
@@ -482,6 +529,7 @@ class Coordinator:
             "clip": self._clip,
             "clients": np.array(clients, dtype=np.int64),
             "uploads": np.array([self.uploads[client] for client in clients], dtype=np.int64),
+            "excluded": np.array(sorted(self.excluded), dtype=np.int64),
             **self._optimizer.state(),
         }
 
@@ -500,6 +548,7 @@ class Coordinator:
         self._clip = state["clip"]
         self.budget_reached = bool(state.get("budget_reached", False))
         self.uploads = Counter(dict(zip(state["clients"].tolist(), state["uploads"].tolist(), strict=True)))
+        self.excluded = frozenset(state["excluded"].tolist()) if "excluded" in state else frozenset()
         self._optimizer.restore(state)
 
     # --- what it costs
@@ -549,3 +598,6 @@ def _check_state(state: dict[str, Any], settings: Settings) -> None:
     require(whole and len(clients) == len(uploads) == len(set(clients.tolist())), "its uploads have no clients")  # type: ignore[union-attr, arg-type]
     require(all(0 <= client < settings.clients for client in clients.tolist()), "it names strangers")  # type: ignore[union-attr]
     require(all(0 < count <= state["attempts"] for count in uploads.tolist()), "its uploads are impossible")  # type: ignore[union-attr]
+    excluded = state.get("excluded", np.empty(0, dtype=np.int64))
+    require(isinstance(excluded, np.ndarray) and excluded.dtype == np.int64, "its excluded clients are no numbers")
+    require(all(0 <= client < settings.clients for client in excluded.tolist()), "it excludes unknown clients")

@@ -7,7 +7,9 @@ what. It reads the same price list and release boundary as the run itself.
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +26,8 @@ from tacit.horizontal.vector import Layout
 from tacit.secagg.traffic import traffic
 
 _SLACK = 1 << 20  # bytes
+_LARGE_PART = 0.1  # of the mean, for one client
+_EXAMPLE = 100  # samples of a client, where nobody knows them
 _MOST_DRAWS = 10**7  # of the sampling, to know who is asked how often
 
 
@@ -78,8 +82,12 @@ class Plan:
     laplace_scale: float | None  # of the noise on inference vectors
 
 
-def plan(settings: Settings, layout: Layout, classes: int | None) -> Plan:
-    """The plan of a federation with such a model, whose inference vectors have `classes` entries."""
+def plan(settings: Settings, layout: Layout, classes: int | None, samples: Sequence[int] | None = None) -> Plan:
+    """The plan of a federation with such a model, whose inference vectors have `classes` entries.
+
+    Args:
+        samples: how many each client has, if the task tells.
+    """
     size = layout.size
     costs = Costs(settings, size)
     most = most_uploads(settings)
@@ -103,10 +111,52 @@ def plan(settings: Settings, layout: Layout, classes: int | None) -> Plan:
         traffic=_traffic(settings, layout, classes or 0),
         rounds=settings.rounds,
         sees=tuple(boundary.sentences(settings)),
-        unprotected=tuple(boundary.unprotected(settings)),
-        warnings=(*_budget(settings, costs), *_weak(prices), *settings.notes()),
+        unprotected=(*boundary.unprotected(settings), *_weight(settings, samples)),
+        warnings=(*_budget(settings, costs), *_weak(prices), *_heavy(settings, samples), *settings.notes()),
         laplace_scale=SENSITIVITY / laplace.laplace_eval_eps if laplace else None,
     )
+
+
+def largest_part(settings: Settings, typical: float) -> float:
+    """Of the mean, that one client can claim by its weight among others of `typical` samples, if all stay."""
+    most = settings.encrypt.pw_encrypt.largest_weight
+    return most / (most + (settings.sampled - 1) * typical)
+
+
+def _weight(settings: Settings, samples: Sequence[int] | None) -> list[str]:
+    """What one client can claim of the mean, as a sentence; nothing where all weigh the same."""
+    if settings.encrypt.encrypt_type not in ("NOT_ENCRYPT", "PW_ENCRYPT"):
+        return []
+    most, others = settings.encrypt.pw_encrypt.largest_weight, settings.sampled - 1
+    said = f"A client weighs as much as the samples that it says it has, up to largest_weight {most}: "
+    if samples is None:
+        example = largest_part(settings, _EXAMPLE)
+        return [
+            f"{said}among {others} others of s samples each it can claim {most} / ({most} + {others} s) of the mean, "
+            f"{example:.1%} if s is {_EXAMPLE}."
+        ]
+    typical = statistics.median(samples)
+    part = largest_part(settings, typical)
+    return [f"{said}among {others} others of {typical:g} samples it can claim {part:.1%} of the mean."]
+
+
+def _heavy(settings: Settings, samples: Sequence[int] | None) -> list[str]:
+    if settings.encrypt.encrypt_type not in ("NOT_ENCRYPT", "PW_ENCRYPT") or settings.sampled == 1:
+        return []
+    most = settings.encrypt.pw_encrypt.largest_weight
+    remedy = "lower it to the most samples that a client may have"
+    if samples is None:
+        least = math.ceil(most * (1 / _LARGE_PART - 1) / (settings.sampled - 1))
+        if least <= 1:
+            return []
+        return [
+            f"largest_weight {most}: one client can claim more than {_LARGE_PART:.0%} of the mean unless the others "
+            f"have {least} samples each: {remedy}."
+        ]
+    part = largest_part(settings, statistics.median(samples))
+    if part <= _LARGE_PART:
+        return []
+    return [f"largest_weight {most}: one client can claim {part:.1%} of the mean: {remedy}, {max(samples)} here."]
 
 
 def most_uploads(settings: Settings) -> int:

@@ -19,6 +19,7 @@ from tacit.sections import Address, Count, Delta, Name, Positive, Probability, S
 from tacit.sections import Network as OwnNetwork
 
 EncryptType = Literal["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"]
+Bad = Literal["shape", "nan", "dtype", "twice", "norm", "commitment", "share"]  # the last two under masks only
 Milliseconds = Annotated[int, Field(ge=1, strict=True)]
 LARGEST_DELTA = 1e-5  # by default
 
@@ -32,6 +33,7 @@ class Round(Section):
     over_select: Annotated[float, Field(ge=1, le=3)] = 1.0  # clients invited for each of start_fl_job_threshold
     abandoned_rounds: Annotated[int, Field(ge=0, le=10_000, strict=True)] = 10  # begun and not finished, in a run that
     # was stopped: no client answers more than rounds + abandoned_rounds times, whatever the coordinator asks
+    exclude: bool = True  # clients that are proved to have broken secure aggregation, from the rest of the run
 
 
 class LocalDP(Section):
@@ -141,8 +143,7 @@ class Simulation(Section):
 
     dropout: Probability = 0.0  # of the sampled, in each round
     lateness: Probability = 0.0  # answers after the window
-    bad: dict[Literal["shape", "nan", "dtype", "twice", "norm"], Count] = Field(default_factory=dict)  # how many
-    # clients misbehave, and how
+    bad: dict[Bad, Count] = Field(default_factory=dict)  # how many clients misbehave, and how
     workers: Annotated[int, Field(ge=0, le=64)] = 0  # processes for training; 0: in this one
     insecure_noise_seed: Annotated[int, Field(ge=0)] | None = None  # fixes noise and keys: epsilon is infinite
 
@@ -400,6 +401,8 @@ class Settings(Section):
             found.append(
                 f"simulation.bad: {', '.join(sorted(unseen))} cannot be told apart under masks, and are not made"
             )
+        if not self.masked and (unmade := self.simulation.bad.keys() & {"commitment", "share"}):
+            found.append(f"simulation.bad: {', '.join(sorted(unmade))} belong to secure aggregation, and are not made")
         if self.simulation.insecure_noise_seed is not None:
             found.append("insecure_noise_seed: noise and keys can be computed by anybody, epsilon is infinite")
         return found

@@ -74,6 +74,13 @@ class Infers(Protocol):
 
 
 @runtime_checkable
+class Holds(Protocol):
+    """A task that can show what a client holds: for plans and audits, in one process."""
+
+    def held(self, client: int) -> NDArray[Any]: ...
+
+
+@runtime_checkable
 class Evaluates(Protocol):
     """A task that can judge a model."""
 

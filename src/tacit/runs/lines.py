@@ -10,6 +10,7 @@ from tacit.events import (
     Answered,
     AnswerRefused,
     BudgetReached,
+    ClientBlamed,
     ClientRefused,
     Curve,
     EpochFinished,
@@ -23,6 +24,7 @@ from tacit.events import (
     RunFinished,
     RunResumed,
     RunStarted,
+    SharesDisputed,
     Stepped,
     TrainingResumed,
     TrainingStarted,
@@ -65,6 +67,16 @@ def _words(event: Event, rounds: int | None) -> str:
             return f"{_round(event.round, rounds)} sampled {event.sampled}"
         case ClientRefused():
             return f"{_round(event.round, rounds)} client {event.client} refused: {event.reason}"
+        case ClientBlamed():
+            left_out = ", and is left out of the rest of the run" if event.excluded else ""
+            return f"{_round(event.round, rounds)} client {event.client} broke the protocol{left_out}: {event.reason}"
+        case SharesDisputed():
+            owners = ", ".join(map(str, event.owners)) + (", …" if event.count > len(event.owners) else "")
+            whose = f"client {owners}" if event.count == 1 else f"{event.count} clients ({owners})"
+            return (
+                f"{_round(event.round, rounds)} client {event.holder} says that its shares of {whose} are no good: one "
+                "side lies, nobody can tell which"
+            )
         case RoundFinished():
             return " ".join([_round(event.round, rounds), *measured(event), f"{event.seconds or 0:.1f} s"])
         case Evaluated() if event.score is None:

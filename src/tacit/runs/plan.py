@@ -13,6 +13,7 @@ from tacit import tasks
 from tacit.boundary import Forecast
 from tacit.horizontal.plan import Plan, Price, plan
 from tacit.horizontal.settings import Settings as Horizontal
+from tacit.horizontal.task import Holds
 from tacit.horizontal.vector import Layout
 from tacit.runs import kinds
 from tacit.runs.config import Settings
@@ -30,7 +31,8 @@ def planned(settings: Settings) -> Plan | Forecast:
         return kinds.of(settings).forecast(settings)
     task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
     judged = tasks.infers(task, settings)
-    return plan(settings, Layout.of(task.model()), judged.classes if judged else None)
+    samples = [len(task.held(client)) for client in range(settings.clients)] if isinstance(task, Holds) else None
+    return plan(settings, Layout.of(task.model()), judged.classes if judged else None, samples)
 
 
 def words_of_party(made: PartyPlan) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tacit.events import (
     BudgetReached,
+    ClientBlamed,
     ClientRefused,
     Evaluated,
     Event,
@@ -18,6 +19,7 @@ from tacit.events import (
     RunFinished,
     RunResumed,
     RunStarted,
+    SharesDisputed,
 )
 from tacit.horizontal.settings import Settings
 from tacit.runs.config import load
@@ -39,6 +41,8 @@ class Record:
     aborted: tuple[RoundAborted, ...]
     evaluations: tuple[Evaluated, ...]
     refused: tuple[ClientRefused, ...]
+    blamed: tuple[ClientBlamed, ...]
+    disputed: tuple[SharesDisputed, ...]
     notes: tuple[str, ...]
     resumed: int  # times
     budget_reached: BudgetReached | None
@@ -88,6 +92,8 @@ def _told(path: Path, settings: Settings, events: list[Event]) -> Record:
     evaluations: dict[int, Evaluated] = {}
     sampled: dict[int, int] = {}
     refused: dict[int, list[ClientRefused]] = {}
+    blamed: dict[int, list[ClientBlamed]] = {}
+    disputed: dict[int, list[SharesDisputed]] = {}
     notes: dict[str, None] = {}  # a resumed run gives them again
     started, finished, budget, resumed = None, None, None, 0
     for event in events:
@@ -97,16 +103,20 @@ def _told(path: Path, settings: Settings, events: list[Event]) -> Record:
             case RunResumed():
                 resumed += 1
                 finished, budget = None, None
-                for told in (rounds, aborted, evaluations, sampled, refused):
+                for told in (rounds, aborted, evaluations, sampled, refused, blamed, disputed):
                     for number in [number for number in told if number >= event.round]:
                         del told[number]
             case Noted():
                 notes[event.text] = None
             case RoundStarted():
                 sampled[event.round] = event.sampled
-                refused[event.round] = []
+                refused[event.round], blamed[event.round], disputed[event.round] = [], [], []
             case ClientRefused():
                 refused.setdefault(event.round, []).append(event)
+            case ClientBlamed():
+                blamed.setdefault(event.round, []).append(event)
+            case SharesDisputed():
+                disputed.setdefault(event.round, []).append(event)
             case Evaluated():
                 evaluations[event.round] = event
             case RoundFinished():
@@ -128,6 +138,8 @@ def _told(path: Path, settings: Settings, events: list[Event]) -> Record:
         aborted=tuple(aborted[number] for number in sorted(aborted)),
         evaluations=tuple(evaluations[number] for number in sorted(evaluations)),
         refused=tuple(event for number in sorted(refused) for event in refused[number]),
+        blamed=tuple(event for number in sorted(blamed) for event in blamed[number]),
+        disputed=tuple(event for number in sorted(disputed) for event in disputed[number]),
         notes=tuple(notes),
         resumed=resumed,
         budget_reached=budget,

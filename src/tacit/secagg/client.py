@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 
+import msgspec
 from numpy.random import Generator
 
 from tacit.crypto import commitment, sealed, shamir, signing
@@ -90,7 +91,7 @@ class Client:
             raise ValueError(f"the signing key is not that of client {identity}")
         self.state = State.NEW
         self.identity = identity
-        self.unusable: tuple[int, ...] = ()  # peers whose sealed shares did not open
+        self.unusable: tuple[int, ...] = ()  # peers whose sealed shares did not open or match their hashes
         self._context = context
         self._settings = settings
         self._vector: Words | Callable[[], Words] | None = vector
@@ -183,16 +184,19 @@ class Client:
         self._peers = {a.sender: a for a in others}
         secrets = [bytes(self._masking.private), bytes(self._seed)]
         rows = shamir.split(secrets, len(self._holders), self._topology.threshold, self._rng)
-        boxes = []
+        boxes, hashes = [], []
         for place, holder in enumerate(self._holders):
             plain = shamir.to_bytes(rows[:, place])
+            hashes.append(tie.share_hashes(self._session, self.identity, holder, plain))
             if holder == self.identity:
                 self._own_rows = plain
                 continue
             boxes.append(self._seal(holder, plain))
         rows.fill(0)
         promise = commitment.commit(bytes(self._seed), self._session + name(self.identity))
-        return self._move(State.SHARED, now, [Shares(self._session, self.identity, promise, b"".join(boxes))])
+        unsigned = Shares(self._session, self.identity, promise, b"".join(hashes), b"".join(boxes), b"")
+        signature = self._sign(tie.DEALING, tie.dealing(unsigned))
+        return self._move(State.SHARED, now, [msgspec.structs.replace(unsigned, signature=signature)])
 
     def _seal(self, holder: int, plain: bytes) -> bytes:
         context = tie.pair_context(tie.SEALING, self._session, self.identity, holder)
@@ -213,19 +217,31 @@ class Client:
             raise PeerError(f"a cohort of {inbox.total}, and shares of {held} clients")
         self._check_cohort(inbox.total)
         self._held = {} if self._own_rows is None else {self.identity: self._own_rows}
-        unusable = []
-        for sender, box in zip(senders, cut(inbox.sealed, len(senders), SEALED_BYTES, "sealed shares"), strict=True):
-            associated = (self._session, name(sender), name(self.identity), tie.SHARES)
-            try:
-                plain = sealed.unseal(self._opening[sender], box, associated)
-                shamir.from_bytes(plain, 2)  # what is no share is not passed on in this client's name
-                self._held[sender] = plain
-            except PeerError:  # nothing of it is ever revealed; the sum stays right, as masks do not depend on it
-                unusable.append(sender)
-        self.unusable = tuple(unusable)
+        self._open(senders, inbox)
         self._sharers = set(senders) | ({self.identity} if self._own_rows is not None else set())
         masked = self._masked(senders)
         return self._move(State.UPLOADED, now, [Masked(self._session, self.identity, masked)])
+
+    def _open(self, senders: tuple[int, ...], inbox: Inbox) -> None:
+        """Keep the shares that open and match the hashes that their owners published.
+
+        Nothing of the others is ever revealed in this client's name, which tells the server whose they are. The sum
+        stays right: masks do not depend on them.
+        """
+        boxes = cut(inbox.sealed, len(senders), SEALED_BYTES, "sealed shares")
+        hashes = cut(inbox.hashes, len(senders), 2 * tie.HASH_BYTES, "pairs of hashes")
+        unusable = []
+        for sender, box, published in zip(senders, boxes, hashes, strict=True):
+            associated = (self._session, name(sender), name(self.identity), tie.SHARES)
+            try:
+                plain = sealed.unseal(self._opening[sender], box, associated)
+                shamir.from_bytes(plain, 2)
+                if tie.share_hashes(self._session, sender, self.identity, plain) != published:
+                    raise PeerError(f"the shares of client {sender} do not match the hashes that it published")
+                self._held[sender] = plain
+            except PeerError:
+                unusable.append(sender)
+        self.unusable = tuple(unusable)
 
     def _masked(self, peers: tuple[int, ...]) -> bytes:
         if callable(self._vector):

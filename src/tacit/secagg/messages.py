@@ -3,13 +3,13 @@
 client                              server
   Advertise   two public keys         ──►
               ◄──   Roster            the keys of the others (of the neighbours, on a sparse graph)
-  Shares      sealed for each holder  ──►
-              ◄──   Inbox             what the others sealed for this client
+  Shares      sealed for each holder, and their hashes   ──►
+              ◄──   Inbox             what the others sealed for this client, and the hashes of it
   Masked      the masked vector       ──►
               ◄──   Survivors         who uploaded, who did not
   Agreed      a signature on that     ──►      (active mode)
               ◄──   Agreements        t or more of them   (active mode)
-  Reveal      one share for each      ──►
+  Reveal      one share for each      ──►      whose is left out did not open, or did not match its hash
               Abort, either way, at any time
 
 Lists of ids, keys, sealed shares and ring words are byte strings; ids are ascending little-endian 32-bit numbers.
@@ -53,13 +53,16 @@ class Shares(Message, frozen=True, tag=3):
     session: Digest
     sender: Id
     commitment: Digest
+    hashes: bytes  # two for each holder: of the masking key's share and of the self-mask's
     sealed: bytes
+    signature: Signature
 
 
 class Inbox(Message, frozen=True, tag=4):
     session: Digest
     total: Count
     senders: bytes
+    hashes: bytes  # two for each sender
     sealed: bytes
 
 

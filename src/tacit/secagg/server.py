@@ -7,13 +7,15 @@ are added as they arrive, so that memory is that of one vector, not of n.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.crypto import commitment, shamir
 from tacit.crypto.agreement import KeyPair
@@ -64,6 +66,7 @@ _STAGE_OF: dict[type[ToServer], State] = {
 }
 
 Outgoing = list[tuple[int, ToClient]]
+_PAIR = 2 * tie.HASH_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +119,17 @@ class Server:
         self._adverts: dict[int, Advertise] = {}
         self._keys: set[bytes] = set()
         self._probe = KeyPair.generate()  # to try advertised keys with
+        self.blamed: dict[int, str] = {}  # clients that broke the protocol, and how
+        self.disputes: dict[int, tuple[int, ...]] = {}  # holders, and of whom each says that its shares were no good
         self._commitments: dict[int, bytes] = {}
+        self._hashes: dict[int, bytes] = {}  # of its shares, as each owner published them, in the order of its holders
+        self._complaints: Counter[int] = Counter()  # about an owner
         self._boxes: dict[int, dict[int, bytes]] = defaultdict(dict)  # receiver -> sender -> sealed shares
         self._sum: Words | None = None
         self._uploaded: set[int] = set()
         self._agreed: dict[int, bytes] = {}
         self._lacking: dict[int, int] = {}  # owner -> shares that are still needed
-        self._shares = RevealedShares(lambda owner: (), 1)  # until it is known whose are needed
+        self._shares = _no_shares()  # until it is known whose are needed
         self._tried = False  # to open the sum before everybody has revealed
         self._plan: Plan | None = None
 
@@ -224,7 +231,16 @@ class Server:
         self._check_session(message.session)
         receivers = [holder for holder in self._holders(message.sender) if holder != message.sender]
         boxes = cut(message.sealed, len(receivers), SEALED_BYTES, "sealed shares")
+        holders = len(self._holders(message.sender))
+        if len(message.hashes) != holders * _PAIR:
+            raise PeerError(f"{holders} pairs of hashes are {holders * _PAIR} bytes, got {len(message.hashes)}")
+        if self._identities is not None:
+            content = tie.dealing(message)
+            tie.check_signature(self._identities, message.sender, message.signature, tie.DEALING, content)
+        elif message.signature:
+            raise PeerError("signed shares, and no identities to check them with")
         self._commitments[message.sender] = message.commitment
+        self._hashes[message.sender] = message.hashes
         for receiver, box in zip(receivers, boxes, strict=True):
             self._boxes[receiver][message.sender] = box
 
@@ -253,11 +269,26 @@ class Server:
             raise PeerError(f"client {message.sender} holds no shares of {sorted(set(owners) - holding)}")
         rows = shamir.from_bytes(message.shares, len(owners))
         self._shares.add(message.sender, owners, rows)
+        self._complain(message.sender, sorted(holding.difference(owners, [message.sender])))
         for owner in owners:
             if owner in self._lacking:
                 self._lacking[owner] -= 1
                 if self._lacking[owner] == 0:
                     del self._lacking[owner]
+
+    def _complain(self, holder: int, owners: list[int]) -> None:
+        """A client says that it holds no good shares of `owners`. It or they lie: nobody can tell who, unless so many
+        stand against one that a quorum of clients would have to lie together."""
+        if not owners:
+            return
+        enough = quorum(len(self._holders(holder)), self._topology.threshold)  # which is the same for all
+        self.disputes[holder] = tuple(owners)
+        if len(owners) >= enough:
+            self.blamed[holder] = f"it says that the shares of {len(owners)} clients are no good"
+        for owner in owners:
+            self._complaints[owner] += 1
+            if self._complaints[owner] >= enough:
+                self.blamed[owner] = f"{self._complaints[owner]} clients say that its shares are no good"
 
     # --- the stages: all messages
 
@@ -269,7 +300,7 @@ class Server:
             self._deadline = min(self._deadline, now + self._grace)
         if self.state is State.REVEALING and not self._lacking and not self._tried:
             self._tried = True
-            if self._reconstruct():
+            if self._reconstruct(decode=False):
                 self.state = State.READY
         return []
 
@@ -284,11 +315,12 @@ class Server:
             case State.AGREEING:
                 return self._send_agreements(now)
             case State.REVEALING:
-                if self._lacking:
+                if self._reconstruct(decode=True):
+                    self.state = State.READY
+                elif self._lacking:
                     return self.abort(f"fewer than {self._topology.threshold} shares of a secret were revealed")
-                if not self._reconstruct():
+                else:
                     return self.abort("a secret does not fit what its owner published: too many shares are wrong")
-                self.state = State.READY
         return []
 
     def _send_roster(self, now: float) -> Outgoing:
@@ -334,7 +366,8 @@ class Server:
             boxes = self._boxes.pop(identity, {})
             senders = sorted(boxes)
             sealed = b"".join(boxes[sender] for sender in senders)
-            messages.append((identity, Inbox(self._session, present, pack_ids(senders), sealed)))
+            hashes = b"".join(self._hash_pair(sender, identity) for sender in senders)
+            messages.append((identity, Inbox(self._session, present, pack_ids(senders), hashes, sealed)))
         self._boxes.clear()
         return self._next(State.UPLOADING, self._sharers, now, messages)
 
@@ -349,7 +382,7 @@ class Server:
         dropped = self._sharers - self._uploaded
         self._missing = {u for u in dropped if not self._uploaded.isdisjoint(self._holders(u))}
         self._lacking = dict.fromkeys(self._uploaded | self._missing, self._topology.threshold)
-        self._shares = RevealedShares(self._holders, self._topology.threshold)
+        self._shares = RevealedShares(self._holders, self._topology.threshold, self._matches)
         state = State.AGREEING if self._settings.mode == "active" else State.REVEALING
         return self._next(state, self._uploaded, now, messages)
 
@@ -376,7 +409,7 @@ class Server:
 
     # --- opening the sum
 
-    def _reconstruct(self) -> bool:
+    def _reconstruct(self, *, decode: bool) -> bool:
         """Put the secrets together, check each against what its owner published, and plan the unmasking."""
         pairs: dict[int, KeyPair] = {}
 
@@ -387,20 +420,31 @@ class Server:
             pairs[owner] = KeyPair(secret)
             return pairs[owner].public == self._adverts[owner].masking_key
 
-        masks: list[tuple[bytes, int]] = []
-        try:
-            for seed in self._shares.recover(self._uploaded, is_seed).values():
-                masks.append((tie.self_mask_key(seed, self._session), -1))
-            for owner in self._shares.recover(self._missing, is_key):
-                for peer in self._holders(owner):
-                    if peer in self._uploaded:
-                        key = mask_key(pairs[owner], owner, self._adverts[peer], self._session)
-                        masks.append((key, -sign(peer, owner)))
-                pairs.pop(owner).erase()
-        except PeerError:
+        seeds = self._shares.recover(self._uploaded, is_seed, decode=decode)
+        opened = self._shares.recover(self._missing, is_key, decode=decode and len(seeds) == len(self._uploaded))
+        self.blamed |= self._shares.blamed
+        if len(seeds) < len(self._uploaded) or len(opened) < len(self._missing):
             return False
+        masks = [(tie.self_mask_key(seed, self._session), -1) for seed in seeds.values()]
+        for owner in opened:
+            for peer in self._holders(owner):
+                if peer in self._uploaded:
+                    key = mask_key(pairs[owner], owner, self._adverts[peer], self._session)
+                    masks.append((key, -sign(peer, owner)))
+            pairs.pop(owner).erase()
         self._plan = plan_of(masks)
         return True
+
+    def _matches(self, owner: int, holder: int, row: NDArray[np.uint32]) -> bool:
+        """Whether a revealed share has the hash that its owner published."""
+        pair = self._hash_pair(owner, holder)
+        alive = owner in self._uploaded
+        kind, published = (tie.SELF_MASK, pair[tie.HASH_BYTES :]) if alive else (tie.MASKING, pair[: tie.HASH_BYTES])
+        return tie.share_hash(self._session, owner, holder, kind, shamir.to_bytes(row)) == published
+
+    def _hash_pair(self, owner: int, holder: int) -> bytes:
+        place = bisect_left(self._holders(owner), holder)
+        return self._hashes[owner][place * _PAIR : (place + 1) * _PAIR]
 
     def _holders(self, owner: int) -> tuple[int, ...]:
         """Who holds the shares of `owner`, ascending: everybody, or its neighbours. Holding is mutual."""
@@ -419,7 +463,14 @@ class Server:
         self.state = state
         self._waiting, self._plan, self._sum = set(), None, None
         self._boxes.clear()
-        self._shares = RevealedShares(lambda owner: (), 1)
+        self._shares = _no_shares()
+        self._hashes.clear()
+
+
+def quorum(holders: int, threshold: int) -> int:
+    """Complaints by which a client is blamed, of many about one or of one about many: more than half as many as there
+    are shares to spare, and never fewer than three. Otherwise one client could end every round and stay."""
+    return max(3, (holders - threshold) // 2 + 1)
 
 
 def masked_words(message: Masked, settings: Settings) -> Words:
@@ -428,6 +479,10 @@ def masked_words(message: Masked, settings: Settings) -> Words:
     if len(message.words) != size:
         raise PeerError(f"a masked vector of {len(message.words)} bytes, {size} are due")
     return np.frombuffer(message.words, dtype=f"<u{settings.word_bytes}")
+
+
+def _no_shares() -> RevealedShares:
+    return RevealedShares(lambda owner: (), 1, lambda owner, holder, row: False)
 
 
 def _fingerprint(message: ToServer) -> int:

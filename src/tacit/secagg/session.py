@@ -14,7 +14,7 @@ from functools import lru_cache
 from tacit.crypto import signing
 from tacit.crypto.byte_strings import frame
 from tacit.errors import PeerError
-from tacit.secagg.messages import Advertise
+from tacit.secagg.messages import Advertise, Shares
 from tacit.secagg.settings import Settings
 
 ADVERTISE = b"secagg advertise"
@@ -23,6 +23,9 @@ SEALING = b"secagg sealing"
 MASKING = b"secagg masking"
 SELF_MASK = b"secagg self mask"
 SHARES = b"secagg shares"
+DEALING = b"secagg dealing"
+SHARE_HASH = b"secagg share hash"
+HASH_BYTES = 16
 
 
 class UnknownClient(PeerError):
@@ -78,6 +81,30 @@ def check_signature(
     if public is None:
         raise UnknownClient(signer)
     signing.verify(public, signature, purpose, content)
+
+
+def dealing(message: Shares) -> bytes:
+    """What a client signs when it shares its secrets."""
+    return frame(message.session, name(message.sender), message.commitment, message.hashes, message.sealed)
+
+
+def share_hash(session: bytes, owner: int, holder: int, kind: bytes, row: bytes) -> bytes:
+    """What `owner` publishes of a share that it seals for `holder`; `kind` is MASKING or SELF_MASK.
+
+    Guarantee: a holder that reveals another share of an honest owner under the same hash needs a second preimage, 2^128
+        trials. Collisions, which an owner finds in 2^64, harm nobody: a holder reveals the very share that it checked.
+        The hash hides the share: whoever has fewer shares than the threshold does not know any other, which has, given
+        these, the entropy of the secret, 251 bits or more. So no secret salt is needed; the session is fresh for each
+        round, and with owner, holder and kind makes every hash one of its own.
+    """
+    return hashlib.sha256(frame(SHARE_HASH, session, name(owner), name(holder), kind, row)).digest()[:HASH_BYTES]
+
+
+def share_hashes(session: bytes, owner: int, holder: int, rows: bytes) -> bytes:
+    """Of the two shares of one holder: the masking key's and the self-mask's."""
+    half = len(rows) // 2
+    key = share_hash(session, owner, holder, MASKING, rows[:half])
+    return key + share_hash(session, owner, holder, SELF_MASK, rows[half:])
 
 
 def roster_digest(advertisements: list[Advertise]) -> bytes:

@@ -20,6 +20,7 @@ from tacit.secagg.messages import (
     Shares,
     Survivors,
 )
+from tacit.secagg.session import HASH_BYTES
 from tacit.secagg.settings import Settings
 from tacit.wire import encode
 
@@ -39,14 +40,27 @@ def traffic(settings: Settings) -> tuple[Sizes, Sizes]:
     identity = settings.clients - 1
     up = [
         Advertise(identity, _KEY, _KEY, signature),
-        Shares(_DIGEST, identity, bytes(COMMITMENT_BYTES), bytes(others * SEALED_BYTES)),
+        Shares(
+            _DIGEST,
+            identity,
+            bytes(COMMITMENT_BYTES),
+            bytes(held * 2 * HASH_BYTES),
+            bytes(others * SEALED_BYTES),
+            signature,
+        ),
         Masked(_DIGEST, identity, b""),
         *([Agreed(_DIGEST, identity, signature)] if active else []),
         Reveal(_DIGEST, identity, bytes(4 * held), bytes(held * shamir.ROW_BYTES)),
     ]
     down = [
         Roster(_DIGEST, settings.clients, bytes(4 * known), _KEY * known, _KEY * known, signature * known),
-        Inbox(_DIGEST, settings.clients, bytes(4 * others), bytes(others * SEALED_BYTES)),
+        Inbox(
+            _DIGEST,
+            settings.clients,
+            bytes(4 * others),
+            bytes(others * 2 * HASH_BYTES),
+            bytes(others * SEALED_BYTES),
+        ),
         Survivors(_DIGEST, settings.clients, bytes(4 * held), b""),
         *([Agreements(_DIGEST, bytes(4 * known), signature * known)] if active else []),
     ]

@@ -205,7 +205,7 @@ def test_a_run_without_rounds_is_said_to_have_none(tmp_path):
 def test_a_spent_budget_and_a_resumption_are_said(tmp_path):
     made = settings(encrypt=LOCAL, budget={"epsilon": 4, "delta": 1e-5})
     happened = [*whole(made)[:-1], events.RunResumed(5, False), events.BudgetReached(5, 4.125, 4.0, 1e-5)]
-    text = Page(report_run(write(tmp_path, made, happened))).text
+    text = Page(report_run(write(tmp_path, made, happened, []))).text
     assert (
         "Round 6 was not begun: it would have brought the ε of updates to 4.125, above the budget of 4 at δ = 10⁻⁵."
         in text
@@ -234,7 +234,7 @@ def one_gaussian(noise_multiplier):
 
 def test_before_the_first_ledger_the_last_round_tells(tmp_path):
     made = settings(encrypt={**LOCAL, **LAPLACE}, **SCORED)
-    found = promises(read_run(write(tmp_path, made, whole(made))))
+    found = promises(read_run(write(tmp_path / "clean", made, whole(made), [])))
     assert [(each.what, each.epsilon, each.delta) for each in found] == [
         ("inference vectors", 9210400.0, 0.0),
         ("updates and inference vectors", 2.5, 1e-5),
@@ -548,3 +548,41 @@ def test_many_rounds_stages_and_reasons_stay_readable(tmp_path):
     assert "680 other reasons: see run.log" in page.text
     assert "other" in re.findall(r'class="legend"[^>]*>([^<]*)<', page.source)
     assert evaluated(0, None).reason not in page.text
+
+
+def test_clients_that_broke_secure_aggregation_are_named(tmp_path):
+    made = settings(encrypt={"encrypt_type": "PW_ENCRYPT"})
+    happened = whole(made)
+    happened[-1:-1] = [
+        events.ClientBlamed(1, 5, "its shares do not open what it committed to", True),
+        events.ClientBlamed(2, 6, NASTY, False),
+        events.SharesDisputed(1, 3, [4, 7], 2),
+        events.SharesDisputed(2, 3, [4], 1),
+    ]
+    page = Page(report_run(write(tmp_path, made, happened, [])))
+    assert "Clients that broke secure aggregation" in page.text
+    assert "excluded what it did 5 2 yes its shares do not open what it committed to 6 3 no" in page.text
+    assert "rounds in which it complained 3 2 2 4 1 0 7 1 0" in page.text
+    clean = Page(report_run(write(tmp_path / "clean", made, whole(made), [])))
+    assert "broke secure aggregation" not in clean.text
+
+
+def test_a_real_run_with_liars_names_them_and_goes_on_without_them(tmp_path):
+    config = {
+        "kind": "horizontal",
+        "task": "digits",
+        "rounds": 2,
+        "clients": 12,
+        "encrypt": {"encrypt_type": "PW_ENCRYPT", "largest_weight": 1000},
+        "simulation": {"bad": {"commitment": 1, "share": 1}},
+    }
+    outcome = tacit.run(config, runs=tmp_path)
+    assert [event.survivors for event in outcome.history] == [10]
+    page = Page(report_run(outcome.directory))
+    assert "0 1 yes its shares match the hashes" in page.text
+    assert "1 1 yes the share of client" in page.text
+    log = (outcome.directory / "run.log").read_text()
+    assert "client 0 broke the protocol, and is left out of the rest of the run: its shares match the hashes" in log
+    assert "client 1 broke the protocol, and is left out of the rest of the run: the share of client" in log
+    resumed = tacit.run(resume=outcome.directory, overrides=["rounds=4"])
+    assert [event.survivors for event in resumed.history[-2:]] == [10, 10]

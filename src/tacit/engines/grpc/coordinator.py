@@ -186,7 +186,7 @@ class CoordinatorEngine:
 
     def _there(self) -> list[int]:
         connected = (_numbered(name) for name in self.server.peers if self.server.connected(name))
-        return sorted(client for client in connected if client not in self._ahead)
+        return sorted(client for client in connected if client not in self._ahead | self.coordinator.excluded)
 
     async def _give_up_expired(self) -> None:
         """A client whose certificate is over takes part in no further round: the others would refuse it."""
@@ -223,6 +223,7 @@ class CoordinatorEngine:
         """
         if self.coordinator.over:
             return
+        self.coordinator.check_left()
         least = self._settings.least
         deadline = self._clock() + self._settings.round.start_fl_job_time_window / 1000
         said = -1
@@ -232,7 +233,8 @@ class CoordinatorEngine:
             await self._give_up_lost()
             there, late = len(self._there()), now >= deadline
             self._check_state_known(late)
-            wanted = max(least, min(self._settings.sampled, self._settings.clients - len(self._given_up)))
+            away = len(self._given_up | self.coordinator.excluded)
+            wanted = max(least, min(self._settings.sampled, self._settings.clients - away))
             if there >= wanted or (there >= least and late):
                 if late:
                     self._given_up.update(set(range(self._settings.clients)).difference(self._there()))

@@ -260,6 +260,8 @@ def _clients(record: Record, drawn: Markup) -> Markup:
     if record.aborted:
         found.append(element("h3", "Rounds that changed nothing"))
         found.append(_by_reason([(event.round, event.reason) for event in record.aborted]))
+    if record.blamed or record.disputed:
+        found += [element("h3", "Clients that broke secure aggregation"), *_blamed(record), *_disputes(record)]
     found.append(element("h3", "Refused clients"))
     reasons = Counter(cut(event.reason) for event in record.refused).most_common()
     if not reasons:
@@ -269,6 +271,43 @@ def _clients(record: Record, drawn: Markup) -> Markup:
         rows.append((str(sum(count for _, count in rest)), f"{len(rest)} other reasons: see run.log"))
     found.append(page.table(["times", "reason"], rows, label="Refused clients"))
     return join(*found)
+
+
+def _blamed(record: Record) -> list[Markup]:
+    """Who is proved to have lied."""
+    if not record.blamed:
+        return []
+    shown = record.blamed[:_MOST_REASONS]
+    rows = [
+        (str(event.client), str(event.round + 1), "yes" if event.excluded else "no", cut(event.reason))
+        for event in shown
+    ]
+    found = [page.table(["client", "round", "excluded", "what it did"], rows, label="Blamed clients")]
+    if rest := len(record.blamed) - len(shown):
+        found.append(page.paragraph(f"{rest} more: see run.log."))
+    return found
+
+
+def _disputes(record: Record) -> list[Markup]:
+    """Between whom it cannot be told who lied."""
+    if not record.disputed:
+        return []
+    complained = Counter(event.holder for event in record.disputed)
+    peers: dict[int, set[int]] = {}
+    for event in record.disputed:
+        peers.setdefault(event.holder, set()).update(event.owners)
+        for owner in event.owners:
+            peers.setdefault(owner, set()).add(event.holder)
+    most = sorted(peers, key=lambda client: (-len(peers[client]), client))[:_MOST_REASONS]
+    rows = [(str(client), str(len(peers[client])), str(complained[client])) for client in most]
+    said = (
+        "Some clients said that the shares that others sealed for them are no good. One of each two lies, and nobody "
+        "can tell which: nobody is excluded for it. Look first at the clients that are in dispute with many others."
+    )
+    return [
+        page.paragraph(said),
+        page.table(["client", "in dispute with", "rounds in which it complained"], rows, label="Disputes"),
+    ]
 
 
 def _costs(record: Record, drawn: Markup) -> Markup | None:
