@@ -33,6 +33,7 @@ from tacit.secagg.messages import (
     Survivors,
     ToClient,
     ToServer,
+    cut,
     pack_ids,
 )
 
@@ -109,14 +110,20 @@ class SplitView:
         for identity in sorted(self.shares):
             senders = sorted(self.shares.keys() - {identity})
             boxes = b"".join(self._box(sender, identity) for sender in senders)
-            inbox = Inbox(self.shares[identity].session, len(self.shares), pack_ids(senders), boxes)
+            hashes = b"".join(self._hashes(sender, identity) for sender in senders)
+            inbox = Inbox(self.shares[identity].session, len(self.shares), pack_ids(senders), hashes, boxes)
             for answer in self._told(identity, inbox):
                 if isinstance(answer, Masked):
                     self.uploads[identity] = answer
 
     def _box(self, sender: int, receiver: int) -> bytes:
-        place = [i for i in sorted(self.adverts) if i != sender].index(receiver)
-        return self.shares[sender].sealed[place * SEALED_BYTES : (place + 1) * SEALED_BYTES]
+        others = [i for i in sorted(self.adverts) if i != sender]
+        return cut(self.shares[sender].sealed, len(others), SEALED_BYTES, "boxes")[others.index(receiver)]
+
+    def _hashes(self, sender: int, receiver: int) -> bytes:
+        """Of the two shares; an owner has shares of its own secrets too."""
+        all_of_them = sorted(self.adverts)
+        return cut(self.shares[sender].hashes, len(all_of_them), 32, "hashes")[all_of_them.index(receiver)]
 
     def _revealed(self, part: list[int], alive: bytes, dropped: bytes) -> Rows:
         """What these clients reveal of each owner, after this list of survivors."""

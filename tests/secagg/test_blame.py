@@ -18,7 +18,7 @@ from tacit.secagg.shares import DECODINGS, RevealedShares
 from tests.secagg.federation import Federation, federation, vectors_for
 from tests.secagg.liars import DISPUTED, PROVED, WAYS, change, lie
 
-ACTIVE = Settings(9, 6, share_secrets_ratio=2 / 3)
+ACTIVE = Settings(10, 6, share_secrets_ratio=2 / 3)
 HONEST = Settings(9, 6, mode="semi_honest", share_secrets_ratio=2 / 3)
 SPARSE = Settings(30, 6, mode="semi_honest", graph="sparse", corrupt=0.1, drop=0.2)
 CONFIGS = pytest.mark.parametrize("config", [ACTIVE, HONEST, SPARSE], ids=["active", "semi_honest", "sparse"])
@@ -235,8 +235,8 @@ def test_two_clients_that_complain_of_a_third_do_not_get_it_blamed():
 
 
 def test_quorum():
-    found = [quorum(n, t) for n, t in ((3, 2), (9, 5), (9, 8), (30, 16), (100, 52), (100, 67), (1000, 501))]
-    assert found == [3, 3, 3, 8, 25, 17, 250]
+    cases = ((3, 2, 1), (9, 5, 1), (9, 8, 1), (30, 16, 1), (100, 52, 2), (100, 67, 33), (1000, 513, 25))
+    assert [quorum(*case) for case in cases] == [3, 3, 3, 8, 25, 34, 244]
 
 
 @CONFIGS
@@ -257,7 +257,7 @@ def test_no_honest_client_is_ever_blamed(n, mode, data):
     ids = list(vectors_for(config))
     fed = federation(config, seed=n)
     threshold = config.topology(n).threshold
-    most = min(n - threshold, quorum(n, threshold) - 1)
+    most = min(n - threshold, quorum(n, threshold, 1) - 1)
     liars = data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=most, unique=True), label="liars")
     for liar in liars:
         for how in data.draw(st.lists(st.sampled_from(WAYS), min_size=1, max_size=2, unique=True), label="ways"):
@@ -291,7 +291,7 @@ def test_larger_rounds(n, how):
 
 def test_hashes_are_signed_and_of_the_right_length():
     for forge, message in [
-        (lambda m: change(m, hashes=m.hashes[:-1]), "9 pairs of hashes are 288 bytes, got 287"),
+        (lambda m: change(m, hashes=m.hashes[:-1]), "10 pairs of hashes are 320 bytes, got 319"),
         (lambda m: change(m, hashes=bytes(len(m.hashes))), "the signature is not that of"),
         (lambda m: change(m, commitment=bytes(32)), "the signature is not that of"),
         (lambda m: change(m, sealed=bytes(len(m.sealed))), "the signature is not that of"),

@@ -98,12 +98,14 @@ def sentences(settings: Settings) -> list[str]:
         if (release.message, release.field) in _OF_INTEREST:
             found.append(f"The coordinator is sent {release.what} of each client, {release.protection}.")
     if settings.masked:
-        found.append("The coordinator also relays keys and sealed shares between the clients, which it cannot open.")
+        found.append(
+            "The coordinator also relays keys and sealed shares between the clients. Only those for whom shares are sealed can open them."
+        )
     found.append("The coordinator sees who takes part in which round, who leaves, and when messages arrive.")
     found.append("Clients are sent the model of each round, and with it whatever the model tells about all clients.")
     found.append(
-        "Other clients see a client's number, its public keys and signatures, the shares that it sealed for them and hashes of these, and "
-        "whether it stayed; nothing of its update."
+        "Other clients see a client's number, its public keys and signatures, the shares that it sealed for them and "
+        "hashes of these, and whether it stayed; nothing of its update."
         if settings.masked
         else "Other clients see nothing of a client's messages."
     )

@@ -281,7 +281,7 @@ class Server:
         stand against one that a quorum of clients would have to lie together."""
         if not owners:
             return
-        enough = quorum(len(self._holders(holder)), self._topology.threshold)  # which is the same for all
+        enough = quorum(len(self._holders(holder)), self._topology.threshold, self._settings.tolerated)
         self.disputes[holder] = tuple(owners)
         if len(owners) >= enough:
             self.blamed[holder] = f"it says that the shares of {len(owners)} clients are no good"
@@ -467,10 +467,14 @@ class Server:
         self._hashes.clear()
 
 
-def quorum(holders: int, threshold: int) -> int:
-    """Complaints by which a client is blamed, of many about one or of one about many: more than half as many as there
-    are shares to spare, and never fewer than three. Otherwise one client could end every round and stay."""
-    return max(3, (holders - threshold) // 2 + 1)
+def quorum(holders: int, threshold: int, colluders: int) -> int:
+    """Complaints by which a client is blamed, of many about one or of one about many: without it one client could end
+    every round and stay.
+
+    Guarantee: more than `colluders`, so that one of the many is honest if no more lie together. Also more than half as
+    many as there are shares to spare, and never fewer than three: fewer bad shares hardly end a round.
+    """
+    return max(3, colluders + 1, (holders - threshold) // 2 + 1)
 
 
 def masked_words(message: Masked, settings: Settings) -> Words:
