@@ -123,7 +123,7 @@ def test_every_protection_runs_a_stage_at_a_time(encrypt_type, mode):
     for stored in wire.states.values():  # nothing of a round is left
         state = decode(stored, State, 10_000)
         assert (state.seed, state.known, state.frames) == (b"", b"", [])
-        assert state.now[:2] == (2, 2)
+        assert (state.now.attempts, state.now.uploads) == (2, 2)
     if encrypt_type in ("NOT_ENCRYPT", "PW_ENCRYPT"):
         once, _, _ = fleet(settings.model_copy(update={"rounds": 1}))
         once.run()
@@ -260,14 +260,14 @@ def test_what_was_answered_is_not_answered_again_from_an_old_context(tmp_path):
     assert decode(frames[0], Abort, 1000).reason == "this stage was answered before"
     message, stored = asked["train.work"]
     frames, _ = answer("train.work", message, b"", stored)
-    assert "attempt 0 was answered before" in decode(frames[0], Abort, 1000).reason
+    assert "round 0 was answered before" in decode(frames[0], Abort, 1000).reason
 
 
 def test_a_round_is_answered_once():
     wire, _, sent = secret_round("train.work")
     node, stage, parts, _ = sent[0]
     frames, _ = wire._nodes[node].answer(stage, parts["frame"], b"", wire.states[node])
-    assert "after 1" in decode(frames[0], Abort, 1000).reason
+    assert "and 1 to" in decode(frames[0], Abort, 1000).reason
 
 
 @pytest.mark.parametrize("frame", [b"", b"\x01", b"\x01\xff" * 20, to_frame(Abort("x"))])

@@ -13,11 +13,11 @@ from tacit.horizontal.settings import Settings
 
 _ROUND = "a number that the coordinator chose"
 _UPDATE = (
-    Release("Update", "attempt", _ROUND, CLEAR),
+    Release("Update", "round", _ROUND, CLEAR),
     Release("Update", "sender", "who takes part", CLEAR),
 )
 _INFERENCE = (
-    Release("Inference", "attempt", _ROUND, CLEAR),
+    Release("Inference", "round", _ROUND, CLEAR),
     Release("Inference", "sender", "who takes part", CLEAR),
 )
 _MASKS = (

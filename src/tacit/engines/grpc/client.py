@@ -202,7 +202,10 @@ class ClientEngine:
             self.connection.send(to_frame(answer))
         if isinstance(message, Work):
             self.rounds.add(message.round)
-            self._sink.emit(Noted(f"round {message.round + 1}/{self._settings.rounds}: takes part"))
+            left = next((answer.reason for answer in answers if isinstance(answer, Abort)), None)
+            self._sink.emit(
+                Noted(f"round {message.round + 1}: {'takes part' if left is None else f'left out: {left}'}")
+            )
 
     def _meet(self, identities: Identities) -> None:
         """Learn whose signing keys are whose. What the coordinator relays is believed as far as the certificates go."""
