@@ -129,7 +129,7 @@ def unprotected(settings: Settings) -> list[str]:
             found.append(
                 "No epsilon: what the sum of all updates, and so the model, tells about a client is not bounded."
             )
-            found.append("Sums of two rounds over nearly the same clients can be compared.")
+            found += _differences(settings)
         case "DDP_ENCRYPT":
             found.append(
                 f"Epsilon holds against whoever knows the noise of at most {settings.colluders} clients of a sum: each "
@@ -145,6 +145,26 @@ def unprotected(settings: Settings) -> list[str]:
     found.append("A client that lies about its update can spoil the model: none of this stops it.")
     if settings.simulation.insecure_noise_seed is not None:
         found.append("insecure_noise_seed: noise and keys can be computed by anybody: every epsilon is infinite.")
+    return found
+
+
+def _differences(settings: Settings) -> list[str]:
+    """What sums over nearly the same clients tell a coordinator that chooses whom it leaves out."""
+    again = settings.round.repeats
+    found = [
+        "Two sums over nearly the same clients differ by the updates and sample counts of the few that are in one of "
+        f"them alone. A client uploads for a model that it has uploaded for before at most {again} times in a run "
+        "(round.repeats): each repeat may cost one such difference.",
+        "A coordinator that moves the model a little each round still learns from differences: two rounds may tell it "
+        "the update of one client, nearly exactly. Only noise (DDP_ENCRYPT) answers that.",
+    ]
+    least = settings.round.least_difference
+    if least is not None:
+        found.append(
+            f"Clients that do not work with the coordinator refuse to open two sums whose survivors differ by 1 to "
+            f"{least - 1} clients (round.least_difference: {least}). Several sums that differ by more can still be "
+            "solved for one client."
+        )
     return found
 
 

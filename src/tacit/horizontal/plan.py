@@ -102,7 +102,7 @@ def plan(settings: Settings, layout: Layout, classes: int | None) -> Plan:
         rounds=settings.rounds,
         sees=tuple(boundary.sentences(settings)),
         unprotected=tuple(boundary.unprotected(settings)),
-        warnings=(*_budget(settings, costs), *_weak(prices), *settings.notes()),
+        warnings=(*_budget(settings, costs), *_weak(prices), *_same_clients(settings), *settings.notes()),
         laplace_scale=SENSITIVITY / laplace.laplace_eval_eps if laplace else None,
     )
 
@@ -212,6 +212,19 @@ def _budget(settings: Settings, costs: Costs) -> list[str]:
             paid = f"pays for {attempt} of {settings.rounds} rounds" if attempt else "does not pay for a single round"
             return [f"The budget of epsilon {settings.budget.epsilon:g} {paid}: the run stops there."]
     return []
+
+
+def _same_clients(settings: Settings) -> list[str]:
+    """Where two honest sums differ only by who dropped out."""
+    everybody = settings.sampled == settings.clients
+    if settings.encrypt.encrypt_type != "PW_ENCRYPT" or not everybody or settings.round.least_difference is not None:
+        return []
+    return [
+        f"All {settings.clients} clients are in each round, so that sums of two rounds differ by those that dropped "
+        "out, and a coordinator can choose them. With round.least_difference: 3, say, clients refuse to open a sum "
+        "whose survivors differ from those of an earlier one by one or two clients; ordinary dropouts abort rounds "
+        "then. It needs the complete graph (mode: active, or graph: complete)."
+    ]
 
 
 def _weak(prices: tuple[Price, ...]) -> list[str]:
