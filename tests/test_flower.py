@@ -28,6 +28,7 @@ from tacit.flower import TELEMETRY_OFF
 from tacit.flower.fleet import FleetEngine
 from tacit.flower.node import NEW, STAGES, Node, State
 from tacit.flower.once import Once
+from tacit.horizontal.coordinator import Phase
 from tacit.horizontal.frames import to_coordinator, to_frame
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
@@ -276,6 +277,9 @@ def test_a_client_that_declines_a_model_says_why_and_answers_the_next(tmp_path, 
     another_model_after(engine.coordinator, 2)
 
     def store(coordinator):
+        for stored in wire.states.values() if coordinator.phase is Phase.BETWEEN else ():
+            if stored:  # nothing of the round is left, whether it was declined or not
+                assert not decode(stored, State, 10_000).seed
         if forgets:
             wire.states = dict.fromkeys(wire.states, b"")
 
