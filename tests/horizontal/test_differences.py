@@ -17,6 +17,7 @@ from tacit.horizontal.answered import Answered, check_answers, check_state
 from tacit.horizontal.coordinator import Coordinator, sample
 from tacit.horizontal.frames import to_coordinator
 from tacit.horizontal.messages import Work
+from tacit.horizontal.plan import plan
 from tacit.horizontal.protection import UnusableUpdate
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.vector import Layout
@@ -62,7 +63,7 @@ def test_a_repeated_model_gives_one_difference_a_repeat(mode, restarts, repeats)
     hostile = Hostile(masked(mode, repeats=repeats), restarts=restarts)
     assert len(hostile.recovered(repeat(MODEL))) == repeats
     assert "uploaded for this very model before" in hostile.reasons[7]
-    assert f"{repeats} times in a run (round.repeats)" in hostile.reasons[7]
+    assert f"at most {repeats} times in a run (round.repeats)" in hostile.reasons[7]
     assert set(hostile.reasons) == set(range(20))
     assert hostile.sent == ["Abort"] * 20
     assert hostile.open(MODEL + 1.0) is not None  # they are still there for a model that is new
@@ -139,7 +140,7 @@ def test_a_model_moved_by_one_unit_in_the_last_place_is_not_stopped():
 def test_with_least_difference_a_moved_model_gives_no_difference(mode, restarts):
     hostile = Hostile(masked(mode, least_difference=3), restarts=restarts)
     assert hostile.recovered(moved()) == {}
-    assert "1 clients make the difference" in hostile.reasons[7]
+    assert "differ by 1, and round.least_difference asks for 3" in hostile.reasons[7]
     assert not OPENING & set(hostile.sent)  # nobody signed, nobody revealed
 
 
@@ -309,6 +310,19 @@ def test_clients_that_declined_are_not_asked_before_the_model_moved():
     assert all(event.round < done[0] for event in refused)
 
 
+@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", "PW_ENCRYPT"])
+def test_the_words_of_a_client_that_leaves_are_fit_for_a_log(encrypt_type):
+    kept = Kept()
+    settings = settings_for(clients=4, rounds=1, encrypt={"encrypt_type": encrypt_type})
+    coordinator = Coordinator(settings, Numbers().model(), kept, lambda: 0.0)
+    coordinator.receive(1, Abort("before a round"), 0.0)
+    coordinator.begin(0.0)
+    for _ in range(3):
+        coordinator.receive(1, Abort("\x1b[2Jit\nleft"), 0.0)
+        coordinator.receive(9, Abort("a stranger"), 0.0)
+    assert [(e.client, e.reason) for e in kept.events if isinstance(e, ClientRefused)] == [(1, " [2Jit left")]
+
+
 def test_a_worker_of_a_cluster_makes_clients_that_decline():
     settings, task = failing(repeats=0), Failing(set())
     coordinator = Coordinator(settings, task.model(), Kept(), lambda: 0.0)
@@ -324,6 +338,33 @@ def test_a_worker_of_a_cluster_makes_clients_that_decline():
     answers = [to_coordinator(frame, worker._layout, None, 1000) for _, (frame,) in report.frames]
     assert len(answers) == 3
     assert all("very model before" in answer.reason for answer in answers)
+
+
+# --- what is told
+
+
+def test_the_plan_tells_what_repeats_cost_and_recommends_least_difference():
+    layout = Layout.of(Numbers().model())
+
+    def told(**keys):
+        made = plan(settings_for(**keys), layout, None)
+        return " ".join(made.unprotected), " ".join(made.warnings)
+
+    masks = {"encrypt_type": "PW_ENCRYPT"}
+    open_, warned = told(encrypt=masks, round={"repeats": 5})
+    assert "at most 5 times in a run (round.repeats): each repeat may cost one such difference" in open_
+    assert "moves the model a little each round still learns from differences" in open_
+    assert "Only noise (DDP_ENCRYPT)" in open_
+    assert "All 12 clients are in each round" in warned
+    assert "round.least_difference: 3" in warned
+    limited, warned = told(encrypt=masks, round={"least_difference": 4})
+    assert "differ by 1 to 3 clients (round.least_difference: 4)" in limited
+    assert "solved for one client" in limited
+    assert "least_difference" not in warned
+    assert "least_difference" not in told(encrypt=masks, round={"start_fl_job_threshold": 6})[1]
+    noisy = told(encrypt={"encrypt_type": "DDP_ENCRYPT"})
+    assert "repeats" not in " ".join(noisy)
+    assert "least_difference" not in " ".join(noisy)
 
 
 # --- what is stored
@@ -369,6 +410,6 @@ def test_a_declined_list_changes_nothing():
     answered = Answered(masked(least_difference=2))
     answered.open(frozenset({1, 2, 3}))
     before = answered.state()
-    with pytest.raises(Declined, match="1 clients make the difference"):
+    with pytest.raises(Declined, match="differ by 1"):
         answered.open(frozenset({1, 2}))
     assert answered.state() == before

@@ -85,7 +85,7 @@ class Subtracting:
         self._layout = Layout.of(task.model())
         self._sums = masked_sum(settings, self._layout.size)
         self._number = 0
-        self.learnt: dict[tuple[int, int], tuple[Flat, int]] = {}  # by round and client: what it hides
+        self._learnt: dict[int, tuple[Flat, int]] = {}  # what the first sum hides: each client's update and samples
         self._clients = {
             identity: Client(settings, identity, self._fit, self._layout, random=noise_source(settings, identity))
             for identity in range(settings.clients)
@@ -93,8 +93,9 @@ class Subtracting:
 
     def _fit(self, client: int, model: Arrays, work: FitWork) -> Fitted:
         fitted = self._task.fit(client, model, work)
-        moved = self._layout.flatten(fitted.model).astype(np.float64) - self._layout.flatten(model)
-        self.learnt[work.round, client] = (moved, int(fitted.samples))
+        if work.round == 0:
+            moved = self._layout.flatten(fitted.model).astype(np.float64) - self._layout.flatten(model)
+            self._learnt[client] = (moved, int(fitted.samples))
         return fitted
 
     def open(self, model: Flat, without: Collection[int] = ()) -> Sum | None:
@@ -145,10 +146,10 @@ class Subtracting:
             opened += part is not None
             errors.append(1.0)
             counted.append(False)
-            if total is None or part is None or (0, victim) not in self.learnt:
+            if total is None or part is None or victim not in self._learnt:
                 continue
             weight = total.weight - part.weight
-            update, samples = self.learnt[0, victim]
+            update, samples = self._learnt[victim]
             guess = (total.vector - part.vector) / (weight or 1.0)
             errors[-1] = float(np.linalg.norm(guess - update) / (np.linalg.norm(update) or 1.0))
             counted[-1] = isinstance(self._sums, WeightedSum) and weight == samples

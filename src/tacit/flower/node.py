@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from numpy.random import Generator
@@ -78,6 +78,20 @@ class Standing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     def of(cls, client: Client) -> Standing:
         return cls(**client.state())
 
+    def joined(self, kept: Mapping[str, Any] | None) -> Standing:
+        """All that this one or a state that the client stored itself says."""
+        if kept is None:
+            return self
+        other = Standing(**kept)
+        return Standing(
+            max(self.attempts, other.attempts),
+            max(self.uploads, other.uploads),
+            max(self.sums, other.sums),
+            sorted({*self.models, *other.models}),
+            max(self.repeats, other.repeats),
+            [*self.opened, *(survivors for survivors in other.opened if survivors not in self.opened)],
+        )
+
 
 class State(Message, frozen=True, tag=62):
     """A client between two messages."""
@@ -133,8 +147,6 @@ class Node:
     def answer(self, stage: str, message: bytes, known: bytes, stored: bytes) -> tuple[list[bytes], bytes]:
         """What to send, and the state to keep, after a message of `stage`."""
         state = decode(stored, State, len(stored)) if stored else NEW
-        if stage == "train.work":
-            state = self._caught_up(state)
         idle = State(state.now, state.now, b"", b"", [])
         if stage == "query.abort":
             return [], encode(idle)
@@ -143,8 +155,9 @@ class Node:
             if not isinstance(taken, STAGES[stage]):
                 raise PeerError(f"{type(taken).__name__} where {stage} is due")
             if isinstance(taken, Work):
+                before = state.now.joined(self._once.kept())  # Flower may have lost what came after an answer
                 self._once.work(taken.round)
-                state = State(state.now, state.now, secrets.token_bytes(32), known, [])
+                state = State(before, before, secrets.token_bytes(32), known, [])
             elif not state.seed:
                 raise PeerError(f"{type(taken).__name__} without a round of secure aggregation")
             else:
@@ -159,14 +172,6 @@ class Node:
             self.failure = error
             return [to_frame(Abort("its training failed"))], encode(self._spent(idle, message, stage))
         return [to_frame(answer) for answer in answers], encode(self._after(state, client, message, answers))
-
-    def _caught_up(self, state: State) -> State:
-        """The state between two rounds, also if Flower lost what the client had after its last answer."""
-        kept = self._once.kept()
-        if kept is None or kept["attempts"] < state.now.attempts:
-            return state
-        now = Standing(**kept)
-        return State(now, now, b"", b"", [])
 
     def _after(self, state: State, client: Client, message: bytes, answers: list[ToCoordinator]) -> State:
         now = Standing.of(client)

@@ -65,8 +65,8 @@ class Answered:
         self._present = model_digest(layout, model)
         if self._present in self._models and self._repeated >= self._repeats:
             raise Declined(
-                f"it has uploaded for this very model before, and uploads for old models {self._repeats} times in a "
-                "run (round.repeats): it answers the next model that is new to it"
+                "it has uploaded for this very model before, and uploads again for such a model at most "
+                f"{self._repeats} times in a run (round.repeats): it answers the next model that is new to it"
             )
 
     def uploads(self) -> None:
@@ -83,8 +83,8 @@ class Answered:
         nearest = min((len(survivors ^ earlier) for earlier in self._opened - {survivors}), default=None)
         if nearest is not None and nearest < self._least_difference:
             raise Declined(
-                f"{nearest} clients make the difference between these survivors and earlier ones, and "
-                f"round.least_difference asks for {self._least_difference} or none: it does not open their sum"
+                f"these survivors and earlier ones differ by {nearest}, and round.least_difference asks for "
+                f"{self._least_difference} clients or none: it does not help to open their sum"
             )
         self._opened.add(survivors)
 

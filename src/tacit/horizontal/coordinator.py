@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.channel import sentence
 from tacit.errors import PeerError, Unfit
 from tacit.events import BudgetReached, ClientRefused, Evaluated, RoundAborted, RoundFinished, RoundStarted, Sink
 from tacit.horizontal.answered import Answers, check_answers, model_digest
@@ -338,7 +339,7 @@ class Coordinator:
     def _left_by_itself(self, sender: int, message: Abort, now: float) -> Outgoing:
         """A client leaves out the rest of the round, and said why."""
         if self.phase is Phase.COLLECTING and sender in self._sampled:
-            self.refuse(sender, message.reason)
+            self.refuse(sender, sentence(message.reason))
             at_once = self._secure is not None and self._secure.state is SecureState.ADVERTISING
             if at_once and self._settings.encrypt.encrypt_type == "PW_ENCRYPT":
                 self._unwilling.add(sender)
