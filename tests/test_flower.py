@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import yaml
@@ -27,13 +28,14 @@ from tacit.flower import TELEMETRY_OFF
 from tacit.flower.fleet import FleetEngine
 from tacit.flower.node import NEW, STAGES, Node, State
 from tacit.flower.once import Once
+from tacit.horizontal.coordinator import Phase
 from tacit.horizontal.frames import to_coordinator, to_frame
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
 from tacit.runs.keys import init_authority, make_request, sign_request
 from tacit.secagg.messages import Abort, Reveal, Survivors, pack_ids, unpack_ids
 from tacit.wire import decode, encode
-from tests.horizontal.federations import finished, settings_for
+from tests.horizontal.federations import Failing, another_model_after, finished, settings_for
 from tests.subprocesses import HANGS, free_port, kill, launch
 
 AUTHORITY = Authority.create()
@@ -123,7 +125,7 @@ def test_every_protection_runs_a_stage_at_a_time(encrypt_type, mode):
     for stored in wire.states.values():  # nothing of a round is left
         state = decode(stored, State, 10_000)
         assert (state.seed, state.known, state.frames) == (b"", b"", [])
-        assert state.now[:2] == (2, 2)
+        assert (state.now.attempts, state.now.uploads) == (2, 2)
     if encrypt_type in ("NOT_ENCRYPT", "PW_ENCRYPT"):
         once, _, _ = fleet(settings.model_copy(update={"rounds": 1}))
         once.run()
@@ -260,14 +262,48 @@ def test_what_was_answered_is_not_answered_again_from_an_old_context(tmp_path):
     assert decode(frames[0], Abort, 1000).reason == "this stage was answered before"
     message, stored = asked["train.work"]
     frames, _ = answer("train.work", message, b"", stored)
-    assert "attempt 0 was answered before" in decode(frames[0], Abort, 1000).reason
+    assert "round 0 was answered before" in decode(frames[0], Abort, 1000).reason
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+@pytest.mark.parametrize("mode", ["active", "semi_honest"])
+def test_a_client_that_declines_a_model_says_why_and_answers_the_next(tmp_path, mode, forgets):
+    """Also if Flower loses what the clients stored in a round: what they uploaded for is on their own disk."""
+    masks = {"encrypt_type": "PW_ENCRYPT", "mode": mode, "pw_encrypt": {"bound": 64.0}}
+    settings = settings_for(clients=6, rounds=3, encrypt=masks, round={"update_model_ratio": 1.0, "repeats": 0})
+    engine, kept, wire = fleet(settings, task=Failing({0}))
+    for number, node in enumerate(wire._nodes.values()):
+        node._once = Once(tmp_path / f"{number}.json")
+    another_model_after(engine.coordinator, 2)
+
+    def store(coordinator):
+        for stored in wire.states.values() if coordinator.phase is Phase.BETWEEN else ():
+            if stored:  # nothing of the round is left, whether it was declined or not
+                assert not decode(stored, State, 10_000).seed
+        if forgets:
+            wire.states = dict.fromkeys(wire.states, b"")
+
+    engine.run(store)
+    assert [event.round for event in finished(kept)] == [2]
+    declined = {e.client: e.reason for e in kept.events if isinstance(e, ClientRefused) and e.round == 1}
+    assert sorted(declined) == [0, 1, 2, 3, 4]
+    assert all("uploaded for this very model before" in reason for reason in declined.values())
+    standing = decode(wire.states[1001], State, 10_000).now if not forgets else None
+    assert standing is None or (len(standing.models), standing.repeats, standing.attempts) == (2, 0, 3)
+
+
+def test_a_context_of_an_earlier_release_is_read():
+    """It had three counters in place of what a client has answered."""
+    old = b"\x01" + msgspec.msgpack.encode([62, [3, 3, 1], [4, 4, 2], b"", b"", []])
+    state = decode(old, State, 100)
+    assert (state.now.attempts, state.now.sums, state.now.models, state.now.repeats) == (4, 2, [], 0)
 
 
 def test_a_round_is_answered_once():
     wire, _, sent = secret_round("train.work")
     node, stage, parts, _ = sent[0]
     frames, _ = wire._nodes[node].answer(stage, parts["frame"], b"", wire.states[node])
-    assert "after 1" in decode(frames[0], Abort, 1000).reason
+    assert "and 1 to" in decode(frames[0], Abort, 1000).reason
 
 
 @pytest.mark.parametrize("frame", [b"", b"\x01", b"\x01\xff" * 20, to_frame(Abort("x"))])

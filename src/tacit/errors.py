@@ -6,7 +6,8 @@ ValueError            the caller's mistake (Python's own; the message gives valu
 TacitError
   ├─ PeerError        another party broke the protocol; nothing was sent in reply
   │    └─ PeerAway    another party is away or was interrupted: nothing is broken, and a later start resumes the run
-  └─ BudgetError      a release would exceed the privacy budget; nothing was spent or sent
+  ├─ BudgetError      a release would exceed the privacy budget; nothing was spent or sent
+  └─ Declined         this party does not answer a message, by a limit of its own, and takes part from the next on
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ class BudgetError(TacitError):
     """A release was refused because it would exceed the privacy budget."""
 
 
-TOLD = (PeerError, BudgetError, Unfit)  # errors whose sentence the others may hear
+class Declined(TacitError):
+    """A message that this party does not answer, though nobody broke the protocol. Others may be told why."""
+
+
+TOLD = (PeerError, BudgetError, Declined, Unfit)  # errors whose sentence the others may hear
 
 
 def comes_back(error: BaseException | None) -> bool:

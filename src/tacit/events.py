@@ -140,8 +140,7 @@ class Answered:
     """A client sent messages of a round. Only the client itself tells of it, over a network."""
 
     client: int
-    round: int
-    attempt: int  # rounds begun before this one
+    round: int  # rounds that were begun before it, whether they were finished or not
     sent: dict[str, int]  # bytes, by message
     epsilons: dict[str, float] = field(default_factory=dict)  # this client's so far, by what they cover
     deltas: dict[str, float] = field(default_factory=dict)  # at which they hold

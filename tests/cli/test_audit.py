@@ -148,7 +148,7 @@ def test_the_json_is_all_that_was_found():
 
 def only_noise(patch):
     """Leave out the attacks that are not about noise: they take their time."""
-    for name in ("_inversion", "_labels", "_own", "_utility"):
+    for name in ("_inversion", "_labels", "_own", "_subtracted", "_utility"):
         patch.setattr(f"tacit.audit.kinds.horizontal.{name}", lambda *arguments: [])
 
 

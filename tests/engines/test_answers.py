@@ -60,7 +60,7 @@ def test_a_spent_budget_is_told_and_the_model_kept_all_the_same():
     encrypt = {"encrypt_type": "DP_ENCRYPT", "dp_eps": 1.0}
     made, kept, sent = engine(Inferring(), encrypt=encrypt, budget={"epsilon": 1.2})
     models = []
-    made._keep = lambda number, attempt, model: models.append(float(model[0]))
+    made._keep = lambda number, model: models.append(float(model[0]))
     error = asked(made, work(0, 1.0), work(1, 2.0))
     assert isinstance(error, BudgetError)
     refused = kept.events[-1]

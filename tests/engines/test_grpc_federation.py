@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import numpy as np
 import pytest
 
 from tacit.engines.identity import Authority
-from tacit.events import Evaluated, Kept
+from tacit.events import ClientRefused, Evaluated, Kept, Noted
 from tests.engines.loopback import Federation, quickly, whole
-from tests.horizontal.federations import run, settings_for
+from tests.horizontal.federations import Failing, another_model_after, run, settings_for
 
 CLIENTS = 20
 NOISE = {"simulation": {"insecure_noise_seed": 5}}
@@ -72,3 +74,43 @@ def test_what_clients_infer_is_scored_as_in_memory():
     ]
     for mine, memory in zip(here, there, strict=True):
         assert mine.score == pytest.approx(memory.score, abs=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["active", "semi_honest"])
+def test_a_client_that_declines_a_model_says_why_and_answers_the_next(mode):
+    """Round 0 aborts with its sum opened, round 1 has the same model, and round 2 another one."""
+    masks = {"encrypt_type": "PW_ENCRYPT", "mode": mode, "pw_encrypt": {"bound": 64.0}}
+    settings = settings_for(clients=6, rounds=3, encrypt=masks, round={"update_model_ratio": 1.0, "repeats": 0})
+    found = Federation(settings, Failing({0}))
+    another_model_after(found.engine.coordinator, 2)
+    stored: dict[int, list[int]] = {identity: [] for identity in range(6)}
+    partings = quickly(_stored_whole(found, stored))
+    assert {parting.status for parting in partings.values()} == {"done"}
+    assert [event.round for event in found.aborted()] == [0, 1]
+    assert found.survivors == [6]
+    declined = {
+        event.client: event.reason
+        for event in found.kept.events
+        if isinstance(event, ClientRefused) and event.round == 1
+    }
+    assert sorted(declined) == [0, 1, 2, 3, 4]  # client 5 has not uploaded yet
+    assert all("uploaded for this very model before" in reason for reason in declined.values())
+    for identity, engine in found.clients.items():
+        told = [event.text for event in engine._sink.events if isinstance(event, Noted)]
+        assert any(text.startswith("round 2: left out: it has uploaded") for text in told) == (identity != 5)
+        assert "round 3: takes part" in told
+        assert stored[identity] == sorted(stored[identity])
+        assert stored[identity][-1] == 1 + (identity != 5)
+
+
+async def _stored_whole(found: Federation, stored: dict[int, list[int]]):
+    """All clients take part; how many models each has stored as answered, whenever it stores."""
+    async with found.serve():
+        for identity in range(found.settings.clients):
+            engine = found.clients[identity] = found.client(identity)
+
+            def store(client):
+                stored[client.identity].append(len(client.state()["models"]))
+
+            found.running[identity] = asyncio.create_task(engine.run(store))
+        return await found.done()

@@ -101,7 +101,7 @@ def test_a_composed_epsilon_stands_beside_the_two():
 
 
 def test_a_client_shows_its_own_figures_and_of_several_the_largest():
-    answers = [Answered(client, 6, 6, {"Update": 9}, {"updates": 2.0 + client}, {"updates": 1e-5}) for client in (1, 0)]
+    answers = [Answered(client, 6, {"Update": 9}, {"updates": 2.0 + client}, {"updates": 1e-5}) for client in (1, 0)]
     found = after(*answers, AnswerRefused(1, 7, "budget", "spent"))
     assert found["tacit_epsilon", "of", "updates"] == 3.0
     assert found["tacit_delta", "of", "updates"] == 1e-5

@@ -10,7 +10,9 @@ import numpy as np
 from tacit import tasks
 from tacit.engines.memory import MemoryEngine
 from tacit.events import Kept, RoundFinished
+from tacit.horizontal.coordinator import Coordinator
 from tacit.horizontal.messages import ToCoordinator
+from tacit.horizontal.protection import UnusableUpdate
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Fitted, Task
 from tacit.tasks.softmax import SoftmaxTask, softmax
@@ -70,3 +72,32 @@ class Numbers:
 
     def fit(self, client, model, work) -> Fitted:
         return Fitted({"weights": model["weights"] + np.asarray(client, self._dtype)}, client + 1, float(client))
+
+
+class Failing(Numbers):
+    """The update of client 5 is unusable in some rounds: if all are needed, these abort with their sum opened."""
+
+    def __init__(self, rounds: set[int]) -> None:
+        super().__init__()
+        self._rounds = rounds
+
+    def fit(self, client, model, work) -> Fitted:
+        if client == 5 and work.round in self._rounds:
+            raise UnusableUpdate("its update is too large")
+        return super().fit(client, model, work)
+
+
+def another_model_after(coordinator: Coordinator, aborted: int) -> None:
+    """Let a coordinator send another model once so many rounds were aborted."""
+    abort = coordinator._abort
+    left = aborted
+
+    def counted(reason: str) -> None:
+        nonlocal left
+        abort(reason)
+        left -= 1
+        if left == 0:
+            coordinator._model = coordinator._model + 1
+            coordinator._unwilling = set()
+
+    coordinator._abort = counted  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ from tacit.horizontal.task import Fitted
 from tests.horizontal.federations import Numbers, run, settings_for
 
 TYPES = ["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"]
-MODEL = {"round", "attempt", "model", "clip"}
+MODEL = {"round", "model", "clip"}
 MASKS = {
     "Roster": {"digest", "total", "ids", "sealing_keys", "masking_keys", "signatures"},
     "Inbox": {"session", "total", "senders", "hashes", "sealed"},

@@ -83,7 +83,7 @@ def test_a_client_takes_part_in_no_more_sums_than_its_epsilon_pays_for():
     client = Client(settings, 1, task.fit, Layout.of(task.model()))
     client.restore({"attempts": 2, "uploads": 2, "sums": 2})
     with pytest.raises(BudgetError, match="central epsilon of updates"):
-        client.receive(Work(1, 2, np.zeros(5)), 0.0)
+        client.receive(Work(2, np.zeros(5)), 0.0)
 
 
 def test_an_abandoned_round_counts_against_the_epsilon_of_the_run():

@@ -94,7 +94,7 @@ def test_unusable_results_do_not_show_under_noise(bad):
     def sent(settings):
         task = Broken()
         client = Client(settings, 1, task.fit, Layout.of(task.model()), infers=task)
-        return client.receive(Work(0, 0, np.zeros(650, np.float32)), 0.0)
+        return client.receive(Work(0, np.zeros(650, np.float32)), 0.0)
 
     assert on_simplex(bad, 4, 10) is None
     noisy = sent(settings_for(**laplace(1e6)))
@@ -137,10 +137,10 @@ def test_a_budget_counts_inference_vectors():
     assert (stop.epsilon, stop.budget, stop.delta) == (3.0, 2.0, 0.0)
     task = Inferring()
     client = Client(settings, 1, task.fit, Layout.of(task.model()), infers=task)
-    for attempt in range(2):
-        client.receive(Work(attempt, attempt, np.zeros(650, np.float32)), 0.0)
+    for number in range(2):
+        client.receive(Work(number, np.zeros(650, np.float32)), 0.0)
     with pytest.raises(BudgetError, match="epsilon of inference vectors to 3 at delta 0"):
-        client.receive(Work(2, 2, np.zeros(650, np.float32)), 0.0)
+        client.receive(Work(2, np.zeros(650, np.float32)), 0.0)
 
 
 # --- at the coordinator
@@ -251,7 +251,7 @@ def test_strangers_and_impostors_are_not_scored():
     for sender, message in [
         (stranger, Inference(0, stranger, rows(3, 4))),
         (some, Inference(0, other, rows(3, 4))),
-        (other, Inference(1, other, rows(3, 4))),  # of another attempt
+        (other, Inference(1, other, rows(3, 4))),  # of another round
     ]:
         coordinator.receive(sender, message, 0.0)
     for client in sorted(sampled - {some}):

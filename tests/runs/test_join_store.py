@@ -5,16 +5,21 @@ import os
 import signal
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tacit.engines.grpc.client import ClientEngine
 from tacit.engines.grpc.handshake import Parting
+from tacit.horizontal.client import Client
 from tacit.horizontal.costs import Costs
 from tacit.horizontal.settings import Settings
+from tacit.horizontal.vector import Layout
 from tacit.runs import join
 from tacit.runs.config import load
 from tacit.runs.directory import RunDirectory
+from tacit.runs.files import write_twice
 from tacit.runs.local import Local
+from tacit.runs.source import ConfigError
 
 
 def test_a_state_is_stored_when_it_changed(tmp_path, monkeypatch):
@@ -54,3 +59,27 @@ def test_a_client_that_is_stopped_when_it_has_heard_the_end_is_done(tmp_path, mo
     site = join.Site("127.0.0.1:1", "127.0.0.1:1", None, Local())
     with RunDirectory.create(tmp_path, settings, 0.0, party="client-0") as directory:
         assert join.join_clients(settings, [0], site, directory, directory) == ("done", "")
+
+
+def test_what_an_earlier_release_stored_has_answered_no_model(tmp_path):
+    directory = SimpleNamespace(path=tmp_path)
+    old = {"attempts": 4, "uploads": 4, "sums": 0}
+    join._storer(directory, 2, Costs(Settings(task="digits", rounds=3, clients=5), 10))(
+        SimpleNamespace(state=lambda: dict(old))
+    )
+    assert join._stored(directory, 2) == old
+    client = Client(Settings(task="digits", rounds=3, clients=5), 2, None, Layout.of({"weights": np.zeros(10)}))
+    client.restore(join._stored(directory, 2))
+    assert client.state() == old | {"models": [], "repeats": 0, "opened": []}
+
+
+def test_what_a_client_answered_is_stored_and_read(tmp_path):
+    directory = SimpleNamespace(path=tmp_path)
+    state = {"attempts": 4, "uploads": 4, "sums": 2, "models": ["0a" * 32], "repeats": 1, "opened": [[0, 1], [1, 4]]}
+    store = join._storer(directory, 2, Costs(Settings(task="digits", rounds=3, clients=5), 10))
+    store(SimpleNamespace(state=lambda: dict(state)))
+    assert join._stored(directory, 2) == state
+    for name, wrong in (("models", ["0a"]), ("repeats", -1), ("opened", [["x"]])):
+        write_twice(tmp_path / "client-2.json", {"state": state | {name: wrong}, "ledger": {}})
+        with pytest.raises(ConfigError, match="what was spent cannot be read from it"):
+            join._stored(directory, 2)

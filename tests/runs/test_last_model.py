@@ -22,8 +22,8 @@ def model(value: float):
 def test_the_last_model_is_kept_as_a_store_keeps_it(tmp_path):
     last = LastModel(tmp_path, LAYOUT)
     for attempt in range(3):
-        last.keep(attempt, attempt, model(attempt))
-        last.keep(attempt, attempt, model(99))  # another client of this process is sent the same
+        last.keep(attempt, model(attempt))
+        last.keep(attempt, model(99))  # another client of this process is sent the same
     assert last.close() == ""
     stored = read_model(tmp_path / "model.safetensors")
     assert {name: array.shape for name, array in stored.items()} == {"weights": (2, 3), "bias": (3,)}
@@ -43,7 +43,7 @@ def test_nobody_waits_for_the_disk_and_only_the_newest_is_written_next(tmp_path,
     last = LastModel(tmp_path, LAYOUT)
     try:
         for attempt in range(50):
-            last.keep(attempt, attempt, model(attempt))  # returns although nothing can be written
+            last.keep(attempt, model(attempt))  # returns although nothing can be written
         assert written == []
     finally:
         release.set()

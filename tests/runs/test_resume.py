@@ -108,14 +108,14 @@ def test_a_round_that_is_done_again_has_fresh_noise(tmp_path, monkeypatch):
 
     def recorded(self, identity, message, fate):
         answers = original(self, identity, message, fate)
-        sent.extend((identity, answer.attempt, answer.vector) for answer in answers)
+        sent.extend((identity, answer.round, answer.vector) for answer in answers)
         return answers
 
     monkeypatch.setattr(MemoryEngine, "_answer", recorded)
     config = SMALL | INSECURE | {"encrypt": {"encrypt_type": "DP_ENCRYPT", "dp_eps": 0.1}}
     folder = stopped(monkeypatch, config, tmp_path, after=0, inside=True)
     tacit.run(resume=folder)
-    first = [vector for identity, attempt, vector in sent if identity == 5 and attempt in (0, 1)]
+    first = [vector for identity, number, vector in sent if identity == 5 and number in (0, 1)]
     assert len(first) >= 1
     assert len({vector.tobytes() for _, _, vector in sent}) == len(sent)
 

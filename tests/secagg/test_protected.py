@@ -85,7 +85,7 @@ def test_on_a_sparse_graph_the_server_chooses_the_neighbours():
 
 @pytest.mark.parametrize("config", [ACTIVE, HONEST, SPARSE], ids=["active", "semi_honest", "sparse"])
 def test_no_vector_reaches_another_client(config):
-    """All that clients are told: keys, sealed shares and their hashes, numbers of clients, signatures. A new field is a new question."""
+    """All that clients are told: keys, sealed shares and their hashes, numbers of clients, signatures."""
     fed = federation(config, vanish_before={max(vectors_for(config)): Masked})
     fed.run()
     told = {(type(m), field) for _, m in fed.told for field in m.__struct_fields__}

@@ -8,6 +8,7 @@
     view          what the coordinator of a horizontal federation sees: its messages, recorded
     inversion     gradient inversion: closed form, DLG, and a DLG that does not depend on the gradient's length
     gradients     these attacks against each protection of a horizontal federation
+    differences   sums over nearly the same clients, subtracted by a coordinator that drives real clients
     membership    who was in the training set: by loss, and by reference models
     cut           what the parties of a split training see at the cut: their messages, recorded
     decoders      inverting activations: trained decoders, search with the network known, UnSplit

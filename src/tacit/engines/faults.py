@@ -16,10 +16,10 @@ _FAULTS = 11  # what a seed is for: see `coordinator.SAMPLING`
 Fate = Literal["stays", "drops", "late"]
 
 
-def fates_of(settings: Settings, attempt: int, count: int) -> list[Fate]:
+def fates_of(settings: Settings, number: int, count: int) -> list[Fate]:
     """What becomes of the clients of a round, in the order in which they were sampled."""
     simulation = settings.simulation
-    draws = np.random.default_rng([settings.seed, _FAULTS, attempt]).random(count)
+    draws = np.random.default_rng([settings.seed, _FAULTS, number]).random(count)
     kinds: list[Fate] = []
     for draw in draws:
         if draw < simulation.dropout:

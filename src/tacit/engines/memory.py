@@ -71,7 +71,7 @@ class MemoryEngine:
         self._now = 0.0
 
     def restore(self, state: dict[str, Any], model: Arrays) -> None:
-        """Go on where a run stopped. Simulated clients are taken to have paid for all that they were asked."""
+        """Go on where a run stopped."""
         self.coordinator.restore(state, model)
         self._restored = True
 
@@ -95,8 +95,8 @@ class MemoryEngine:
             self._trainer.close()
 
     def _round(self, outgoing: Outgoing) -> None:
-        attempt = self.coordinator.attempts - 1
-        fates = dict(zip((c for c, _ in outgoing), fates_of(self._settings, attempt, len(outgoing)), strict=True))
+        number = self.coordinator.attempts - 1
+        fates = dict(zip((c for c, _ in outgoing), fates_of(self._settings, number, len(outgoing)), strict=True))
         late: list[tuple[int, ToCoordinator]] = []
         while self.coordinator.phase is Phase.COLLECTING:
             if not outgoing:
@@ -157,10 +157,8 @@ class MemoryEngine:
             random=noise_source(self._settings, identity),
             failed=self._failed,
         )
-        if self._restored:  # without the attempt that is under way now
-            now = self.coordinator
-            uploads, sums = max(0, now.uploads[identity] - 1), max(0, now.sums - 1)
-            client.restore({"attempts": now.attempts - 1, "uploads": uploads, "sums": sums})
+        if self._restored:
+            client.restore(self.coordinator.answered([identity])[identity])
         return client
 
     def _failed(self, where: str, error: Exception) -> None:

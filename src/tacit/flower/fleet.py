@@ -224,7 +224,4 @@ class FleetEngine:
             message = to_coordinator(frame, self.coordinator.layout, self._classes, self._limit)
         except PeerError as error:
             message = Abort(str(error)[:300])
-        if isinstance(message, Abort):
-            self.coordinator.refuse(client, message.reason)
-            return self.coordinator.gone(client, self._clock())
         return self.coordinator.receive(client, message, self._clock())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from numpy.random import Generator
@@ -64,17 +64,46 @@ class Acquaintances(Message, frozen=True, tag=61):
     certificates: list[Annotated[bytes, msgspec.Meta(max_length=_LARGEST_CERTIFICATE)]]
 
 
+class Standing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a client has answered: see `Client.state`."""
+
+    attempts: Counter = 0
+    uploads: Counter = 0
+    sums: Counter = 0
+    models: list[str] = []
+    repeats: Counter = 0
+    opened: list[list[int]] = []
+
+    @classmethod
+    def of(cls, client: Client) -> Standing:
+        return cls(**client.state())
+
+    def joined(self, kept: Mapping[str, Any] | None) -> Standing:
+        """All that this one or a state that the client stored itself says."""
+        if kept is None:
+            return self
+        other = Standing(**kept)
+        return Standing(
+            max(self.attempts, other.attempts),
+            max(self.uploads, other.uploads),
+            max(self.sums, other.sums),
+            sorted({*self.models, *other.models}),
+            max(self.repeats, other.repeats),
+            [*self.opened, *(survivors for survivors in other.opened if survivors not in self.opened)],
+        )
+
+
 class State(Message, frozen=True, tag=62):
     """A client between two messages."""
 
-    before: tuple[Counter, Counter, Counter]  # attempts, uploads and sums when the round began: see `Client.state`
-    now: tuple[Counter, Counter, Counter]
+    before: Standing  # when the round began
+    now: Standing
     seed: Annotated[bytes, msgspec.Meta(max_length=32)]  # of the round's keys and noise; empty between rounds
     known: bytes  # Acquaintances
     frames: list[bytes]  # of the round so far
 
 
-NEW = State((0, 0, 0), (0, 0, 0), b"", b"", [])
+NEW = State(Standing(), Standing(), b"", b"", [])
 
 
 def introduced(nonce: bytes, node: int, client: int) -> bytes:
@@ -126,14 +155,16 @@ class Node:
             if not isinstance(taken, STAGES[stage]):
                 raise PeerError(f"{type(taken).__name__} where {stage} is due")
             if isinstance(taken, Work):
-                self._once.work(taken.attempt)
-                state = State(state.now, state.now, secrets.token_bytes(32), known, [])
+                before = state.now.joined(self._once.kept())  # Flower may have lost what came after an answer
+                self._once.work(taken.round)
+                state = State(before, before, secrets.token_bytes(32), known, [])
             elif not state.seed:
                 raise PeerError(f"{type(taken).__name__} without a round of secure aggregation")
             else:
                 self._once.stage(stored)
             client = self._again(state)
             answers = client.receive(taken, 0.0)
+            self._once.keep(client.state())
         except (PeerError, UnusableUpdate, BudgetError) as error:
             reason = "its privacy budget is spent" if isinstance(error, BudgetError) else str(error)
             return [to_frame(Abort(reason[:300]))], encode(self._spent(idle, message, stage))
@@ -143,8 +174,8 @@ class Node:
         return [to_frame(answer) for answer in answers], encode(self._after(state, client, message, answers))
 
     def _after(self, state: State, client: Client, message: bytes, answers: list[ToCoordinator]) -> State:
-        now = _counts(client.state())
-        if not self._settings.masked or any(isinstance(answer, Reveal) for answer in answers):
+        now = Standing.of(client)
+        if not self._settings.masked or any(isinstance(answer, Reveal | Abort) for answer in answers):
             return State(now, now, b"", b"", [])
         return State(state.before, now, state.seed, state.known, [*state.frames, message])
 
@@ -156,11 +187,9 @@ class Node:
             work = to_client(message, self._layout, self._limit)
         except PeerError:
             return idle
-        attempts, uploads, sums = idle.now
-        begun = isinstance(work, Work) and attempts <= work.attempt < self._settings.answers
-        if not begun or not isinstance(work, Work):
+        if not isinstance(work, Work) or not idle.now.attempts <= work.round < self._settings.answers:
             return idle
-        now = (work.attempt + 1, uploads + 1, sums)
+        now = msgspec.structs.replace(idle.now, attempts=work.round + 1, uploads=idle.now.uploads + 1)
         return State(now, now, b"", b"", [])
 
     # --- the client, made again
@@ -186,8 +215,7 @@ class Node:
             random=self._source(state.seed),
             failed=self._failed,
         )
-        attempts, uploads, sums = state.before
-        client.restore({"attempts": attempts, "uploads": uploads, "sums": sums})
+        client.restore(msgspec.structs.asdict(state.before))
         for each in state.frames:
             client.receive(to_client(each, self._layout, self._limit), 0.0)
         replaying = False
@@ -196,7 +224,7 @@ class Node:
     def _source(self, seed: bytes) -> Callable[[int], Generator | None]:
         """The operating system's randomness, or in a masked round a stream under a key that it made for this round."""
 
-        def source(attempt: int) -> Generator | None:
+        def source(number: int) -> Generator | None:
             return seeded_rng(int.from_bytes(seed, "big")) if self._settings.masked else None
 
         return source
@@ -221,7 +249,3 @@ class Node:
                 raise PeerError("the coordinator has another signing key of this client")
             found[client] = identity.signing_public
         return self._credentials.signing_key, found
-
-
-def _counts(state: Mapping[str, int]) -> tuple[int, int, int]:
-    return state["attempts"], state["uploads"], state["sums"]

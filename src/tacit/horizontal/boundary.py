@@ -13,11 +13,11 @@ from tacit.horizontal.settings import Settings
 
 _ROUND = "a number that the coordinator chose"
 _UPDATE = (
-    Release("Update", "attempt", _ROUND, CLEAR),
+    Release("Update", "round", _ROUND, CLEAR),
     Release("Update", "sender", "who takes part", CLEAR),
 )
 _INFERENCE = (
-    Release("Inference", "attempt", _ROUND, CLEAR),
+    Release("Inference", "round", _ROUND, CLEAR),
     Release("Inference", "sender", "who takes part", CLEAR),
 )
 _MASKS = (
@@ -99,7 +99,8 @@ def sentences(settings: Settings) -> list[str]:
             found.append(f"The coordinator is sent {release.what} of each client, {release.protection}.")
     if settings.masked:
         found.append(
-            "The coordinator also relays keys and sealed shares between the clients. Only those for whom shares are sealed can open them."
+            "The coordinator also relays keys and sealed shares between the clients: a share can be opened by the client "
+            "for which it is sealed."
         )
     found.append("The coordinator sees who takes part in which round, who leaves, and when messages arrive.")
     found.append("Clients are sent the model of each round, and with it whatever the model tells about all clients.")
@@ -148,7 +149,7 @@ def unprotected(settings: Settings) -> list[str]:
             found.append(
                 "No epsilon: what the sum of all updates, and so the model, tells about a client is not bounded."
             )
-            found.append("Sums of two rounds over nearly the same clients can be compared.")
+            found += _differences(settings)
     if settings.masked:
         found.append(_colluders(settings))
     if settings.encrypt.privacy_eval_type == "LAPLACE" and settings.encrypt.encrypt_type != "DP_ENCRYPT":
@@ -159,6 +160,26 @@ def unprotected(settings: Settings) -> list[str]:
     found.append("A client that lies about its update can spoil the model: none of this stops it.")
     if settings.simulation.insecure_noise_seed is not None:
         found.append("insecure_noise_seed: noise and keys can be computed by anybody: every epsilon is infinite.")
+    return found
+
+
+def _differences(settings: Settings) -> list[str]:
+    """What sums over nearly the same clients tell a coordinator that chooses whom it leaves out."""
+    again = settings.round.repeats
+    found = [
+        "Two sums over nearly the same clients differ by the updates and sample counts of the few that are in one of "
+        f"them alone. A client uploads for a model that it has uploaded for before at most {again} times in a run "
+        "(round.repeats): each repeat may cost one such difference.",
+        "A coordinator that moves the model a little each round still learns from differences: two rounds may tell it "
+        "the update of one client, nearly exactly. Only noise (DDP_ENCRYPT) answers that.",
+    ]
+    least = settings.round.least_difference
+    if least is not None:
+        found.append(
+            f"Clients that do not work with the coordinator refuse to open two sums whose survivors differ by 1 to "
+            f"{least - 1} clients (round.least_difference: {least}). Several sums that differ by more can still be "
+            "solved for one client."
+        )
     return found
 
 

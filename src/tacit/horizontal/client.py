@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from tacit.crypto.signing import SigningKey
-from tacit.errors import BudgetError, PeerError
+from tacit.errors import BudgetError, Declined, PeerError
+from tacit.horizontal.answered import Answered
 from tacit.horizontal.costs import Costs, Spent
 from tacit.horizontal.evaluation import inference_event, on_simplex, protect
 from tacit.horizontal.messages import Inference, ToClient, ToCoordinator, Update, Work
@@ -24,7 +26,8 @@ from tacit.horizontal.task import Arrays, Fitted, FitWork, Infers
 from tacit.horizontal.vector import Flat, Layout
 from tacit.randomness import seeded_rng
 from tacit.secagg.client import Client as SecureClient
-from tacit.secagg.messages import Masked
+from tacit.secagg.messages import Abort, Masked
+from tacit.secagg.messages import ToClient as SecureToClient
 from tacit.secagg.unmask import Words
 
 _TRAINING = 12  # what a seed is for: see `coordinator.SAMPLING`
@@ -33,13 +36,13 @@ Fit = Callable[[int, Arrays, FitWork], Fitted]
 
 
 def noise_source(settings: Settings, identity: int) -> Callable[[int], Generator | None]:
-    """Where a client's noise and keys come from, by attempt: the operating system, unless the file fixes them."""
+    """Where a client's noise and keys come from, by round: the operating system, unless the file fixes them."""
     seed = settings.simulation.insecure_noise_seed
 
-    def source(attempt: int) -> Generator | None:
+    def source(number: int) -> Generator | None:
         if seed is None:
             return None
-        digest = hashlib.sha256(repr(("noise", seed, attempt, identity)).encode()).digest()
+        digest = hashlib.sha256(repr(("noise", seed, number, identity)).encode()).digest()
         return seeded_rng(int.from_bytes(digest, "big"))
 
     return source
@@ -53,7 +56,7 @@ class Client:
         layout: of the model, known from the task.
         infers: the task, where the model is judged by what it infers.
         key, identities: for secure aggregation in active mode.
-        random: gives the generator of noise and keys for an attempt; from the operating system by default.
+        random: gives the generator of noise and keys for a round; from the operating system by default.
         failed: is told where the task's "fit" or "infer" raised, and the error. It stays with the client: under a
             protection that would let others see it, what leaves is noise around nothing. It may raise.
     """
@@ -68,7 +71,7 @@ class Client:
         infers: Infers | None = None,
         key: SigningKey | None = None,
         identities: Mapping[int, bytes] | None = None,
-        random: Callable[[int], Generator | None] = lambda attempt: None,
+        random: Callable[[int], Generator | None] = lambda number: None,
         failed: Callable[[str, Exception], None] = lambda where, error: None,
     ) -> None:
         self._failed = failed
@@ -83,16 +86,20 @@ class Client:
         self._secure: SecureClient | None = None
         self._inference: Inference | None = None  # made, and not yet sent
         self.withheld: list[str] = []  # why what left in the last round was noise around nothing, in words of ours
+        self._declined = False  # whether it leaves out the round that is under way
         self._costs = Costs(settings, layout.size)
+        self._answered = Answered(settings)
         self.restore({"attempts": 0, "uploads": 0, "sums": 0})
 
-    def state(self) -> dict[str, int]:
-        """What must survive a restart: what was answered, and what it cost."""
-        return {"attempts": self._attempts, "uploads": self._uploads, "sums": self._sums}
+    def state(self) -> dict[str, Any]:
+        """What must survive a restart, as plain data: what was answered, and what it cost."""
+        counters = {"attempts": self._attempts, "uploads": self._uploads, "sums": self._sums}
+        return counters | self._answered.state()
 
-    def restore(self, state: Mapping[str, int]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Take up `state`. A round that was under way is not taken up: its keys are gone."""
         self._attempts, self._uploads, self._sums = state["attempts"], state["uploads"], state["sums"]
+        self._answered.restore(state)
         self.local = self._costs.local_ledger(self._uploads)
         self.central = self._costs.central_ledger(self._sums)
         self.end_round()
@@ -102,9 +109,20 @@ class Client:
         return self._costs.spent(self._uploads, self._sums)
 
     def receive(self, message: ToClient, now: float) -> list[ToCoordinator]:
-        """What to send in answer. Raises BudgetError, and sends nothing, where an upload would exceed the budget."""
-        if isinstance(message, Work):
-            return self._work(message, now)
+        """What to send in answer: Abort where this client leaves out the round, and says why.
+
+        Raises BudgetError, and sends nothing, where an upload would exceed the budget.
+        """
+        try:
+            return self._work(message, now) if isinstance(message, Work) else self._aggregate(message, now)
+        except Declined as error:
+            self.end_round()
+            self._declined = True
+            return [Abort(str(error)[:300])]
+
+    def _aggregate(self, message: SecureToClient, now: float) -> list[ToCoordinator]:
+        if self._declined:
+            return []
         if self._secure is None:
             raise PeerError(f"{type(message).__name__} without a round of secure aggregation")
         answers: list[ToCoordinator] = list(self._secure.receive(message, now))
@@ -112,6 +130,7 @@ class Client:
             for cost in self._costs.central:
                 self.central.spend(cost.event, cost.count)  # from here on others can open the sum without this client
             self._sums += 1
+            self._answered.uploads()
             if self._inference is not None:
                 answers.insert(0, self._inference)
         return answers
@@ -121,17 +140,20 @@ class Client:
         self._secure = None
         self._inference = None
         self.withheld = []
+        self._declined = False
 
     def _work(self, work: Work, now: float) -> list[ToCoordinator]:
         self._check(work)
-        self._attempts = work.attempt + 1
+        self.end_round()
+        self._attempts = work.round + 1
+        self._answered.begin(self._layout, work.model)
         self._pay()
-        rng = self._random(work.attempt)
+        rng = self._random(work.round)
         match self._settings.encrypt.encrypt_type:
             case "NOT_ENCRYPT":
                 inferred = self._infer(work, rng)
                 trained, fitted = self._train(work)
-                return [*inferred, Update(work.attempt, self.identity, trained, int(fitted.samples), fitted.loss)]
+                return [*inferred, Update(work.round, self.identity, trained, int(fitted.samples), fitted.loss)]
             case "DP_ENCRYPT":
                 return [*self._infer(work, rng), self._noisy(work, rng)]
             case "PW_ENCRYPT" | "DDP_ENCRYPT":
@@ -143,15 +165,13 @@ class Client:
             raise PeerError(f"a model of {work.model.shape} numbers, this task has {self._layout.size}")
         if not np.abs(work.model).max() <= _ENORMOUS:  # NaN is not
             raise PeerError("a model with NaN, infinite or enormous numbers")
-        if type(work.round) is not int or type(work.attempt) is not int:
+        if type(work.round) is not int:
             raise PeerError("work for a round that is no number")
-        if not 0 <= work.round < self._settings.rounds:
-            raise PeerError(f"work for round {work.round} of {self._settings.rounds}")
-        if not self._attempts <= work.attempt < self._settings.answers:
+        if not self._attempts <= work.round < self._settings.answers:
             # Answering one round twice would let the coordinator subtract two sums.
             raise PeerError(
-                f"work for attempt {work.attempt} after {self._attempts}, of {self._settings.answers} at most: it was "
-                "asked before, or the coordinator began anew where this client goes on"
+                f"work for round {work.round}, and {self._attempts} to {self._settings.answers - 1} are left: it was "
+                "asked before, or the coordinator began anew while this client resumed its run"
             )
         smallest = _SMALLEST_CLIP * self._settings.encrypt.dp_encrypt.dp_norm_clip
         if work.clip is not None and (type(work.clip) is not float or not work.clip >= smallest):
@@ -183,15 +203,15 @@ class Client:
             self._failed("infer", error)
         event = inference_event(self._settings)
         if event is None:
-            return [] if vectors is None else [Inference(work.attempt, self.identity, vectors)]
+            return [] if vectors is None else [Inference(work.round, self.identity, vectors)]
         if vectors is None:  # to stay silent would tell: what leaves is noise around nothing
             self.withheld.append("its inference failed: noise around the uniform vector was sent")
             vectors = np.full((wanted.vectors, classes), 1 / classes)
-        return [Inference(work.attempt, self.identity, protect(vectors, event.epsilon, rng).value)]
+        return [Inference(work.round, self.identity, protect(vectors, event.epsilon, rng).value)]
 
     def _train(self, work: Work) -> tuple[Flat, Fitted]:
         model = self._layout.unflatten(work.model)
-        seed = (self._settings.seed, _TRAINING, work.attempt, self.identity)
+        seed = (self._settings.seed, _TRAINING, work.round, self.identity)
         fitted = self._fit(self.identity, model, FitWork(work.round, self._settings.train, seed))
         if not isinstance(fitted, Fitted):
             raise TypeError(f"fit must return Fitted(model, samples, loss), got {type(fitted).__name__}")
@@ -229,10 +249,10 @@ class Client:
         clip = min(work.clip or np.inf, self._settings.encrypt.dp_encrypt.dp_norm_clip)
         update, _ = self._update(work)
         released = LocalDP.of(self._settings).protect(update, clip, rng)
-        return Update(work.attempt, self.identity, released.value)
+        return Update(work.round, self.identity, released.value)
 
     def _begin_secure(self, work: Work, now: float, rng: Generator | None) -> list[ToCoordinator]:
-        context = secure_context(self._settings, self._layout, work.model, work.attempt)
+        context = secure_context(self._settings, self._layout, work.model, work.round)
 
         def vector() -> Words:
             self._inference = next(iter(self._infer(work, rng)), None)
@@ -242,5 +262,13 @@ class Client:
         known = self._identities
         if known is not None:  # a certificate of some other federation's client is not one of this one's
             known = {client: public for client, public in known.items() if client < self._settings.clients}
-        self._secure = SecureClient(context, self.identity, vector, key=self._key, identities=known, rng=rng)
+        self._secure = SecureClient(
+            context,
+            self.identity,
+            vector,
+            key=self._key,
+            identities=known,
+            rng=rng,
+            opens=self._answered.open if self._settings.round.least_difference is not None else None,
+        )
         return list(self._secure.start(now))

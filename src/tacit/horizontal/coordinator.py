@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.channel import sentence
 from tacit.errors import PeerError, Unfit
 from tacit.events import (
     BudgetReached,
@@ -31,6 +32,7 @@ from tacit.events import (
     SharesDisputed,
     Sink,
 )
+from tacit.horizontal.answered import Answers, check_answers, model_digest
 from tacit.horizontal.costs import Costs, Spent
 from tacit.horizontal.evaluation import Clusters
 from tacit.horizontal.messages import HEAD_BYTES, Inference, ToClient, ToCoordinator, Update, Work
@@ -40,7 +42,7 @@ from tacit.horizontal.settings import Settings
 from tacit.horizontal.sums import LARGEST_NORM, Part, Sum, Together, check_samples, group_size
 from tacit.horizontal.task import Arrays
 from tacit.horizontal.vector import Flat, Layout
-from tacit.secagg.messages import Abort, Advertise, Agreed, Masked, Reveal, Shares
+from tacit.secagg.messages import Abort, Advertise, Agreed, Masked, Reveal, Shares, Survivors, unpack_ids
 from tacit.secagg.server import Server
 from tacit.secagg.server import State as SecureState
 from tacit.secagg.unmask import Unmasking, unmask_ranges
@@ -62,14 +64,14 @@ _STAGES = {
 
 
 def sample(
-    settings: Settings, attempt: int, available: Collection[int] | None = None, excluded: Collection[int] = ()
+    settings: Settings, number: int, available: Collection[int] | None = None, excluded: Collection[int] = ()
 ) -> list[int]:
     """Who is sent the model: of those that are available, and of the others only where these are too few. Never one
     that is excluded: if all others are too few for a round, these are sampled.
 
     Drawn from the seed, which everybody may know: no amplification is claimed for it.
     """
-    draw = np.random.default_rng([settings.seed, SAMPLING, attempt])
+    draw = np.random.default_rng([settings.seed, SAMPLING, number])
     there = range(settings.clients) if available is None else sorted(available)
     if excluded:
         there = sorted(set(there).difference(excluded))
@@ -114,12 +116,14 @@ class Coordinator:
         self.layout = Layout.of(model)
         self.phase = Phase.BETWEEN
         self.round = 0  # of which `round` are over
-        self.attempts = 0  # rounds begun, those that a stopped run abandoned included
+        self.attempts = 0  # rounds begun, those that a stopped run abandoned included: the number of the next one
         self.uploads: Counter[int] = Counter()  # how often each client was sent the model, where that costs it
         self.sums = 0  # that were opened, or could have been, where that costs
         self.budget_reached = False
         self.excluded: frozenset[int] = frozenset()  # clients that are not sampled any more
         self._settings = settings
+        self._answers = Answers(settings)
+        self._unwilling: set[int] = set()  # who declined the present model
         self._model = self.layout.flatten(model).copy()
         if not np.isfinite(self._model).all():
             raise ValueError("the task's model holds NaN or infinite numbers: model() must return finite ones")
@@ -187,7 +191,7 @@ class Coordinator:
                 f"{settings.answers} times. To resume, raise round.abandoned_rounds in the file of every party"
             )
         self.check_left()
-        sampled = sample(settings, self.attempts, available, self.excluded)
+        sampled = sample(settings, self.attempts, self._willing(available), self.excluded)
         if not self._affordable(sampled):
             self.phase = Phase.FINISHED
             self.budget_reached = True
@@ -195,8 +199,9 @@ class Coordinator:
         self._open()
         self._sampled = frozenset(sampled)
         self._waiting = set(sampled)
-        attempt = self.attempts
+        number = self.attempts
         self.attempts += 1
+        self._answers.begin()
         if self.costs.local:
             self.uploads.update(sampled)  # whoever is sent the model may upload, and then it is out, of use or not
         if self.costs.central:
@@ -213,7 +218,7 @@ class Coordinator:
                 clip = self._clip
                 self._sum = Sum(self._model, self._local.largest_norm(self.layout.size, clip), group_size(settings))
             case "PW_ENCRYPT" | "DDP_ENCRYPT":
-                self._context = secure_context(settings, self.layout, self._model, attempt)
+                self._context = secure_context(settings, self.layout, self._model, number)
                 window = settings.round.update_model_time_window / 1000
                 # Clients know from the file how many are invited: of those that are excluded, some may have to be.
                 filled = sorted(self.excluded)[: settings.sampled - len(sampled)]
@@ -233,18 +238,22 @@ class Coordinator:
         shared = self._model.view()
         shared.flags.writeable = False
         self._down["Work"] = shared.nbytes + HEAD_BYTES
-        return [(client, Work(self.round, attempt, shared, clip)) for client in sampled]
+        return [(client, Work(number, shared, clip)) for client in sampled]
 
     def receive(self, sender: int, message: ToCoordinator, now: float) -> Outgoing:
         """Take a message from `sender`, whom the transport has identified."""
         try:
-            if isinstance(message, Update | Inference) and (type(message.attempt), type(message.sender)) != (int, int):
+            if isinstance(message, Update | Inference) and (type(message.round), type(message.sender)) != (int, int):
                 raise PeerError("a message whose round or sender is no number")
+            if isinstance(message, Abort):
+                return self._left_by_itself(sender, message, now)
             if isinstance(message, Update):
                 return self._update(sender, message, now)
             if isinstance(message, Inference):
                 self._inferred(sender, message)
                 return []
+            if isinstance(message, Masked) and sender in self._sampled:
+                self._answers.uploaded(sender)
             if self._secure is None:
                 if not self._settings.masked:
                     raise PeerError(f"{type(message).__name__} belongs to secure aggregation, which is not used here")
@@ -256,8 +265,8 @@ class Coordinator:
             self._count_up(message)
             return self._after_secure(outgoing, stage)
         except PeerError as error:
-            attempt = message.attempt if isinstance(message, Update) else None
-            belated = type(attempt) is int and attempt < self.attempts - (self.phase is Phase.COLLECTING)
+            number = message.round if isinstance(message, Update) else None
+            belated = type(number) is int and number < self.attempts - (self.phase is Phase.COLLECTING)
             self.refuse(sender, str(error), max(0, self.round - 1) if belated else None)
             if not belated:  # one that is late for an earlier round may still be in time for this one
                 self.left(sender)
@@ -268,13 +277,15 @@ class Coordinator:
 
         Assumes: the worker is trusted as the coordinator itself is: it did the checks of `receive` on each message.
         """
-        if several.attempt != self.attempts - 1 or self.phase is not Phase.COLLECTING:
+        if several.round != self.attempts - 1 or self.phase is not Phase.COLLECTING:
             raise ValueError("a sum of another round: it was not taken in time")
         if isinstance(several.total, Part):
             return self._updates(several, several.total, now)
         if self._secure is None:
             raise ValueError("masked words, and no secure aggregation is under way")
         stage = self._secure.state
+        for sender in several.senders:
+            self._answers.uploaded(sender)
         outgoing = self._secure.receive_sum(several.senders, several.session, several.total, now)
         self._up["Masked"] = max(self._up["Masked"], several.largest)
         return self._after_secure(outgoing, stage)
@@ -304,7 +315,7 @@ class Coordinator:
     def _update(self, sender: int, message: Update, now: float) -> Outgoing:
         if message.sender != sender:
             raise PeerError(f"client {sender} sent an update of client {message.sender}")
-        if message.attempt != self.attempts - 1 or self.phase is not Phase.COLLECTING or self._secure is not None:
+        if message.round != self.attempts - 1 or self.phase is not Phase.COLLECTING or self._secure is not None:
             raise PeerError("an update that is too late or out of turn")
         if sender in self._arrived:
             raise PeerError("a second update in one round")
@@ -344,6 +355,29 @@ class Coordinator:
         elif len(self._arrived) >= self._settings.needed:
             self._deadline = min(self._deadline, now + self._settings.round.update_model_grace / 1000)
 
+    def _willing(self, available: Collection[int] | None) -> Collection[int] | None:
+        """Of the clients that are there those that did not decline the present model."""
+        if not self._unwilling:
+            return available
+        there = range(self._settings.clients) if available is None else available
+        willing = [client for client in there if client not in self._unwilling]
+        if len(there) >= self._settings.least > len(willing):
+            raise Unfit(
+                f"the model is the same as in earlier rounds, and {len(self._unwilling)} clients declined to answer it "
+                f"again (round.repeats is {self._settings.round.repeats}): {len(willing)} are left, and a round needs "
+                f"{self._settings.least}. To resume, raise round.repeats in the file of every party"
+            )
+        return willing
+
+    def _left_by_itself(self, sender: int, message: Abort, now: float) -> Outgoing:
+        """A client leaves out the rest of the round, and said why."""
+        if self.phase is Phase.COLLECTING and sender in self._sampled:
+            self.refuse(sender, sentence(message.reason))
+            at_once = self._secure is not None and self._secure.state is SecureState.ADVERTISING
+            if at_once and self._settings.encrypt.encrypt_type == "PW_ENCRYPT":
+                self._unwilling.add(sender)
+        return self.gone(sender, now)
+
     def gone(self, client: int, now: float) -> Outgoing:
         """A client will not come back to this round: under masks too, nobody waits for it."""
         if self._secure is None:
@@ -378,6 +412,8 @@ class Coordinator:
             self._mark(_STAGES[stage])
         for _, message in outgoing:
             self._count_down(message)
+        if stage is SecureState.UPLOADING and outgoing and isinstance(told := outgoing[0][1], Survivors):
+            self._answers.opened(unpack_ids(told.alive))
         if secure.state is SecureState.ABORTED:
             if self.costs.central and stage < SecureState.AGREEING:
                 self.sums -= 1  # nobody was asked to reveal anything
@@ -424,7 +460,7 @@ class Coordinator:
 
     def _inferred(self, sender: int, message: Inference) -> None:
         """Take a client's vectors. Wrong ones are not scored; the client's update is none the worse."""
-        if self._clusters is None or message.attempt != self.attempts - 1:
+        if self._clusters is None or message.round != self.attempts - 1:
             return  # scored already, or too late
         if message.sender != sender:
             raise PeerError(f"client {sender} sent vectors of client {message.sender}")
@@ -463,6 +499,9 @@ class Coordinator:
             self._optimizer.restore(before)
             self._abort("the step leads to NaN or infinite numbers: lower server.learning_rate or train.learning_rate")
             return
+        if not np.array_equal(moved, self._model):
+            self._answers.moved()
+            self._unwilling = set()
         self._model = moved
         norm = float(np.linalg.norm(update))
         if self._settings.encrypt.dp_encrypt.adaptive and self._local is not None:
@@ -530,6 +569,7 @@ class Coordinator:
             "clients": np.array(clients, dtype=np.int64),
             "uploads": np.array([self.uploads[client] for client in clients], dtype=np.int64),
             "excluded": np.array(sorted(self.excluded), dtype=np.int64),
+            **self._answers.state(self._sampled if self.phase is Phase.COLLECTING else ()),
             **self._optimizer.state(),
         }
 
@@ -549,7 +589,18 @@ class Coordinator:
         self.budget_reached = bool(state.get("budget_reached", False))
         self.uploads = Counter(dict(zip(state["clients"].tolist(), state["uploads"].tolist(), strict=True)))
         self.excluded = frozenset(state["excluded"].tolist()) if "excluded" in state else frozenset()
+        self._answers.restore(state)
         self._optimizer.restore(state)
+
+    def answered(self, clients: Collection[int]) -> dict[int, dict[str, Any]]:
+        """What simulated clients had answered before the round under way: see `Client.restore`. They are taken to have
+        paid for all that they were asked."""
+        digest = model_digest(self.layout, self._model) if self._settings.masked else ""
+        before = {"attempts": self.attempts - 1, "sums": max(0, self.sums - 1)}
+        return {
+            client: {**before, "uploads": max(0, self.uploads[client] - 1), **self._answers.of(client, digest)}
+            for client in clients
+        }
 
     # --- what it costs
 
@@ -601,3 +652,4 @@ def _check_state(state: dict[str, Any], settings: Settings) -> None:
     excluded = state.get("excluded", np.empty(0, dtype=np.int64))
     require(isinstance(excluded, np.ndarray) and excluded.dtype == np.int64, "its excluded clients are no numbers")
     require(all(0 <= client < settings.clients for client in excluded.tolist()), "it excludes unknown clients")
+    check_answers(state, settings)

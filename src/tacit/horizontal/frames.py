@@ -24,13 +24,12 @@ Id = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 
 class WorkFrame(Message, frozen=True, tag=20):
     round: Number
-    attempt: Number
     clip: Finite | None
     model: bytes
 
 
 class UpdateFrame(Message, frozen=True, tag=21):
-    attempt: Number
+    round: Number
     sender: Id
     vector: bytes
     samples: Number | None
@@ -38,7 +37,7 @@ class UpdateFrame(Message, frozen=True, tag=21):
 
 
 class InferenceFrame(Message, frozen=True, tag=22):
-    attempt: Number
+    round: Number
     sender: Id
     vectors: bytes
 
@@ -51,12 +50,12 @@ def to_frame(message: ToClient | ToCoordinator) -> bytes:
     """The frame of a message."""
     match message:
         case Work():
-            return encode(WorkFrame(message.round, message.attempt, message.clip, _bytes(message.model)))
+            return encode(WorkFrame(message.round, message.clip, _bytes(message.model)))
         case Update():
             vector = _bytes(message.vector)
-            return encode(UpdateFrame(message.attempt, message.sender, vector, message.samples, message.loss))
+            return encode(UpdateFrame(message.round, message.sender, vector, message.samples, message.loss))
         case Inference():
-            return encode(InferenceFrame(message.attempt, message.sender, _bytes(message.vectors)))
+            return encode(InferenceFrame(message.round, message.sender, _bytes(message.vectors)))
         case _:
             return encode(message)
 
@@ -67,7 +66,7 @@ def to_client(frame: bytes, layout: Layout, limit: int) -> ToClient:
     if not isinstance(message, WorkFrame):
         return message  # type: ignore[no-any-return]
     model = _numbers(message.model, layout.dtype, layout.size, "a model")
-    return Work(message.round, message.attempt, model, message.clip)
+    return Work(message.round, model, message.clip)
 
 
 def to_coordinator(frame: bytes, layout: Layout, classes: int | None, limit: int) -> ToCoordinator:
@@ -76,13 +75,13 @@ def to_coordinator(frame: bytes, layout: Layout, classes: int | None, limit: int
     match message:
         case UpdateFrame():
             vector = _numbers(message.vector, layout.dtype, layout.size, "an update")
-            return Update(message.attempt, message.sender, vector, message.samples, message.loss)
+            return Update(message.round, message.sender, vector, message.samples, message.loss)
         case InferenceFrame():
             width = classes or 1
             if len(message.vectors) % (8 * width):
                 raise PeerError(f"inference results of {len(message.vectors)} bytes are not rows of {width} numbers")
             vectors = np.frombuffer(message.vectors, dtype="<f8").reshape(-1, width)
-            return Inference(message.attempt, message.sender, vectors.astype(np.float64, copy=False))
+            return Inference(message.round, message.sender, vectors.astype(np.float64, copy=False))
         case _:
             return message  # type: ignore[no-any-return]
 

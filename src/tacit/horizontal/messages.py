@@ -18,8 +18,7 @@ HEAD_BYTES = 32  # of a message beside its numbers, about
 class Work:
     """Train this model. Read-only: all clients of a process may share it."""
 
-    round: int  # finished before this one
-    attempt: int  # rounds begun before this one: more than `round` where some were abandoned. No client answers twice.
+    round: int  # begun before this one, whatever came of them: a client answers each number once, and only upwards
     model: Flat
     clip: float | None = None  # the norm to clip to, where the protection clips
 
@@ -28,7 +27,7 @@ class Work:
 class Update:
     """What a client learnt: its trained model in the clear, or the update to the model with noise."""
 
-    attempt: int
+    round: int
     sender: int
     vector: Flat
     samples: int | None = None  # only in the clear
@@ -39,7 +38,7 @@ class Update:
 class Inference:
     """What the received model says about some of a client's samples: rows of probabilities, with noise or without."""
 
-    attempt: int
+    round: int
     sender: int
     vectors: NDArray[np.float64]
 

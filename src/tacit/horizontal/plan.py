@@ -112,7 +112,13 @@ def plan(settings: Settings, layout: Layout, classes: int | None, samples: Seque
         rounds=settings.rounds,
         sees=tuple(boundary.sentences(settings)),
         unprotected=(*boundary.unprotected(settings), *_weight(settings, samples)),
-        warnings=(*_budget(settings, costs), *_weak(prices), *_heavy(settings, samples), *settings.notes()),
+        warnings=(
+            *_budget(settings, costs),
+            *_weak(prices),
+            *_same_clients(settings),
+            *_heavy(settings, samples),
+            *settings.notes(),
+        ),
         laplace_scale=SENSITIVITY / laplace.laplace_eval_eps if laplace else None,
     )
 
@@ -268,6 +274,19 @@ def _budget(settings: Settings, costs: Costs) -> list[str]:
                 f"stops there{remedy}."
             ]
     return []
+
+
+def _same_clients(settings: Settings) -> list[str]:
+    """Where two honest sums differ only by who dropped out."""
+    everybody = settings.sampled == settings.clients
+    if settings.encrypt.encrypt_type != "PW_ENCRYPT" or not everybody or settings.round.least_difference is not None:
+        return []
+    return [
+        f"All {settings.clients} clients are in each round, so that sums of two rounds differ by those that dropped "
+        "out, and a coordinator can choose them. With round.least_difference: 3, say, clients refuse to open a sum "
+        "whose survivors differ from those of an earlier one by one or two clients; ordinary dropouts abort rounds "
+        "then. It needs the complete graph (mode: active, or graph: complete)."
+    ]
 
 
 def _weak(prices: tuple[Price, ...]) -> list[str]:

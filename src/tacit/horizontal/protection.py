@@ -156,7 +156,7 @@ def _skellam(
     )
 
 
-def secure_context(settings: Settings, layout: Layout, model: Flat, attempt: int) -> Context:
+def secure_context(settings: Settings, layout: Layout, model: Flat, number: int) -> Context:
     """What coordinator and clients know of an aggregation before it starts."""
     columns, modulus_bits = masked_sum(settings, layout.size).ring
-    return Context(settings.secure(columns, modulus_bits), layout.digest(model), attempt)
+    return Context(settings.secure(columns, modulus_bits), layout.digest(model), number)

@@ -34,6 +34,10 @@ class Round(Section):
     abandoned_rounds: Annotated[int, Field(ge=0, le=10_000, strict=True)] = 10  # begun and not finished, in a run that
     # was stopped: no client answers more than rounds + abandoned_rounds times, whatever the coordinator asks
     exclude: bool = True  # clients that are proved to have broken secure aggregation, from the rest of the run
+    repeats: Annotated[int, Field(ge=0, le=10_000, strict=True)] = 2  # PW_ENCRYPT: uploads of a client in a run for a
+    # model that it has uploaded for before, as after an aborted round
+    least_difference: Annotated[int, Field(ge=2, strict=True)] | None = None  # under masks: a client opens no list of
+    # survivors that differs from an earlier one by fewer clients, unless it is the same
 
 
 class LocalDP(Section):
@@ -226,7 +230,17 @@ class Settings(Section):
                 f"at most the {self.sharing} clients with which a round of {self.sampled} goes on (share_secrets_ratio)"
             )
         if self.masked:
-            self.secure(columns=1, modulus_bits=64)  # refuses colluders and thresholds that are unsafe or out of reach
+            secure = self.secure(columns=1, modulus_bits=64)  # refuses what is unsafe or out of reach
+            if self.round.least_difference is not None and not secure.topology(secure.clients).complete:
+                raise ValueError(
+                    f"least_difference is {self.round.least_difference}, and on a sparse graph a client knows only its "
+                    "neighbours among the survivors: take graph: complete, or leave it out"
+                )
+        elif self.round.least_difference is not None:
+            raise ValueError(
+                f"least_difference is {self.round.least_difference}, and without masks there is no list of survivors: "
+                "leave it out, or take encrypt_type: PW_ENCRYPT or DDP_ENCRYPT"
+            )
         if self.encrypt.privacy_eval_type == "LAPLACE" and self.unsupervised is None:
             raise ValueError(
                 "privacy_eval_type is LAPLACE, but nothing is evaluated: add unsupervised.cluster_client_num, or leave "

@@ -54,7 +54,7 @@ class Part:
 class Together:
     """What several clients sent, checked and added up by a worker of the coordinator's own trust domain."""
 
-    attempt: int
+    round: int
     senders: tuple[int, ...]
     total: Part | Words
     session: bytes = b""  # of secure aggregation

@@ -33,7 +33,7 @@ Arrays = dict[str, NDArray[Any]]  # all float32 or all float64
 class FitWork:
     """What `fit` is told besides the model."""
 
-    round: int
+    round: int  # begun before this one, aborted and abandoned ones included
     train: Training
     seed: tuple[int, ...]
 

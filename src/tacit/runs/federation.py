@@ -37,7 +37,15 @@ __all__ = ["boundary", "caught_up", "execute", "finished", "may_change"]
 def may_change(stored: Settings) -> frozenset[str]:
     """What a resumed run may change."""
     free = frozenset(
-        {"rounds", "round.abandoned_rounds", "simulation.workers", "engine.kind", "engine.address", "engine.workers"}
+        {
+            "rounds",
+            "round.abandoned_rounds",
+            "round.repeats",
+            "simulation.workers",
+            "engine.kind",
+            "engine.address",
+            "engine.workers",
+        }
     )
     return free - {"rounds"} if stored.encrypt.encrypt_type == "DDP_ENCRYPT" else free
 
@@ -66,6 +74,7 @@ def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any])
         "sums": max(state["sums"], ledger["sums"]),
         "clients": np.array(sorted(uploads), dtype=np.int64),
         "uploads": np.array([uploads[client] for client in sorted(uploads)], dtype=np.int64),
+        **({"answered": np.arange(settings.clients, dtype=np.int64)} if since else {}),
     }
 
 

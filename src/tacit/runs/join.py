@@ -18,6 +18,7 @@ from tacit.engines.identity import Credentials
 from tacit.engines.loopback import on_loopback
 from tacit.errors import BudgetError, PeerError, comes_back, loggable
 from tacit.events import Noted, RunFinished, RunStarted, Sink
+from tacit.horizontal.answered import check_state
 from tacit.horizontal.client import Client
 from tacit.horizontal.costs import Costs
 from tacit.horizontal.settings import Settings
@@ -168,7 +169,7 @@ async def _take_part(
     file = _shared(settings)
     size = Layout.of(task.model()).size
     running = []
-    keep = last_model.keep if last_model is not None else lambda round, attempt, model: None
+    keep = last_model.keep if last_model is not None else lambda round, model: None
     if settings.spends and _stored(directory, identities[0]) is None:
         sink.emit(
             Noted(
@@ -211,7 +212,7 @@ async def _take_part(
 
 
 def _storer(directory: RunDirectory, identity: int, costs: Costs) -> Callable[[Client], None]:
-    stored: dict[str, int] = {}
+    stored: dict[str, Any] = {}
 
     def store(client: Client) -> None:
         state = client.state()
@@ -225,18 +226,20 @@ def _storer(directory: RunDirectory, identity: int, costs: Costs) -> Callable[[C
     return store
 
 
-def _stored(directory: RunDirectory, identity: int) -> dict[str, int] | None:
+def _stored(directory: RunDirectory, identity: int) -> dict[str, Any] | None:
     path = directory.path / f"{client_name(identity)}.json"
     if (stored := read_intact(path, CLIENT)) is None:
         return None
     try:
         state = stored["state"]
         found = {name: state[name] for name in ("attempts", "uploads", "sums")}
+        answered = {name: state[name] for name in ("models", "repeats", "opened") if name in state}
+        check_state(answered)
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path}: what was spent cannot be read from it, so this client cannot go on") from error
     if any(type(value) is not int or value < 0 for value in found.values()):
         raise ConfigError(f"{path}: what was spent cannot be {found}, so this client cannot go on")
-    return found
+    return found | answered
 
 
 def _shared(settings: Settings) -> bytes:

@@ -22,16 +22,16 @@ class LastModel:
         self._layout = layout
         self._thread = ThreadPoolExecutor(1, "model")
         self._lock = threading.Lock()
-        self._newest = -1  # attempt: several clients of a process are sent the same model
+        self._newest = -1  # round: several clients of a process are sent the same model
         self._waiting: tuple[int, Flat] | None = None
         self._error = ""
 
-    def keep(self, round: int, attempt: int, model: Flat) -> None:
-        """Have a model written that `round` rounds made, unless it was sent to another client already."""
+    def keep(self, round: int, model: Flat) -> None:
+        """Have the model of a round written, unless it was sent to another client already."""
         with self._lock:
-            if attempt <= self._newest:
+            if round <= self._newest:
                 return
-            self._newest = attempt
+            self._newest = round
             idle, self._waiting = self._waiting is None, (round, model)
         if idle:
             self._thread.submit(self._write)

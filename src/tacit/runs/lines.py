@@ -94,9 +94,9 @@ def _words(event: Event, rounds: int | None) -> str:
                 f"{number(event.epsilon)}, above the budget of {number(event.budget)} (delta {number(event.delta)})"
             )
         case Answered():
-            return _answered(event, rounds)
+            return _answered(event)
         case AnswerRefused():
-            return f"{_round(event.round, rounds)} client {event.client} {_REFUSALS[event.why]}: {event.reason}"
+            return f"{_round(event.round, None)} client {event.client} {_REFUSALS[event.why]}: {event.reason}"
         case RunFinished():
             done = f"{event.status} after {event.rounds} {event.unit} in {event.seconds or 0:.1f} s"
             return f"{done}: {event.text}".rstrip(": ")
@@ -118,11 +118,11 @@ def _words(event: Event, rounds: int | None) -> str:
             return f"curve: {event.name}, {len(event.points)} points"
 
 
-def _answered(event: Answered, rounds: int | None) -> str:
+def _answered(event: Answered) -> str:
     """Only uploads are worth a line: the other messages of a round come before or after one."""
     if not event.sent.keys() & UPLOADS:
         return ""
-    found = [f"{_round(event.round, rounds)} client {event.client} uploaded"]
+    found = [f"{_round(event.round, None)} client {event.client} uploaded"]
     for name, epsilon in event.epsilons.items():
         found.append(f"epsilon of {name}: {number(epsilon)} (delta {number(event.deltas.get(name))})")
     return " ".join(found)

@@ -23,7 +23,6 @@ class OwnRound:
     """A client's part in a round that was begun, finished or not."""
 
     round: int
-    attempt: int
     messages: Counter[str] = field(default_factory=Counter)
     bytes: Counter[str] = field(default_factory=Counter)
     epsilons: dict[str, float] = field(default_factory=dict)  # after its upload
@@ -38,7 +37,7 @@ class Participant:
     """One client."""
 
     name: str
-    rounds: tuple[OwnRound, ...]  # by attempt
+    rounds: tuple[OwnRound, ...]  # rising
     refusals: tuple[AnswerRefused, ...]
     counters: dict[str, int]
     ledgers: tuple[Account, ...]
@@ -104,10 +103,10 @@ def participation(path: Path, settings: Settings, party: str, events: list[Event
                 notes[event.text] = None
             case Answered():
                 own = rounds.setdefault(event.client, {})
-                own.setdefault(event.attempt, OwnRound(event.round, event.attempt))
-                own[event.attempt].messages.update(event.sent.keys())
-                own[event.attempt].bytes.update(event.sent)
-                own[event.attempt].epsilons |= event.epsilons
+                own.setdefault(event.round, OwnRound(event.round))
+                own[event.round].messages.update(event.sent.keys())
+                own[event.round].bytes.update(event.sent)
+                own[event.round].epsilons |= event.epsilons
             case AnswerRefused():
                 refusals.setdefault(event.client, []).append(event)
             case RunFinished():
@@ -119,7 +118,7 @@ def participation(path: Path, settings: Settings, party: str, events: list[Event
         clients.append(
             Participant(
                 f"client-{identity}",
-                tuple(own[attempt] for attempt in sorted(own)),
+                tuple(own[number] for number in sorted(own)),
                 tuple(refusals.get(identity, ())),
                 counters,
                 ledgers,

@@ -64,6 +64,8 @@ class Client:
         minimum: this client's own, if it wants larger cohorts than the settings ask for.
         rng: the source of its keys; the operating system's by default.
         threads: for expanding masks.
+        opens: is shown the list of survivors before this client signs it, or reveals shares for it; raises Declined if
+            it shall do neither. Only on the complete graph does a client know the list.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Client:
         minimum: int = 0,
         rng: Generator | None = None,
         threads: int = 1,
+        opens: Callable[[frozenset[int]], None] | None = None,
     ) -> None:
         settings = context.settings
         if not callable(vector):
@@ -100,6 +103,7 @@ class Client:
         self._minimum = minimum
         self._rng = rng
         self._threads = threads
+        self._opens = opens
         self._sealing, self._masking = KeyPair.generate(rng), KeyPair.generate(rng)
         self._seed = bytearray(random_bytes(rng, 32))  # of the self-mask
         self._own_rows: bytes | None = None  # this client's shares of its own secrets, on the complete graph
@@ -169,6 +173,8 @@ class Client:
             raise PeerError(f"a cohort of {roster.total}, only {self._settings.clients} were invited")
         adverts = self._checked_roster(roster)
         self._topology = self._settings.topology(roster.total)
+        if self._opens is not None and not self._topology.complete:
+            raise PeerError(f"a sparse graph over {roster.total} clients, on which nobody knows all survivors")
         self._minimum = max(self._minimum, self._topology.minimum)
         others = [a for a in adverts if a.sender != self.identity]
         if self._topology.complete:
@@ -271,6 +277,8 @@ class Client:
         if survivors.total < self._minimum:
             raise PeerError(f"{survivors.total} survivors, this client accepts {self._minimum} or more")
         self._alive, self._survivors = frozenset(alive), survivors
+        if self._opens is not None:
+            self._opens(self._alive)
         if self._settings.mode == "semi_honest":
             return self._reveal(now)
         signature = self._sign(tie.SURVIVORS, tie.survivors_digest(self._session, survivors.alive, survivors.dropped))

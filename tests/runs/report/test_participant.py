@@ -17,9 +17,8 @@ from tests.runs.sample_runs import LOCAL, NOW, settings
 STARTED = events.RunStarted("fleet", "horizontal", 10, 6, "DP_ENCRYPT", 650)
 
 
-def answered(client: int, number: int, epsilon: float, attempt: int | None = None) -> events.Answered:
-    attempt = number if attempt is None else attempt
-    return events.Answered(client, number, attempt, {"Update": 2700}, {"updates": epsilon}, {"updates": 1e-6})
+def answered(client: int, number: int, epsilon: float) -> events.Answered:
+    return events.Answered(client, number, {"Update": 2700}, {"updates": epsilon}, {"updates": 1e-6})
 
 
 def written(root, happened, uploads: dict[int, int], party: str, encrypt=LOCAL, **keys):
@@ -114,7 +113,7 @@ def test_a_damaged_model_is_told_and_does_not_hide_the_rest(tmp_path):
 
 
 def test_it_can_be_exported(tmp_path):
-    twice = events.Answered(3, 0, 0, {"Reveal": 300})
+    twice = events.Answered(3, 0, {"Reveal": 300})
     path = written(tmp_path, [STARTED, answered(3, 0, 1.0), twice, answered(3, 1, 1.5)], {3: 2}, "client-3")
     exported = read_exported(path)
     assert {(figure.round, figure.name): figure.value for figure in exported.figures} == {

@@ -10,6 +10,7 @@ import numpy as np
 
 from tacit import tasks
 from tacit.audit import gradients, network, own_round
+from tacit.audit.differences import audit_differences
 from tacit.audit.finding import Claim, Cost, Finding
 from tacit.audit.inversion import Search
 from tacit.audit.masks import audit_federation_masks
@@ -29,6 +30,7 @@ from tacit.secagg import messages
 from tacit.secagg.skellam import SkellamEncoding
 
 _MOST_CLIENTS = 1000  # of a round that is recorded whole
+_SUBTRACTED = 10, 20  # clients whose sums are subtracted, quickly and in full
 _TAPPED = 12  # clients of a round over the network
 _WIDTH = 8  # numbers in a vector whose noise is audited: the noise of each is drawn by itself
 _WORDS = {
@@ -77,6 +79,14 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         steps.append(Step("the wire", lambda: _wire(encrypt, scope)))
     else:
         not_tested.append(f"the wire, because {_TAPPED // 2} clients cannot have the file's protection: {reason}")
+    if settings.masked:
+        try:
+            nearly = _same_clients(settings, scope)
+            Costs(nearly, size)
+        except ValueError as error:
+            not_tested.append(f"sums over nearly the same clients: few clients cannot have the protection: {error}")
+        else:
+            steps.append(Step("sums subtracted", lambda: _subtracted(nearly, task)))
     if settings.clients <= _MOST_CLIENTS:
         once = _one_round(settings, costs, scope)
         if own_round.fits(task):
@@ -255,6 +265,26 @@ def _figures(settings: Settings, task: Task, rounds: int) -> dict[str, float]:
         if not told.enough():
             raise
     return told.figures
+
+
+def _same_clients(settings: Settings, scope: Scope) -> Settings:
+    """The file with few clients, all of them in each round, and what is opened of a round as the file has it."""
+    data = settings.model_dump()
+    data |= {"clients": min(settings.sampled, scope.pick(*_SUBTRACTED)), "unsupervised": None, "engine": {}}
+    data["round"] |= {"start_fl_job_threshold": None, "over_select": 1.0}
+    data["encrypt"] |= {"privacy_eval_type": "NOT_ENCRYPT", "laplace_eval": None}
+    data["encrypt"]["pw_encrypt"] |= {"reconstruct_secrets_threshold": None, "mode": "semi_honest", "graph": "auto"}
+    data["encrypt"]["ddp_encrypt"] |= {"n_min": None, "colluders": None}
+    data["simulation"] = {"insecure_noise_seed": scope.number("sums subtracted")}
+    return Settings.model_validate(data)
+
+
+def _subtracted(settings: Settings, task: Task) -> list[Finding]:
+    words = _WORDS[settings.encrypt.encrypt_type]
+    return [
+        audit_differences(settings, task, "same model", protection=words),
+        audit_differences(settings, task, "moved model", protection=words),
+    ]
 
 
 # --- the noise

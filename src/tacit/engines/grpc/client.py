@@ -105,8 +105,8 @@ class ClientEngine:
         self._connected_at: float | None = None
         self._thread = thread or ThreadPoolExecutor(1, f"client-{identity}")
         self._store: Callable[[Client], None] = lambda client: None
-        self._keep: Callable[[int, int, Flat], None] = lambda round, attempt, model: None
-        self._under_way = (0, 0)  # the round and the attempt that it was sent last
+        self._keep: Callable[[int, Flat], None] = lambda round, model: None
+        self._under_way = 0  # the round that it was sent last
         self._parting: Parting | None = None
         self.rounds: set[int] = set()  # in which it took part
         self._said_waiting = ""
@@ -117,12 +117,12 @@ class ClientEngine:
         self,
         store: Callable[[Client], None] = lambda client: None,
         should_stop: Callable[[], bool] = lambda: False,
-        keep: Callable[[int, int, Flat], None] = lambda round, attempt, model: None,
+        keep: Callable[[int, Flat], None] = lambda round, model: None,
     ) -> Parting:
         """Take part until the coordinator says that it is over.
 
-        `store` is called before anything paid for leaves; `keep` after the answer to a model, with its round, its
-        attempt and the model: it must not take long.
+        `store` is called before anything paid for leaves; `keep` after the answer to a model, with its round and
+        the model: it must not take long.
         """
         self._store, self._keep = store, keep
         clock = asyncio.get_running_loop().time
@@ -204,7 +204,7 @@ class ClientEngine:
         if isinstance(message, Work):
             self.client.end_round()
             self._idle = False
-            self._under_way = message.round, message.attempt
+            self._under_way = message.round
         elif self._idle:
             return  # of a round that this process, or this conversation, knows nothing of
         try:
@@ -218,18 +218,22 @@ class ClientEngine:
             self.connection.send(encode(Parting("budget reached", "its privacy budget is spent")))
             self._refused("budget", str(error))
             if isinstance(message, Work):
-                self._keep(message.round, message.attempt, message.model)
+                self._keep(message.round, message.model)
             raise
         except PeerError as error:
             self._refused("request", str(error))
             raise
+        else:
+            for answer in answers:
+                if isinstance(answer, Abort):  # it leaves out this round
+                    self._refused("request", answer.reason)
         await loop.run_in_executor(self._thread, self._pins.save)
         if answers:
             spent = await loop.run_in_executor(self._thread, self._settle)
             self._send(answers, spent)
         if isinstance(message, Work):
             self.rounds.add(message.round)
-            self._keep(message.round, message.attempt, message.model)
+            self._keep(message.round, message.model)
 
     def _settle(self) -> list[Spent]:
         """Store what was paid, before anything of it leaves."""
@@ -247,12 +251,12 @@ class ClientEngine:
         prices = {" and ".join(each.covers): each for each in spent} if uploaded else {}
         epsilons = {name: each.epsilon for name, each in prices.items()}
         deltas = {name: each.delta for name, each in prices.items()}
-        self._sink.emit(Answered(self._identity, *self._under_way, sent, epsilons, deltas))
+        self._sink.emit(Answered(self._identity, self._under_way, sent, epsilons, deltas))
         while self.client.withheld:
             self._refused("training", self.client.withheld.pop(0))
 
     def _refused(self, why: Literal["budget", "request", "update", "training"], reason: str) -> None:
-        self._sink.emit(AnswerRefused(self._identity, self._under_way[0], why, reason[:300]))
+        self._sink.emit(AnswerRefused(self._identity, self._under_way, why, reason[:300]))
 
     def _decline(self, error: UnknownClient) -> Abort:
         """Leave a round with a client whose key is not known here. This client stays in the run."""

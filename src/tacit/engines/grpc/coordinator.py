@@ -113,7 +113,7 @@ class CoordinatorEngine:
         self._begun = False  # whether this process has opened a round
         self._failed: Exception | None = None  # what went wrong here while a message was taken in
         self._over: bytes | None = None  # the frame that tells whoever comes that it is over
-        self._work: tuple[int, bytes] = (-1, b"")  # the frame of an attempt's model, made once for all
+        self._work: tuple[int, bytes] = (-1, b"")  # the frame of a round's model, made once for all
         self._said_at = 0.0
         self.port = 0
 
@@ -390,8 +390,8 @@ class CoordinatorEngine:
             self._introduce([client for client, _ in outgoing])
         for client, message in outgoing:
             if isinstance(message, Work):
-                if self._work[0] != message.attempt:
-                    self._work = (message.attempt, to_frame(message))
+                if self._work[0] != message.round:
+                    self._work = (message.round, to_frame(message))
                 frame = self._work[1]
             else:
                 frame = to_frame(message)

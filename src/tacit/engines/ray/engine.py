@@ -20,7 +20,7 @@ from tacit import tasks
 from tacit.engines.faults import fates_of
 from tacit.engines.memory import signing_keys
 from tacit.engines.ray.cluster import SpreadUnmasking, cluster, ray_module
-from tacit.engines.ray.worker import Head, Paid, Report, Worker
+from tacit.engines.ray.worker import Head, Report, Worker
 from tacit.events import Noted, Sink
 from tacit.horizontal.coordinator import Coordinator, Outgoing, Phase
 from tacit.horizontal.frames import to_coordinator, to_frame
@@ -78,7 +78,7 @@ class RayEngine:
         self._should_stop: Callable[[], bool] = lambda: False
 
     def restore(self, state: dict[str, Any], model: Arrays) -> None:
-        """Go on where a run stopped. Simulated clients are taken to have paid for all that they were asked."""
+        """Go on where a run stopped."""
         self.coordinator.restore(state, model)
 
     def run(
@@ -107,7 +107,7 @@ class RayEngine:
             if self.coordinator.phase is Phase.FINISHED:
                 return
             first = next(work for _, work in outgoing if isinstance(work, Work))
-            head = Head(first.round, first.attempt, first.clip)
+            head = Head(first.round, first.clip)
             clients = [client for client, _ in outgoing]
             model = self._ray.put(first.model)
             del outgoing, first
@@ -138,13 +138,7 @@ class RayEngine:
             self._said.add(text)
             self._sink.emit(Noted(text))
 
-    def paid(self, clients: Sequence[int]) -> Paid:
-        """What clients have answered before the attempt that is under way."""
-        now = self.coordinator
-        before = {"attempts": now.attempts - 1, "sums": max(0, now.sums - 1)}
-        return {client: {**before, "uploads": max(0, now.uploads[client] - 1)} for client in clients}
-
-    def take(self, report: Report, attempt: int, total: Any) -> Outgoing:
+    def take(self, report: Report, number: int, total: Any) -> Outgoing:
         """Hand the coordinator what came of some clients."""
         coordinator, answers = self.coordinator, []
         for note in report.notes:
@@ -156,7 +150,7 @@ class RayEngine:
         for client, reason in report.refused:
             coordinator.refuse(client, reason)
         if total is not None:
-            several = report.together(attempt, total, masked=self._settings.masked)
+            several = report.together(number, total, masked=self._settings.masked)
             answers += coordinator.receive_together(several, self._now)
         for client, _ in report.refused:
             coordinator.left(client)
@@ -204,7 +198,7 @@ class _Clear:
     def __init__(self, engine: RayEngine, head: Head, clients: list[int], model: Any) -> None:
         self._engine, self._head, self._model = engine, head, model
         settings = engine._settings
-        fates = dict(zip(clients, fates_of(settings, head.attempt, len(clients)), strict=True))
+        fates = dict(zip(clients, fates_of(settings, head.round, len(clients)), strict=True))
         self._late = [client for client in clients if fates[client] == "late"]
         staying = [client for client in clients if fates[client] == "stays"]
         self._groups = list(_sliced(staying, group_size(settings)))
@@ -228,11 +222,11 @@ class _Clear:
             engine.pass_time()
         nothing = np.empty(0)  # it is refused before anybody looks at it
         for client in self._late:
-            coordinator.receive(client, Update(self._head.attempt, client, nothing), engine._now)
+            coordinator.receive(client, Update(self._head.round, client, nothing), engine._now)
 
     def _start(self, place: int, group: int) -> None:
-        paid = self._engine.paid(self._groups[group])
-        report, total = self._engine.call(place, "train", self._head, paid, self._model, returns=2)
+        answered = self._engine.coordinator.answered(self._groups[group])
+        report, total = self._engine.call(place, "train", self._head, answered, self._model, returns=2)
         self._running[report] = (place, group, total)
 
     def _finished(self, reference: Any) -> None:
@@ -252,7 +246,7 @@ class _Clear:
         except Lost:
             self._again(group)
             return 0
-        self._engine.take(report, self._head.attempt, vector)
+        self._engine.take(report, self._head.round, vector)
         return 1
 
     def _again(self, group: int) -> None:
@@ -270,7 +264,7 @@ class _Masked:
     def __init__(self, engine: RayEngine, head: Head, clients: list[int], model: Any) -> None:
         self._engine, self._head, self._model = engine, head, model
         self._size = group_size(engine._settings)
-        self._fates = dict(zip(clients, fates_of(engine._settings, head.attempt, len(clients)), strict=True))
+        self._fates = dict(zip(clients, fates_of(engine._settings, head.round, len(clients)), strict=True))
         parts = np.array_split(np.array(clients), engine.count)
         self._members = [part.tolist() for part in parts]  # of each worker
         self._home = {client: place for place, part in enumerate(self._members) for client in part}
@@ -279,7 +273,7 @@ class _Masked:
     def run(self) -> None:
         engine, coordinator = self._engine, self._engine.coordinator
         calls = [
-            (place, engine.call(place, "start", self._head, engine.paid(part), self._model), None)
+            (place, engine.call(place, "start", self._head, coordinator.answered(part), self._model), None)
             for place, part in enumerate(self._members)
             if part
         ]
@@ -329,7 +323,7 @@ class _Masked:
             except Lost as error:
                 dead[place] = error
                 continue
-            outgoing += self._engine.take(report, self._head.attempt, vector)
+            outgoing += self._engine.take(report, self._head.round, vector)
         for place, cause in dead.items():
             outgoing += self._bury(place, cause)
         return outgoing

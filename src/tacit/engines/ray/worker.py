@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tacit import tasks
 from tacit.crypto.signing import SigningKey
@@ -29,7 +29,7 @@ from tacit.secagg.session import Context
 from tacit.secagg.unmask import Words
 
 Kind = TypeVar("Kind", Update, Masked)
-Paid = Mapping[int, dict[str, int]]  # what each client has answered before: see `Client.restore`
+Before = Mapping[int, dict[str, Any]]  # what each client has answered before: see `Client.restore`
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,6 @@ class Head:
     """A round, without its model."""
 
     round: int
-    attempt: int
     clip: float | None
 
 
@@ -55,10 +54,10 @@ class Report:
     unit: float = 1.0
     weight: float = 0.0
 
-    def together(self, attempt: int, total: Flat | Words, *, masked: bool) -> Together:
+    def together(self, number: int, total: Flat | Words, *, masked: bool) -> Together:
         """The sum as the coordinator takes it."""
         whole = total if masked else Part(total, self.unit, self.weight, len(self.senders))
-        return Together(attempt, self.senders, whole, self.session, self.losses, self.largest)
+        return Together(number, self.senders, whole, self.session, self.losses, self.largest)
 
 
 class Worker:
@@ -85,12 +84,12 @@ class Worker:
 
     # --- in the clear, or with noise
 
-    def train(self, head: Head, paid: Paid, model: Flat) -> tuple[Report, Flat | None]:
+    def train(self, head: Head, before: Before, model: Flat) -> tuple[Report, Flat | None]:
         """Train these clients, one after the other, and add up what they send."""
-        self._begin(paid)
+        self._begin(before)
         local = LocalDP.of(self._settings) if self._settings.encrypt.encrypt_type == "DP_ENCRYPT" else None
         largest = local.largest_norm(len(model), head.clip or 0) if local else LARGEST_NORM
-        group, work = Group(model, largest), Work(head.round, head.attempt, model, head.clip)
+        group, work = Group(model, largest), Work(head.round, model, head.clip)
         senders: dict[int, None] = {}
         losses: list[tuple[float, int]] = []
 
@@ -106,7 +105,7 @@ class Worker:
                     losses.append((update.loss, samples))
             senders[identity] = None
 
-        for identity in paid:
+        for identity in before:
             for answer in self._answers(identity, work):
                 self._kept(identity, answer, Update, take)
         part, report = group.part, self._report
@@ -117,12 +116,12 @@ class Worker:
 
     # --- under masks
 
-    def start(self, head: Head, paid: Paid, model: Flat) -> Report:
+    def start(self, head: Head, before: Before, model: Flat) -> Report:
         """Make these clients, which take part in a secure aggregation from here on."""
-        self._begin(paid)
-        self._context: Context = secure_context(self._settings, self._layout, model, head.attempt)
-        work = Work(head.round, head.attempt, model, head.clip)
-        return self._collect((identity, work) for identity in paid)
+        self._begin(before)
+        self._context: Context = secure_context(self._settings, self._layout, model, head.round)
+        work = Work(head.round, model, head.clip)
+        return self._collect((identity, work) for identity in before)
 
     def answer(self, messages: Sequence[tuple[int, bytes]]) -> Report:
         """Hand messages to clients; their answers."""
@@ -160,11 +159,11 @@ class Worker:
 
     # --- clients
 
-    def _begin(self, paid: Paid) -> None:
+    def _begin(self, before: Before) -> None:
         self._report = Report()
-        self._clients = {identity: self._client(identity, state) for identity, state in paid.items()}
+        self._clients = {identity: self._client(identity, state) for identity, state in before.items()}
 
-    def _client(self, identity: int, state: dict[str, int]) -> Client:
+    def _client(self, identity: int, state: dict[str, Any]) -> Client:
         client = Client(
             self._settings,
             identity,

@@ -140,7 +140,7 @@ def _notices(record: Participation, share: bool) -> list[Markup]:
 
 
 def _last(client: Participant) -> int:
-    return max((each.attempt + 1 for each in client.rounds), default=0)
+    return max((each.round + 1 for each in client.rounds), default=0)
 
 
 # --- the sections
