@@ -39,7 +39,7 @@ def asked(made: ClientEngine, *works: Work) -> BaseException | None:
 
 
 def work(number: int, value: float = 0.0) -> Work:
-    return Work(number, number, np.full(650, value, np.float32))
+    return Work(number, np.full(650, value, np.float32))
 
 
 def test_it_tells_every_message_with_its_bytes_and_what_it_paid():

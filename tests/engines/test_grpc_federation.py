@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tacit.engines.identity import Authority
-from tacit.events import ClientRefused, Evaluated, Kept, Noted
+from tacit.events import Answered, AnswerRefused, ClientRefused, Evaluated, Kept
 from tests.engines.loopback import Federation, quickly, whole
 from tests.horizontal.federations import Failing, another_model_after, run, settings_for
 
@@ -96,9 +96,9 @@ def test_a_client_that_declines_a_model_says_why_and_answers_the_next(mode):
     assert sorted(declined) == [0, 1, 2, 3, 4]  # client 5 has not uploaded yet
     assert all("uploaded for this very model before" in reason for reason in declined.values())
     for identity, engine in found.clients.items():
-        told = [event.text for event in engine._sink.events if isinstance(event, Noted)]
-        assert any(text.startswith("round 2: left out: it has uploaded") for text in told) == (identity != 5)
-        assert "round 3: takes part" in told
+        refused = [(event.round, event.reason) for event in engine._sink.events if isinstance(event, AnswerRefused)]
+        assert [number for number, reason in refused if reason.startswith("it has uploaded")] == [1] * (identity != 5)
+        assert 2 in {event.round for event in engine._sink.events if isinstance(event, Answered)}
         assert stored[identity] == sorted(stored[identity])
         assert stored[identity][-1] == 1 + (identity != 5)
 

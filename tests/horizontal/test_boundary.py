@@ -25,7 +25,7 @@ MASKS = {
 @pytest.mark.parametrize("encrypt_type", TYPES)
 @pytest.mark.parametrize("mode", ["active", "semi_honest"])
 def test_what_reaches_a_client_is_what_the_sentence_says(encrypt_type, mode):
-    """The model; under masks also keys, signatures, sealed shares, hashes, numbers of clients, and who stayed. No update."""
+    """The model; under masks also keys, signatures, sealed shares, hashes, numbers, and who stayed. No update."""
     settings = settings_for(
         rounds=2, encrypt={"encrypt_type": encrypt_type, "pw_encrypt": {"mode": mode}}, simulation={"dropout": 0.1}
     )

@@ -44,7 +44,7 @@ def attack(settings: Settings, colluders: int, monkeypatch) -> tuple[dict, dict]
         asked.append(to)
         return clients[to].receive(message, 0.0)
 
-    adverts = {i: send(i, Work(0, 0, np.zeros(layout.size)))[0] for i in clients}
+    adverts = {i: send(i, Work(0, np.zeros(layout.size)))[0] for i in clients}
     columns, bits = masked_sum(settings, layout.size).ring
     view = SplitView(
         adverts,
@@ -84,7 +84,7 @@ def test_a_certified_client_of_another_federation_has_no_place_in_a_roster():
     identities = {i: key.public for i, key in keys.items()}
     layout = Layout.of(task.model())
     clients = {i: Client(settings, i, task.fit, layout, key=keys[i], identities=identities) for i in range(9)}
-    adverts = [clients[i].receive(Work(0, 0, np.zeros(layout.size)), 0.0)[0] for i in range(8)]
+    adverts = [clients[i].receive(Work(0, np.zeros(layout.size)), 0.0)[0] for i in range(8)]
     context = secure_context(settings, layout, np.zeros(layout.size), 0)
     stranger = SecureClient(context, 9, lambda: np.zeros(8), key=keys[9], identities=identities)
     adverts += stranger.start(0.0)

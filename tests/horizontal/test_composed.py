@@ -133,7 +133,7 @@ def test_a_client_refuses_what_the_coordinator_would_compose_above_the_budget():
     with pytest.raises(
         BudgetError, match=r"composed epsilon of updates and inference vectors to 5\.\d+ at delta 1e-05"
     ):
-        client.receive(Work(2, 2, layout.flatten(task.model())), 0.0)
+        client.receive(Work(2, layout.flatten(task.model())), 0.0)
     assert client.state()["uploads"] == 2
 
 

@@ -51,7 +51,7 @@ def test_a_client_that_is_stopped_when_it_has_heard_the_end_is_done(tmp_path, mo
     """Nobody would tell it again: the coordinator ends too."""
     settings = load({"kind": "horizontal", "name": "fleet", "task": "digits", "rounds": 1, "clients": 2})
 
-    async def told(engine, store, should_stop):
+    async def told(engine, store, should_stop, keep):
         os.kill(os.getpid(), signal.SIGTERM)
         return Parting("done", "")
 

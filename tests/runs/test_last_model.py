@@ -54,5 +54,5 @@ def test_nobody_waits_for_the_disk_and_only_the_newest_is_written_next(tmp_path,
 
 def test_a_model_that_cannot_be_written_does_not_end_the_run(tmp_path):
     last = LastModel(tmp_path / "gone", LAYOUT)
-    last.keep(0, 0, model(1))
+    last.keep(0, model(1))
     assert "No such file" in last.close()

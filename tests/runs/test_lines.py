@@ -65,10 +65,10 @@ FINISHED = events.RoundFinished(
         ),
         (
             events.Answered(3, 2, {"Inference": 9, "Update": 5}, {"updates": 1.5}, {"updates": 1e-5}),
-            "round 3/30 client 3 uploaded epsilon of updates: 1.5 (delta 1e-05)",
+            "round 3 client 3 uploaded epsilon of updates: 1.5 (delta 1e-05)",
         ),
         (events.Answered(3, 2, {"Advertise": 9}), ""),
-        (events.AnswerRefused(3, 2, "budget", "it is spent"), "round 3/30 client 3 answers no more: it is spent"),
+        (events.AnswerRefused(3, 2, "budget", "it is spent"), "round 3 client 3 answers no more: it is spent"),
         (events.TrainingResumed(0, 3), "resumed in epoch 1 after 3 of its steps"),
         (events.Stepped(0, 10, 43391, loss=10.654), "epoch 1 step 10/43391 loss: 10.65"),
         (events.EpochFinished(1, 2.0, {"loss": 0.5}), "epoch 2 done loss: 0.5 2.0 s"),

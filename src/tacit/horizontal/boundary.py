@@ -99,8 +99,8 @@ def sentences(settings: Settings) -> list[str]:
             found.append(f"The coordinator is sent {release.what} of each client, {release.protection}.")
     if settings.masked:
         found.append(
-            "The coordinator also relays keys and sealed shares between the clients: a share can be opened by the client "
-            "for which it is sealed."
+            "The coordinator also relays keys and sealed shares between the clients: a share can be opened by the "
+            "client for which it is sealed."
         )
     found.append("The coordinator sees who takes part in which round, who leaves, and when messages arrive.")
     found.append("Clients are sent the model of each round, and with it whatever the model tells about all clients.")

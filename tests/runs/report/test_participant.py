@@ -60,7 +60,7 @@ def test_refusals_are_told_in_words_each_with_its_reason(tmp_path):
 
 
 def test_clients_of_one_site_have_a_row_each(tmp_path):
-    happened = [STARTED, answered(4, 0, 1.0), answered(5, 0, 1.0), answered(5, 1, 1.5), answered(5, 3, 2.0, 2)]
+    happened = [STARTED, answered(4, 0, 1.0), answered(5, 0, 1.0), answered(5, 1, 1.5), answered(5, 3, 2.0)]
     path = written(tmp_path, happened, {4: 1, 5: 3}, "client-4 to 6")
     page = Page(report_run(path))
     assert "client-4 1 1 2.7 kB 0 1 " in page.text

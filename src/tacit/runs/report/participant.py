@@ -79,7 +79,7 @@ def _cards(record: Participation, share: bool) -> list[Markup]:
     each = f"of {len(record.clients)} clients" if len(record.clients) > 1 else ""
     return [
         *found,
-        page.card("Rounds", f"{len(begun)} of {record.settings.rounds}", "in which it took part"),
+        page.card("Rounds", str(len(begun)), f"in which it took part, in a run of {record.settings.rounds}"),
         page.card("Uploads", str(uploads), each),
         page.card("Sent", size(sent), f"in {sum(c.messages.total() for c in record.clients):,} messages"),
         page.card("Refused", str(refusals), "by this site", "fair" if refusals else "plain"),
