@@ -71,7 +71,7 @@ class Fewer(Scope):
         return quick // 4
 
 
-@pytest.mark.parametrize("adapt", [None, ClipAdaptation("Geometric", 0.5, 0.2)])
+@pytest.mark.parametrize("adapt", [None, pytest.param(ClipAdaptation("Geometric", 0.5, 0.2), marks=pytest.mark.slow)])
 def test_noise_that_is_not_what_the_ledger_pays_for_is_found(adapt, monkeypatch):
     """The positive control: half of the noise is drawn, and the events stay."""
     plan = Plan(records=400, batch=100, epochs=2, noise_multiplier=1.1, delta=1e-5, adapt=adapt)

@@ -38,6 +38,7 @@ def test_a_step_moves_the_model_again_and_again(side, monkeypatch):
         step_of("other", "MLP")
 
 
+@pytest.mark.slow  # 9 s
 def test_mnist_spends_at_most_its_epsilon(tmp_path):
     rng = np.random.default_rng(0)
     images, labels = rng.integers(0, 256, (1200, 28, 28), dtype=np.uint8), rng.integers(0, 10, 1200)

@@ -204,9 +204,10 @@ def test_kills_of_a_party_neither_change_the_model_nor_count_as_uses(victim, kil
     ("victim", "dooms"),
     [
         ("laboratory", [("state-0.safetensors", "before"), ("state-12.safetensors", "before")]),
-        pytest.param("clinic", [("state-0.safetensors", "before"), ("state-8.safetensors", "after")], marks=SLOW),
+        ("clinic", [("state-0.safetensors", "before"), ("state-8.safetensors", "after")]),
     ],
 )
+@pytest.mark.slow  # 20 s each
 def test_a_split_party_that_is_killed_in_its_first_save_and_in_its_last(victim, dooms):
     pytest.importorskip("torch")
     with_noise = ("--test-insecure-noise",)
@@ -247,6 +248,7 @@ def test_a_party_that_is_stopped_is_waited_for(victim):
         )
 
 
+@pytest.mark.slow  # 10 s
 def test_a_party_whose_disk_is_full_is_waited_for():
     """The disk of `shop` is full once, while it stores an epoch: exit code 5, and nobody else ends."""
     full = """
@@ -275,6 +277,7 @@ main()
         assert_trained(parties, whole)
 
 
+@pytest.mark.slow  # 10 s
 def test_a_party_whose_worker_is_killed_is_waited_for():
     """As the system does where memory runs out: exit code 5, and nobody else ends."""
     whole = expected("deal.yaml")
@@ -307,6 +310,7 @@ if __name__ == "__main__":
         assert_trained(parties, whole)
 
 
+@pytest.mark.slow  # 10 s
 def test_a_party_whose_journal_is_damaged_ends_alone():
     whole = expected("deal.yaml")
     with Parties("deal.yaml", DEAL_NAMES) as parties:
@@ -335,6 +339,7 @@ def test_a_party_that_waits_in_vain_can_be_started_again():
         assert last_event(parties.run("bank")).status == "stopped"
 
 
+@pytest.mark.slow  # 10 s
 def test_a_party_that_is_started_anew_where_the_others_resume_ends_alone():
     with Parties("deal.yaml", DEAL_NAMES) as parties:
         for name in ("bank", "post"):
@@ -364,6 +369,7 @@ def test_an_error_for_good_ends_the_others():
         assert 3 in codes.values(), (codes, parties.said)
 
 
+@pytest.mark.slow  # 10 s
 def test_a_finished_party_that_never_heard_of_the_others_ends_by_itself():
     with Parties("deal.yaml", DEAL_NAMES) as parties:
         for name in DEAL_NAMES:

@@ -54,7 +54,7 @@ def ledger(folder: Path, client: int) -> dict:
     return json.loads((folder / f"client-{client}.json").read_text())["ledger"]["ledgers"]
 
 
-@pytest.mark.parametrize("encrypt", [LOCAL, DISTRIBUTED])
+@pytest.mark.parametrize("encrypt", [LOCAL, pytest.param(DISTRIBUTED, marks=pytest.mark.slow)])  # 15 s each
 def test_a_clients_report_shows_what_it_did_paid_and_sent(encrypt):
     written(encrypt)
     folders = federated()

@@ -149,6 +149,7 @@ def test_over_a_network_first_weights_are_secret():
         assert not any(np.allclose(found[key], known[key], atol=1e-3) for key in drawn)
 
 
+@pytest.mark.slow  # 10 s
 def test_over_a_network_a_third_party_hears_why():
     """With one cut narrower at the laboratory, by its own task_options, all three hear of it; the scanner too."""
     Path("laboratory.yaml").write_text("task_options: {width: 7}\n")

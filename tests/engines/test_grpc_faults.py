@@ -642,7 +642,10 @@ def test_a_coordinator_that_is_out_of_memory_is_waited_for():
             for identity in range(6):
                 found.join(identity)
             await asyncio.wait([found.serving])
-            said = [[event.text for event in engine._sink.events] for engine in found.clients.values()]
+            said = [
+                [event.text for event in engine._sink.events if isinstance(event, Noted)]
+                for engine in found.clients.values()
+            ]
             return found.serving.exception(), [task.done() for task in found.running.values()], said
 
     error, ended, said = quickly(scenario())

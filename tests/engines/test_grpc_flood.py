@@ -121,7 +121,13 @@ def end(process: subprocess.Popen[str]) -> None:
             pipe.close()
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2"], ids=["from the same address", "from another one"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        pytest.param("127.0.0.1", id="from the same address"),
+        pytest.param("127.0.0.2", id="from another one", marks=pytest.mark.slow),  # 30 s
+    ],
+)
 def test_the_fleet_goes_on_during_a_flood_and_a_client_joins(address, tmp_path):
     """With 256 descriptors in all: 3000 strangers would take them many times over."""
     with ExitStack() as stack:

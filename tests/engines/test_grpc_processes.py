@@ -270,7 +270,7 @@ def killed_and_resumed(parties, protection, moment):
             assert rounds <= max(state["uploads"], state["sums"]) <= rounds + 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_coordinator_that_is_stopped_is_waited_for_and_resumes(parties, number):
     found = parties(MASKED, rounds=4)
     coordinator, clients = found.coordinator("--state", "state"), found.clients("0-5", SLOW="1")
@@ -288,6 +288,7 @@ def test_a_coordinator_that_is_stopped_is_waited_for_and_resumes(parties, number
     )
 
 
+@pytest.mark.slow  # 10 s
 def test_a_client_that_is_stopped_is_not_waited_for_and_resumes_with_its_ledger(parties):
     found = parties(MASKED | {"encrypt_type": "DDP_ENCRYPT"})
     coordinator, others = found.coordinator(), found.clients("0-4", SLOW="2")
@@ -322,6 +323,7 @@ def test_a_coordinator_that_is_killed_after_the_last_round_says_farewell_when_it
     assert (state / "report.html").exists()
 
 
+@pytest.mark.slow  # 10 s
 def test_a_coordinator_whose_budget_is_spent_says_so_again_without_any_client(parties):
     """Its clients have ended: it waits for none of them, and ends as it did before."""
     found = parties(PROTECTIONS["DP_ENCRYPT"], budget={"epsilon": 60, "delta": 1e-5})
@@ -336,6 +338,7 @@ def test_a_client_gives_up_an_absent_coordinator_after_its_patience(parties):
     assert "the coordinator was away for 0.5 s" in ended(found.clients("0"), 5)
 
 
+@pytest.mark.slow  # 10 s
 def test_a_coordinator_that_is_started_without_its_state_ends_alone(parties):
     found = parties(MASKED, rounds=4)
     coordinator, clients = found.coordinator(), found.clients("0-5", "--state", "all", SLOW="2")
@@ -364,6 +367,7 @@ def test_a_full_disk_stops_the_coordinator_and_not_its_clients(parties):
     ended(clients, 0)
 
 
+@pytest.mark.slow  # 10 s
 def test_two_processes_do_not_share_one_state(parties):
     found = parties(MASKED)
     coordinator = found.coordinator("--state", "state")

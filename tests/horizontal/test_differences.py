@@ -26,10 +26,11 @@ from tests.horizontal.federations import Failing, Numbers, finished, run, settin
 from tests.horizontal.hostile import OPENING, Hostile
 
 MODES = ["active", "semi_honest"]
+CLIENTS = 12
 MODEL = np.full(50, 0.25)
 
 
-def masked(mode: str = "semi_honest", clients: int = 20, encrypt_type: str = "PW_ENCRYPT", **keys) -> Settings:
+def masked(mode: str = "semi_honest", clients: int = CLIENTS, encrypt_type: str = "PW_ENCRYPT", **keys) -> Settings:
     masks = {"mode": mode, "bound": 64.0}
     return settings_for(
         clients=clients, rounds=30, encrypt={"encrypt_type": encrypt_type, "pw_encrypt": masks}, round=keys
@@ -52,7 +53,7 @@ def moved():
 def test_without_the_limit_every_update_and_sample_count_is_recovered(mode):
     """The control: the attack works on clients that repeat as often as they are asked."""
     errors = Hostile(masked(mode, repeats=100)).recovered(repeat(MODEL))
-    assert len(errors) == 20
+    assert len(errors) == CLIENTS
     assert max(errors.values()) < 1e-6
 
 
@@ -64,8 +65,8 @@ def test_a_repeated_model_gives_one_difference_a_repeat(mode, restarts, repeats)
     assert len(hostile.recovered(repeat(MODEL))) == repeats
     assert "uploaded for this very model before" in hostile.reasons[7]
     assert f"at most {repeats} times in a run (round.repeats)" in hostile.reasons[7]
-    assert set(hostile.reasons) == set(range(20))
-    assert hostile.sent == ["Abort"] * 20
+    assert set(hostile.reasons) == set(range(CLIENTS))
+    assert hostile.sent == ["Abort"] * CLIENTS
     assert hostile.open(MODEL + 1.0) is not None  # they are still there for a model that is new
     assert hostile.reasons == {}
 
@@ -76,7 +77,7 @@ def test_two_models_in_turns_share_the_repeats():
     assert opened == [True, True, True, True, False, False, False, False]
     hostile = Hostile(masked(repeats=2), restarts=True)
     assert len(hostile.recovered(cycle([MODEL, MODEL + 1.0]))) == 2
-    assert len(Hostile(masked(repeats=100)).recovered(cycle([MODEL, MODEL + 1.0]))) == 20
+    assert len(Hostile(masked(repeats=100)).recovered(cycle([MODEL, MODEL + 1.0]))) == CLIENTS
 
 
 def test_the_sign_of_a_zero_does_not_make_a_model_new():
@@ -125,7 +126,7 @@ def test_with_noise_repeats_are_paid_for_and_not_counted(encrypt_type):
 def test_a_model_moved_by_one_unit_in_the_last_place_is_not_stopped():
     """What is not closed, and is said so: only noise answers it."""
     errors = Hostile(masked(repeats=0), restarts=True).recovered(moved())
-    assert len(errors) == 20
+    assert len(errors) == CLIENTS
     assert max(errors.values()) < 1e-6
     told = " ".join(boundary.unprotected(masked()))
     assert "moves the model a little each round" in told

@@ -266,8 +266,9 @@ def test_killed_before_its_first_round_it_starts_from_the_beginning(tmp_path):
 # --- killed at any moment
 
 
-def test_killed_between_any_two_steps_on_disk_it_goes_on(tmp_path, monkeypatch):
-    """Each replacing, synchronising and removing of a file in turn is the last thing that happens."""
+@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 5])  # 20 s for all
+def test_killed_between_any_two_steps_on_disk_it_goes_on(tmp_path, monkeypatch, stride):
+    """Each replacing, synchronising and removing of a file in turn is the last thing that happens, or each fifth."""
     config = SMALL | {
         "rounds": 2,
         "clients": 3,
@@ -282,7 +283,7 @@ def test_killed_between_any_two_steps_on_disk_it_goes_on(tmp_path, monkeypatch):
         return fit(self, identity, message, fate)
 
     monkeypatch.setattr(MemoryEngine, "_answer", told)
-    for last in itertools.count(1):
+    for last in itertools.count(1, stride):
         trained = Counter()
         runs = tmp_path / str(last)
         with killed_at(last, monkeypatch) as reached:
