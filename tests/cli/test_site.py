@@ -106,6 +106,7 @@ def test_a_clients_report_shows_what_it_did_paid_and_sent(encrypt):
     assert exported.exit_code == 0, exported.output
 
 
+@pytest.mark.slow  # 20 s; tests/engines/test_answers.py and tests/runs/test_last_model.py need no processes
 def test_without_share_model_nothing_is_kept():
     Path("fleet.yaml").write_text(Path("fleet.yaml").read_text() + "share_model: false\n")
     folders = federated("rounds=1")

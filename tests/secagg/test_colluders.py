@@ -85,6 +85,7 @@ def test_the_bound_is_sharp(n, colluders, absent):
         assert words.tolist() == vectors[victim].tolist()
 
 
+@pytest.mark.slow  # 10 s
 def test_fifty_uploads_of_a_hundred_stay_closed():
     """100 clients, 2 colluders: with t = 51 it would open 49 of them, with t = 52 none."""
     settings = Settings(100, 2, colluders=2)

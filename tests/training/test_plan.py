@@ -98,6 +98,7 @@ def test_the_formulas_of_the_seed_step_by_step(kind):
         ]
 
 
+@pytest.mark.slow  # 10 s
 def test_a_decaying_noise_is_calibrated():
     plan = Plan(records=1000, batch=250, epochs=10, delta=1e-5, epsilon=4.0, decay="Exp", rate=0.02)
     levels = [plan.noise_of(step) for step in range(plan.steps)]
