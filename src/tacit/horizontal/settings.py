@@ -251,8 +251,8 @@ class Settings(Section):
                 f"cluster_client_num is {self.unsupervised.cluster_client_num}, but a round has {self.sampled} "
                 "clients: lower it"
             )
-        if sum(self.simulation.bad.values()) > self.clients:
-            raise ValueError(f"simulation.bad names {sum(self.simulation.bad.values())} clients of {self.clients}")
+        if (bad := sum(self.simulation.bad.values())) > self.clients:
+            raise ValueError(f"simulation.bad names {bad} clients, but there are {self.clients} clients: name fewer")
         if self.budget is not None and not self.spends:
             raise ValueError(
                 f"a budget needs a protection with an epsilon, and {self.encrypt.encrypt_type} has none: "
