@@ -53,7 +53,7 @@ class Price:
             return "of each client, against everybody who sees its messages, for replacing all its data"
         if self.view == "composed":
             return "of both together, against the coordinator, who sees both, for leaving out one client's data"
-        return "of the sums, against whoever sees them, for leaving out one client's data"
+        return "of the sums, against all who see them, for leaving out one client's data"
 
 
 @dataclass(frozen=True, slots=True)

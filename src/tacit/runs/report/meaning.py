@@ -133,7 +133,7 @@ def against(promise: Promise) -> str:
         return promise.against
     if promise.central:
         return (
-            "for each client, for leaving its update out of the sums, against whoever sees the noisy sums: the "
+            "for each client, for leaving its update out of the sums, against all who see the noisy sums: the "
             "coordinator, and everybody who has the model"
         )
     return (
