@@ -31,7 +31,7 @@ def test_each_step_says_what_to_send_to_whom_and_shows_nothing_secret(here):
     assert "Send authority/authority.pem to every party" in made.output
     assert "authority/authority.private.pem never leaves this machine" in made.output
     asked = tacit_keys("request", "client-3")
-    assert "Send client-3.request.pem to whoever holds the authority" in asked.output
+    assert "Send client-3.request.pem to the authority" in asked.output
     assert "client-3.private.pem never leaves this machine" in asked.output
     signed = tacit_keys("sign", "client-3.request.pem", "--authority", "authority", "--yes")
     assert "asks for the name client-3" in signed.output

@@ -121,7 +121,7 @@ def test_without_share_model_nothing_is_kept():
     epsilon = ledger(folders["client-1"], 2)[0]["epsilon"]
     said = " ".join(done.output.split())
     assert f"Local epsilon of updates and inference vectors {epsilon:.4g} at delta 1e-05" in said
-    assert "It was sent the model 1 times." in said
+    assert "It was sent the model once." in said
     done = invoke("plan", "fleet.yaml", "--party", "client-0", *state)
     assert done.exit_code == 2
     assert "this is the run of client-1 to 2, not of client-0" in done.stderr
@@ -190,8 +190,34 @@ def test_a_client_is_planned_with_its_own_data_and_keys(here):
 def test_a_client_is_told_how_far_its_budget_reaches():
     Path("fleet.yaml").write_text(Path("fleet.yaml").read_text() + "budget: {epsilon: 7}\n")
     said = plan("fleet.yaml", "--party", "client-0", "--set", "rounds=9")
-    assert "Its budget pays for 2 more uploads: after them it answers no more." in said
+    assert "Its budget pays for 2 more uploads: after that it answers no more." in said
     assert "All 2 uploads that it may still make:" in said
+    said = plan("fleet.yaml", "--party", "client-0", "--set", "budget.epsilon=1")
+    assert "Its budget pays for no further upload: it answers no more." in said
+    written(DISTRIBUTED)
+    assert "ddp_eps 4 pays for 2 more uploads: after that it answers no more." in plan(
+        "fleet.yaml", "--party", "client-0"
+    )
+
+
+MASKS = "task: digits\nrounds: 1\nclients: 3\nencrypt: {encrypt_type: PW_ENCRYPT}\n"
+
+
+def test_under_masks_alone_a_client_is_told_what_it_did_and_whether_its_samples_fit():
+    Path("fleet.yaml").write_text(
+        f'kind: horizontal\nname: small\n{MASKS}network: {{coordinator: "127.0.0.1:{free_port()}"}}\n'
+    )
+    folders = federated()
+    of = ["fleet.yaml", "--party", "client-0", "--state"]
+    said = plan(*of, str(folders["client-0"]))
+    assert "What it did so far - It was sent the model once. - It used 0 of 2 repeats (round.repeats)" in said
+    assert "Nothing: none holds nothing of client-0 yet." in plan(*of, "none")
+    other = invoke("plan", *of, str(folders["coordinator"]))
+    assert (other.exit_code, "this is the run of coordinator, not of client-0" in other.stderr) == (2, True)
+    assert "so far" not in plan("fleet.yaml", "--party", "client-0")
+    small = plan("fleet.yaml", "--party", "client-0", "--set", "encrypt.pw_encrypt.largest_weight=100")
+    assert "more than pw_encrypt.largest_weight, 100: it is refused in every round" in small
+    assert "it is refused in every round" not in plan("fleet.yaml", "--party", "client-0")
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,15 @@ def test_too_few_updates_abort_the_round_and_the_model_stays():
     assert not engine.coordinator.model["weights"].any()
 
 
+def test_an_aborted_round_says_what_kept_most_clients_from_it():
+    encrypt = {"encrypt_type": "PW_ENCRYPT", "pw_encrypt": {"largest_weight": 2}}
+    _, kept = run(settings_for(clients=10, rounds=1, encrypt=encrypt), Numbers())  # client k has k + 1 samples
+    (aborted,) = [e for e in kept.events if isinstance(e, RoundAborted)]
+    assert aborted.reason.endswith(
+        " are needed (8 refused: it has more samples than pw_encrypt.largest_weight = 2: raise it)"
+    )
+
+
 def test_too_many_dropouts_abort_a_masked_round():
     settings = settings_for(clients=10, rounds=1, encrypt={"encrypt_type": "PW_ENCRYPT"}, simulation={"dropout": 0.8})
     _, kept = run(settings)

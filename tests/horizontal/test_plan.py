@@ -160,6 +160,27 @@ def test_a_fair_largest_weight_is_stated_and_not_warned_of():
     assert not any("largest_weight" in warning for warning in made.warnings)
 
 
+@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", "PW_ENCRYPT"])
+def test_a_largest_weight_that_clients_exceed_is_noted(encrypt_type):
+    encrypt = {"encrypt_type": encrypt_type, "pw_encrypt": {"largest_weight": 100}}
+    made = plan(settings_for(clients=10, encrypt=encrypt), DIGITS, None, [100] * 4 + [101] * 5 + [144])
+    assert (
+        "largest_weight 100: 6 of 10 clients have more samples, up to 144, and are refused in every round: raise it to "
+        "that." in made.warnings
+    )
+
+
+@pytest.mark.parametrize(("least", "noted"), [(32, False), (33, True)])
+def test_a_least_difference_that_samples_hardly_reach_is_noted(least, noted):
+    settings = settings_for(
+        clients=100,
+        round={"start_fl_job_threshold": 80, "least_difference": least},
+        encrypt={"encrypt_type": "PW_ENCRYPT", "graph": "complete"},
+    )
+    said = f"round.least_difference {least}: two samples of 80 among 100 clients usually differ by 32, so that most "
+    assert any(warning.startswith(said) for warning in plan(settings, DIGITS, None).warnings) == noted
+
+
 @pytest.mark.parametrize("encrypt_type", ["DP_ENCRYPT", "DDP_ENCRYPT"])
 def test_where_all_weigh_the_same_no_weight_is_stated(encrypt_type):
     made = plan(settings_for(encrypt={"encrypt_type": encrypt_type}), DIGITS, None, [14] * 12)

@@ -57,3 +57,8 @@ def test_legal_values_worth_a_thought_are_noted(encrypt, words):
 def test_bad_values_are_refused(keys, words):
     with pytest.raises(ValueError, match=words):
         settings(**keys)
+
+
+def test_more_bad_clients_than_there_are_clients_is_a_mistake_with_its_remedy():
+    with pytest.raises(ValueError, match=r"simulation\.bad names 11 clients, but there are 10 clients: name fewer"):
+        Settings(task="digits", rounds=1, clients=10, simulation={"bad": {"nan": 11}})

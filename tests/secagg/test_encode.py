@@ -41,7 +41,7 @@ def test_the_smaller_ring_that_cannot_wrap_is_taken():
     assert Encoding(values=1, bound=1.0, clients=2000, fraction_bits=20).ring.modulus_bits == 32
     assert Encoding(values=1, bound=1.0, clients=2048, fraction_bits=20).ring.modulus_bits == 64
     assert Encoding(values=1, bound=1.0, clients=100, fraction_bits=20, largest_weight=50).ring.modulus_bits == 64
-    with pytest.raises(ValueError, match=r"could sum to 1e\+12, more than 64 bits hold"):
+    with pytest.raises(ValueError, match=r"could sum to 1e\+12, more than 64 bits hold: lower fraction_bits, bound"):
         Encoding(values=1, bound=1e6, clients=10**6, fraction_bits=40)
 
 

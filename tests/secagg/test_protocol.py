@@ -189,6 +189,25 @@ def test_a_client_that_says_it_leaves_is_not_waited_for():
     assert result.words.tolist() == fed.expected()
 
 
+@pytest.mark.parametrize("mode", ["active", "semi_honest"])
+@pytest.mark.parametrize("back", [False, True])
+def test_a_client_that_leaves_after_its_upload_is_not_waited_for_and_may_come_back(mode, back):
+    fed = federation(Settings(5, 3, mode=mode))
+    leaver, *_, last = fed.clients
+    fed.vanish_after = {} if back else {leaver: Masked}
+
+    def leave(sender, message):
+        if sender == last and isinstance(message, Masked):
+            fed._send("server", leaver, Abort("stopped"))
+        return message
+
+    fed.to_server = leave
+    result = fed.aggregate()
+    assert leaver in result.survivors
+    assert (fed.now, fed.server_errors) == (0.0, {})
+    assert result.words.tolist() == fed.expected()
+
+
 def test_ctrl_c_on_either_side_tells_the_other():
     fed = federation(Settings(5, 3))
     fed.server.start(0.0)

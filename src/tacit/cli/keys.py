@@ -55,7 +55,7 @@ def request(name: str, folder: Path, force: bool) -> None:
         private, made = make_request(name, folder, overwrite=force)
     except ConfigError as error:
         end(str(error), USER)
-    click.echo(f"Send {made.file} to whoever holds the authority; {private} never leaves this machine.")
+    click.echo(f"Send {made.file} to the authority; {private} never leaves this machine.")
     click.echo(f"Tell them the fingerprint another way, as by telephone: {made.fingerprint}")
 
 
@@ -69,8 +69,8 @@ def request(name: str, folder: Path, force: bool) -> None:
 def sign(file: Path, authority: Path, out: Path | None, days: int, yes: bool, force: bool) -> None:
     """Sign a party's REQUEST, after you checked whose it is.
 
-    Whoever holds a certificate is that party to all others. Ask the party for its fingerprint and compare. To renew a
-    certificate, sign the same request again with --force.
+    Who holds the keys of a certificate is that party to all others. Ask the party for its fingerprint and compare. To
+    renew a certificate, sign the same request again with --force.
     """
     from tacit.runs.config import ConfigError
     from tacit.runs.keys import sign_request

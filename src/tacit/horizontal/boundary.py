@@ -68,7 +68,7 @@ def _training(settings: Settings) -> tuple[Release, ...]:
         case "PW_ENCRYPT":
             how = "masked: the coordinator learns only the sum over the survivors; what the sum tells is not hidden"
             what = "the update times the number of samples, and that number"
-            return (*_MASKS, Release("Masked", "words", what, how))
+            return (Release("Masked", "words", what, how), *_MASKS)
         case "DDP_ENCRYPT":
             distributed = encrypt.ddp_encrypt
             epsilon, delta = settings.central
@@ -77,7 +77,7 @@ def _training(settings: Settings) -> tuple[Release, ...]:
                 f" learns only the noisy sum over {settings.fewest} or more survivors, epsilon {epsilon:g} at delta "
                 f"{delta:.3g} for the run"
             )
-            return (*_MASKS, Release("Masked", "words", "the update", how))
+            return (Release("Masked", "words", "the update", how), *_MASKS)
 
 
 def _evaluation(settings: Settings) -> tuple[Release, ...]:

@@ -146,8 +146,8 @@ class Coordinator:
         self._sampled: frozenset[int] = frozenset()
         self._waiting: set[int] = set()  # who may still answer
         self._arrived: set[int] = set()
-        self._refused: set[int] = set()
-        self._refused_late: set[int] = set()  # for an update of an earlier round
+        self._refused: dict[int, str] = {}  # and why
+        self._refused_late: dict[int, str] = {}  # for an update of an earlier round
         self._named: set[tuple[str, int]] = set()  # as blamed, or as one that disputes
         self._losses: list[tuple[float, int]] = []
         self._up: Counter[str] = Counter()  # largest message of each kind: what one client sends
@@ -296,8 +296,8 @@ class Coordinator:
         refused = self._refused if number == self.round else self._refused_late
         if client in refused or not 0 <= client < self._settings.clients:
             return
-        refused.add(client)
-        self._sink.emit(ClientRefused(number, client, reason[:300]))
+        refused[client] = reason[:300]
+        self._sink.emit(ClientRefused(number, client, refused[client]))
 
     def tick(self, now: float) -> Outgoing:
         """Close what is overdue."""
@@ -539,7 +539,10 @@ class Coordinator:
         self._next()
 
     def _abort(self, reason: str) -> None:
+        """End the round without a new model, and say why, with what kept most of the clients that lost their place."""
         self._score()
+        for why, clients in Counter(self._refused.values()).most_common(1):
+            reason = f"{reason} ({clients} refused: {why})"
         self._sink.emit(RoundAborted(self.round, reason, self._clock() - self._started))
         self._next()
 

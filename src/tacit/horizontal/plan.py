@@ -53,7 +53,7 @@ class Price:
             return "of each client, against everybody who sees its messages, for replacing all its data"
         if self.view == "composed":
             return "of both together, against the coordinator, who sees both, for leaving out one client's data"
-        return "of the sums, against whoever sees them, for leaving out one client's data"
+        return "of the sums, against all who see them, for leaving out one client's data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +150,11 @@ def _heavy(settings: Settings, samples: Sequence[int] | None) -> list[str]:
     if settings.encrypt.encrypt_type not in ("NOT_ENCRYPT", "PW_ENCRYPT") or settings.sampled == 1:
         return []
     most = settings.encrypt.pw_encrypt.largest_weight
+    if samples is not None and (above := sum(count > most for count in samples)):
+        return [
+            f"largest_weight {most}: {above} of {settings.clients} clients have more samples, up to {max(samples)}, "
+            "and are refused in every round: raise it to that."
+        ]
     remedy = "lower it to the most samples that a client may have"
     if samples is None:
         least = math.ceil(most * (1 / _LARGE_PART - 1) / (settings.sampled - 1))
@@ -278,8 +283,16 @@ def _budget(settings: Settings, costs: Costs) -> list[str]:
 
 def _same_clients(settings: Settings) -> list[str]:
     """Where two honest sums differ only by who dropped out."""
-    everybody = settings.sampled == settings.clients
-    if settings.encrypt.encrypt_type != "PW_ENCRYPT" or not everybody or settings.round.least_difference is not None:
+    everybody, least = settings.sampled == settings.clients, settings.round.least_difference
+    if least is not None and not everybody:
+        usual = 2 * settings.sampled * (settings.clients - settings.sampled) / settings.clients
+        if least <= usual:
+            return []
+        return [
+            f"round.least_difference {least}: two samples of {settings.sampled} among {settings.clients} clients "
+            f"usually differ by {usual:.0f}, so that most rounds are aborted: lower it."
+        ]
+    if settings.encrypt.encrypt_type != "PW_ENCRYPT" or not everybody or least is not None:
         return []
     return [
         f"All {settings.clients} clients are in each round, so that sums of two rounds differ by those that dropped "

@@ -78,8 +78,8 @@ class WeightedSum:
             raise UnusableUpdate(
                 f"its update has numbers above pw_encrypt.bound = {self.encoding.bound:g}: raise it, or train less"
             )
-        if samples > (self.encoding.largest_weight or 1):
-            raise UnusableUpdate("it has more samples than pw_encrypt.largest_weight")
+        if samples > (most := self.encoding.largest_weight or 1):
+            raise UnusableUpdate(f"it has more samples than pw_encrypt.largest_weight = {most}: raise it")
         return self.encoding.encode(update, samples)
 
     def decode(self, words: Words, survivors: int, rotation: bytes) -> Flat:

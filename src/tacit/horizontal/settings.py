@@ -68,7 +68,7 @@ class PairwiseMasks(Section):
 class DistributedDP(Section):
     """Noise shares inside the masks of `pw_encrypt`: the sum of all updates is (ddp_eps, ddp_delta)-DP."""
 
-    ddp_eps: Positive | None = None  # of the whole run, against whoever sees the sums; the budget's, or 8
+    ddp_eps: Positive | None = None  # of the whole run, against anyone who sees the sums; the budget's, or 8
     ddp_delta: Delta | None = None  # the budget's, or min(1e-5, 1 / clients)
     ddp_norm_clip: Scale = 1.0
     n_min: Annotated[int, Field(ge=2, strict=True)] | None = None  # smaller sums are not opened; those needed if None
@@ -251,8 +251,8 @@ class Settings(Section):
                 f"cluster_client_num is {self.unsupervised.cluster_client_num}, but a round has {self.sampled} "
                 "clients: lower it"
             )
-        if sum(self.simulation.bad.values()) > self.clients:
-            raise ValueError(f"simulation.bad names {sum(self.simulation.bad.values())} clients of {self.clients}")
+        if (bad := sum(self.simulation.bad.values())) > self.clients:
+            raise ValueError(f"simulation.bad names {bad} clients, but there are {self.clients} clients: name fewer")
         if self.budget is not None and not self.spends:
             raise ValueError(
                 f"a budget needs a protection with an epsilon, and {self.encrypt.encrypt_type} has none: "
@@ -399,7 +399,7 @@ class Settings(Section):
         if self.encrypt.laplace_eval is not None and self.encrypt.laplace_eval.laplace_eval_eps > 10:
             found.append(
                 f"laplace_eval_eps {self.encrypt.laplace_eval.laplace_eval_eps:g} for each vector hides nothing: "
-                "whoever sees a vector is all but certain of what it was"
+                "who sees a vector is all but certain of what it was"
             )
         if self.unsupervised is not None and self.encrypt.privacy_eval_type == "NOT_ENCRYPT":
             found.append("privacy_eval_type NOT_ENCRYPT: the coordinator sees inference results in the clear")

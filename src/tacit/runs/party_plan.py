@@ -75,8 +75,8 @@ def _of_federation(settings: Horizontal, own: _Own) -> PartyPlan:
     costs = Costs(settings, layout.size)
     found: dict[str, tuple[str, ...]] = {f"{own.name}, over the network": tuple(_joining(settings, own, identity))}
     found["Its own data"] = tuple(_data(settings, own, task, identity))
-    if settings.spends:
-        found["What it paid so far"] = tuple(_paid(settings, own, costs, identity))
+    if so_far := _so_far(settings, own, costs, identity):
+        found["What it paid so far" if settings.spends else "What it did so far"] = tuple(so_far)
     return PartyPlan(own.name, found, plan(settings, layout, judged.classes if judged else None))
 
 
@@ -130,7 +130,18 @@ def _data(settings: Any, own: _Own, task: Any, identity: int | None) -> list[str
         records = held(identity) if identity is not None else held()
         whose = "this client trains on" if identity is not None else "the coordinator judges models on"
         found.append(f"As the task tells it, {whose} {len(records):,} records.")
+        if identity is not None and (most := _largest_weight(settings)) is not None and len(records) > most:
+            found.append(
+                f"That is more than pw_encrypt.largest_weight, {most:,}: it is refused in every round unless all "
+                "parties raise it."
+            )
     return found
+
+
+def _largest_weight(settings: Any) -> int | None:
+    """The most samples that a client may have; None where all weigh the same."""
+    encrypt = settings.encrypt
+    return encrypt.pw_encrypt.largest_weight if encrypt.encrypt_type in ("NOT_ENCRYPT", "PW_ENCRYPT") else None
 
 
 def _options(settings: Any, own: _Own) -> str:
@@ -146,19 +157,40 @@ def _options(settings: Any, own: _Own) -> str:
 # --- what was paid
 
 
-def _paid(settings: Horizontal, own: _Own, costs: Costs, identity: int | None) -> list[str]:
+def _so_far(settings: Horizontal, own: _Own, costs: Costs, identity: int | None) -> list[str]:
     counters, accounts = _counted(settings, own, identity)
+    uploads = counters.get("uploads", 0)
     if identity is None:
-        return [_account(each) for each in accounts] or [_nothing(own)]
+        return [_account(each) for each in accounts] or ([_nothing(own)] if settings.spends else [])
+    if not settings.spends:
+        return [] if own.state is None else _sent(settings, counters, uploads) if uploads else [_nothing(own)]
+    found = (
+        [*_sent(settings, counters, uploads), *(_account(each) for each in accounts)] if uploads else [_nothing(own)]
+    )
+    return found + _further(settings, costs, counters)
+
+
+def _sent(settings: Horizontal, counters: dict[str, int], uploads: int) -> list[str]:
+    found = [f"It was sent the model {'once' if uploads == 1 else f'{uploads} times'}."]
+    if settings.encrypt.encrypt_type == "PW_ENCRYPT":
+        used = counters.get("repeats", 0)
+        found.append(f"It used {used} of {settings.round.repeats} repeats (round.repeats): uploads for the same model.")
+    return found
+
+
+def _further(settings: Horizontal, costs: Costs, counters: dict[str, int]) -> list[str]:
+    """What it may still upload, and what that costs."""
     answers, uploads, sums = (counters.get(name, 0) for name in ("attempts", "uploads", "sums"))
-    if not uploads:
-        found = [_nothing(own)]
-    else:
-        found = [f"It was sent the model {uploads} times.", *(_account(each) for each in accounts)]
+    found = []
     left = max(0, settings.answers - answers)
     beyond = _affordable(costs, uploads, sums, left)
     if beyond < left:  # by the file's budget, or by what the noise of the sums was sized for
-        found.append(f"Its budget pays for {beyond} more uploads: after them it answers no more.")
+        payer = "Its budget" if settings.budget is not None else f"ddp_eps {settings.central[0]:g}"
+        found.append(
+            f"{payer} pays for {beyond} more upload{'s' * (beyond > 1)}: after that it answers no more."
+            if beyond
+            else f"{payer} pays for no further upload: it answers no more."
+        )
     if beyond:
         found += [f"One more upload: {_words(each)}." for each in costs.spent(uploads + 1, sums + 1)]
     if beyond > 1:
@@ -169,7 +201,7 @@ def _paid(settings: Horizontal, own: _Own, costs: Costs, identity: int | None) -
 
 def _nothing(own: _Own) -> str:
     if own.state is not None:
-        return f"Nothing: {own.state} holds no ledger of {own.name} yet."
+        return f"Nothing: {own.state} holds nothing of {own.name} yet."
     return "Its ledger begins at nothing: name the folder of an earlier start with --state DIR."
 
 

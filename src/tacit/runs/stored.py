@@ -19,7 +19,7 @@ class Account:
     """One ledger of a run: what it covers and what that costs together."""
 
     covers: tuple[str, ...]  # "updates", "inference vectors"
-    view: str  # local: against the coordinator; central: against whoever sees the sums; composed: both
+    view: str  # local: against the coordinator; central: against anyone who sees the sums; composed: both
     unit: str
     relation: str
     epsilon: float

@@ -65,8 +65,8 @@ class Encoding:
                 return Ring(bits, grid, largest)
         raise ValueError(
             f"{self.clients} clients with values up to {self.bound:g}, weights up to {weight} and {self.fraction_bits} "
-            f"fraction bits could sum to {largest:.3g}, more than 64 bits hold: take fewer fraction bits or a lower "
-            "bound"
+            f"fraction bits could sum to {largest:.3g}, more than 64 bits hold: lower fraction_bits, bound or "
+            "largest_weight"
         )
 
     @property

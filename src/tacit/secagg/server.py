@@ -110,6 +110,7 @@ class Server:
         self._settings = settings
         self._identities = identities
         self._waiting = set(ids)  # who may still answer in this stage
+        self._away: set[int] = set()  # who answered, left, and is not waited for in later stages
         self._answers: dict[int, int] = {}  # fingerprints of this stage's answers, to know a duplicate
         self._window = settings.cipher_time_window / 1000
         self._upload_window = upload_window or self._window
@@ -154,7 +155,7 @@ class Server:
             if self._answers[sender] != fingerprint:
                 raise PeerError(f"client {sender} sent two different {type(message).__name__}")
             return []
-        if sender not in self._waiting:
+        if sender not in self._waiting and sender not in self._away:
             raise PeerError(f"client {sender} takes no part in {self.state.name}")
         match message:
             case Advertise():
@@ -169,6 +170,7 @@ class Server:
                 self._reveal(message)
         self._answers[sender] = fingerprint
         self._waiting.discard(sender)
+        self._away.discard(sender)
         return self._advance(now)
 
     def receive_sum(self, senders: Collection[int], session: bytes, words: Words, now: float) -> Outgoing:
@@ -395,13 +397,16 @@ class Server:
 
     def _next(self, state: State, members: Collection[int], now: float, messages: Outgoing) -> Outgoing:
         self.state = state
-        self._waiting = set(members)
+        self._away.intersection_update(members)
+        self._waiting = set(members) - self._away
         self._answers = {}
         self._deadline = now + (self._upload_window if state is State.UPLOADING else self._window)
         return messages
 
     def _left(self, sender: int, now: float) -> Outgoing:
-        """A client said that it leaves: it is not waited for."""
+        """A client said that it leaves: it is not waited for. One whose connection comes back may still answer."""
+        if sender in self._answers:
+            self._away.add(sender)
         if self.state >= State.READY or sender not in self._waiting:
             return []
         self._waiting.discard(sender)

@@ -16,12 +16,15 @@ from scipy import stats
 import tacit
 from tacit import events
 from tacit.dp.accounting import Ledger, reading, strength
+from tacit.horizontal.costs import Costs
+from tacit.horizontal.settings import Settings
 from tacit.runs.record import read_run
 from tacit.runs.report import report_run, write_report
 from tacit.runs.report.correlation import correlation, mean_relative_difference
-from tacit.runs.report.meaning import explained, laplace, promise, promises
+from tacit.runs.report.meaning import explained, laplace, promise, promised, promises
 from tacit.runs.report.scores import loss, pairs
 from tacit.runs.report.words import duration, numbered, short
+from tacit.runs.stored import Account
 from tests.runs.sample_runs import DDP, LAPLACE, LOCAL, UPDATES, VECTORS, evaluated, finished, settings, whole, write
 
 NASTY = "<script>alert(1)</script><img src=x onerror='a'>\"' onload=\"b &amp; \x00\x1b\u202e\ud800 {}%s"
@@ -519,6 +522,19 @@ def test_an_epsilon_in_a_word(epsilon, words):
     assert strength(epsilon) == words
     certain = "all but certain" in explained(promise("updates", epsilon, 0.0))
     assert certain == (epsilon > 10)
+
+
+def test_a_ledger_reads_in_the_report_as_in_the_plan():
+    settings = Settings(task="digits", rounds=4, clients=5, encrypt={"encrypt_type": "DP_ENCRYPT", "dp_eps": 8})
+    (spent,) = Costs(settings, 650).spent(4, 0)
+    made = spent.ledger.to_json()
+    account = Account(
+        ("updates",), "local", "client", "replace-one", spent.epsilon, spent.delta, tuple(made["lines"]), None
+    )
+    (said,) = promised(account)
+    assert said.epsilon == pytest.approx(19.12, abs=0.01)  # hides nothing, and still bounds an attacker
+    assert said.reading == spent.reading()
+    assert 0.9 < said.reading.accuracy < 0.96
 
 
 def test_an_epsilon_as_a_guess():

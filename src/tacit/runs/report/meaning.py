@@ -76,8 +76,7 @@ def promised(account: Account) -> Iterator[Promise]:
 def _priced(account: Account, lines: list[dict[str, Any]], delta: float) -> tuple[float, Reading] | None:
     """The epsilon of some events of a ledger and what they allow; None where they cannot be priced here.
 
-    Every (epsilon, delta) that holds bounds an attacker, not only the one that is stated; where that hides nothing, the
-    others do not say more.
+    Every (epsilon, delta) that holds bounds an attacker, not only the one that is stated.
     """
     data = {"version": 1, "unit": account.unit, "relation": account.relation, "budget": None, "lines": lines}
     known = all(line.get("kind") in _WITH_DISTRIBUTION for line in lines)
@@ -87,8 +86,7 @@ def _priced(account: Account, lines: list[dict[str, Any]], delta: float) -> tupl
         if not ledger.lines:
             return None
         epsilon = ledger.epsilon(delta, method) if delta else ledger.pure_epsilon()
-        bare = epsilon > HIDES_NOTHING
-        return epsilon, reading(epsilon, delta) if bare else ledger.reading(method)
+        return epsilon, ledger.reading(method)
     except ValueError:
         return None
 
@@ -135,7 +133,7 @@ def against(promise: Promise) -> str:
         return promise.against
     if promise.central:
         return (
-            "for each client, for leaving its update out of the sums, against whoever sees the noisy sums: the "
+            "for each client, for leaving its update out of the sums, against all who see the noisy sums: the "
             "coordinator, and everybody who has the model"
         )
     return (

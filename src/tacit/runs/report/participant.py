@@ -92,7 +92,7 @@ def _promises(record: Participation, client: Participant) -> list[Promise]:
     for account in client.ledgers:
         words = {
             "local": "for replacing all its data, against everybody who sees its messages",
-            "central": "for leaving its update out of the sums, against anyone who sees the noisy sums",
+            "central": "for leaving its update out of the sums, against all who see the noisy sums",
             "composed": "for leaving its data out, against the coordinator, who sees the noisy sums and its vectors",
         }.get(account.view, "")
         found += [replace(each, against=f"for {client.name}, {words}") for each in promised(account)]
