@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 
 import pytest
@@ -125,3 +126,46 @@ ADDRESS = "127.evil.example:8443"
 def test_every_way_to_the_network_is_guarded(opened):
     with pytest.raises(ValueError, match=r"127\.evil\.example:8443: without certificates"):
         opened()
+
+
+class _Waits:
+    """A party to whom nobody says anything."""
+
+    async def connected(self, resumed: bool) -> None: ...
+
+    async def arrived(self, frame: bytes) -> None: ...
+
+    async def waiting(self, reason: str) -> None: ...
+
+
+def test_without_certificates_no_proxy_is_asked(monkeypatch):
+    """gRPC takes the proxy of the environment for this machine's own addresses too; what it relays is in the clear."""
+    for name in ("no_proxy", "NO_PROXY", "no_grpc_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def reached() -> str:
+        first: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def listen(name: str) -> asyncio.Server:
+            def taken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                writer.close()
+                if not first.done():
+                    first.set_result(name)
+
+            return await asyncio.start_server(taken, "127.0.0.1", 0)
+
+        proxy, coordinator = await listen("proxy"), await listen("coordinator")
+        async with proxy, coordinator:
+            ports = [server.sockets[0].getsockname()[1] for server in (proxy, coordinator)]
+            for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+                monkeypatch.setenv(name, f"http://127.0.0.1:{ports[0]}")
+            address = f"127.0.0.1:{ports[1]}"
+            connection = Connection(address, "coordinator", "client-0", b"{}", 1000, None, _Waits())
+            running = asyncio.create_task(connection.run())
+            try:
+                return await asyncio.wait_for(first, 300)
+            finally:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+    assert asyncio.run(reached()) == "coordinator"

@@ -15,7 +15,7 @@ from tacit.horizontal.protection import WeightedSum, masked_sum, secure_context
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Fitted
 from tacit.horizontal.vector import Layout
-from tacit.secagg.messages import Abort, Agreed, Masked, Reveal
+from tacit.secagg.messages import Abort, Agreed, Masked, Reveal, Survivors
 from tacit.secagg.server import Server
 from tacit.secagg.server import State as Stage
 
@@ -65,12 +65,24 @@ class Hostile:
             client.restore(json.loads(self.stored[identity]))
         return client
 
-    def open(self, model: np.ndarray, without: Collection[int] = ()) -> tuple[np.ndarray, float] | None:
-        """The weighted sum and the samples of all clients but those whose upload is left out; None if none opens."""
+    def open(
+        self,
+        model: np.ndarray,
+        without: Collection[int] = (),
+        *,
+        absent: Collection[int] = (),
+        asked: Collection[int] | None = None,
+    ) -> tuple[np.ndarray, float] | None:
+        """The weighted sum and the samples of all clients but those whose upload is left out; None if none opens.
+
+        Args:
+            absent: who is not sent the model.
+            asked: who is shown the list of survivors; all of them by default.
+        """
         context = secure_context(self.settings, self.layout, model, self.number)
         server = Server(context, range(self.settings.clients), identities=self._public)
         server.start(0.0)
-        outgoing: Any = [(client, Work(self.number, model)) for client in self.clients]
+        outgoing: Any = [(client, Work(self.number, model)) for client in self.clients if client not in absent]
         self.number, self.reasons, self.sent, now = self.number + 1, {}, [], 0.0
         while server.state < Stage.READY:
             if not outgoing:
@@ -79,6 +91,8 @@ class Hostile:
                 continue
             answers: Any = []
             for client, message in outgoing:
+                if asked is not None and client not in asked and isinstance(message, Survivors):
+                    continue
                 for answer in self._answers(client, message, now):
                     if isinstance(answer, Abort):
                         self.reasons[client] = answer.reason

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import cycle, islice, repeat
+from itertools import cycle, islice, product, repeat
 
 import numpy as np
 import pytest
@@ -184,6 +184,44 @@ def test_a_list_that_was_signed_counts_as_opened():
     assert "least_difference asks for 2" in hostile.reasons[7]
 
 
+@pytest.mark.parametrize("asked", [9, 10, 11])
+def test_no_two_near_lists_are_opened_by_different_clients(asked):
+    """Of 16 clients 9 could agree, and 9 others on another list over nearly the same: nobody would see both lists."""
+    hostile = Hostile(masked("active", least_difference=5))
+    models, clients = moved(), set(range(20))
+    lists = [[14, 15, *range(14)], [16, 17, *reversed(range(14))]]  # four clients are in one of them alone
+    opened = [
+        hostile.open(next(models), absent=clients - set(survivors), asked=survivors[:asked]) for survivors in lists
+    ]
+    assert opened[1] is None
+    assert (opened[0] is None) == (asked < 11)  # the threshold of all 20, though 16 came
+    if opened[0] is not None:
+        assert any("least_difference asks for 5" in reason for reason in hostile.reasons.values())
+
+
+@pytest.mark.parametrize(
+    ("keys", "threshold"),
+    [
+        ({"clients": 20, "least_difference": 2}, 11),
+        ({"clients": 100, "start_fl_job_threshold": 20, "least_difference": 2}, 11),
+        ({"clients": 100, "start_fl_job_threshold": 20, "least_difference": 9}, 13),  # of 24 in two lists together
+        ({"clients": 100, "start_fl_job_threshold": 21, "least_difference": 9}, 14),
+        ({"clients": 22, "start_fl_job_threshold": 20, "least_difference": 9}, 12),  # of 22: there are no more
+        ({"clients": 4, "least_difference": 3}, 3),
+        ({"clients": 3, "least_difference": 3}, 3),
+    ],
+)
+def test_enough_must_agree_that_one_honest_client_sees_both_of_two_near_lists(keys, threshold):
+    settings = masked("active", **keys)
+    secure = settings.secure(columns=1, modulus_bits=64)
+    sizes = range(secure.sharing, secure.clients + 1)
+    assert max(secure.topology(n).threshold for n in sizes) == threshold
+    for one, two in product(sizes, repeat=2):  # lists of all that came
+        both = min((one + two + settings.round.least_difference - 1) // 2, settings.clients)
+        if abs(one - two) < settings.round.least_difference:
+            assert secure.topology(one).threshold + secure.topology(two).threshold - both > settings.colluders
+
+
 def test_several_sums_that_differ_enough_are_solved_for_one_client():
     """What least_difference does not close, and is said so: each pair of three is left out once."""
     hostile = Hostile(masked(least_difference=2))
@@ -204,6 +242,14 @@ def test_several_sums_that_differ_enough_are_solved_for_one_client():
             "a client knows only its neighbours",
         ),
         ({"encrypt": {"encrypt_type": "PW_ENCRYPT"}, "round": {"least_difference": 1}}, "greater than or equal to 2"),
+        (
+            {
+                "clients": 5,
+                "encrypt": {"encrypt_type": "PW_ENCRYPT", "pw_encrypt": {"mode": "active"}},
+                "round": {"least_difference": 3},
+            },
+            "for which 4 clients must agree on each list of survivors, and a round goes on with 4 of 5",
+        ),
         ({"round": {"repeats": True}}, "valid integer"),
         ({"round": {"repeats": -1}}, "greater than or equal to 0"),
         ({"round": {"repeats": 1.0}}, "valid integer"),

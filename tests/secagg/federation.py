@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tacit.crypto.signing import SigningKey
-from tacit.errors import PeerError
+from tacit.errors import Declined, PeerError
 from tacit.randomness import seeded_rng
 from tacit.secagg.client import Client
 from tacit.secagg.messages import Advertise, Agreed, Masked, Reveal, Shares, ToClient, ToServer
@@ -111,7 +111,7 @@ class Federation:
         self.told.append((to, message))
         try:
             self._from_client(to, self.clients[to].receive(message, self.now))
-        except PeerError as error:
+        except (PeerError, Declined) as error:
             self.client_errors[to] = str(error)
 
     def _to_clients(self, messages: list[tuple[int, ToClient]]) -> None:

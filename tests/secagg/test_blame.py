@@ -11,6 +11,7 @@ from tacit.crypto import shamir
 from tacit.errors import PeerError
 from tacit.randomness import seeded_rng
 from tacit.secagg import session as tie
+from tacit.secagg.client import SEALED_BYTES
 from tacit.secagg.messages import Advertise, Masked, Reveal, Shares, unpack_ids
 from tacit.secagg.server import State, quorum
 from tacit.secagg.settings import Settings
@@ -348,3 +349,42 @@ def test_hashes_of_the_wrong_length_end_the_clients_session():
 def test_a_wrong_share_is_not_passed_to_the_decoder_as_a_number_too_large():
     with pytest.raises(PeerError, match="the largest is"):
         shamir.from_bytes(np.full(9, 2**32 - 1, np.uint32).tobytes())
+
+
+# --- what blame does not reach
+
+
+@pytest.mark.parametrize(
+    ("clients", "colluders", "ends"),
+    [(4, 1, True), (5, 1, True), (6, 1, False), (10, 1, False), (12, 4, True), (20, 7, True), (20, 2, False)],
+)
+def test_fewer_bad_shares_than_a_quorum_end_a_round_only_if_there_are_fewer_to_spare(clients, colluders, ends):
+    """And nobody is blamed: as many colluders could say the same of an honest client."""
+    config = Settings(clients, 6, colluders=colluders, share_secrets_ratio=1.0)
+    threshold = config.topology(clients).threshold
+    bad = quorum(clients, threshold, colluders) - 1
+    assert ends == (bad > clients - threshold)
+    fed = federation(config)
+    liar = sorted(fed.clients)[0]
+
+    def seal(sender, message):
+        if sender != liar or not isinstance(message, Shares):
+            return message
+        count = bad * SEALED_BYTES
+        message = change(message, sealed=bytes(count) + message.sealed[count:])
+        return change(message, signature=fed.keys[liar].sign(tie.DEALING, tie.dealing(message)))
+
+    fed.to_server = seal
+    assert opened(fed) != ends
+    assert fed.server.blamed == {}
+    assert list(fed.server.disputes.values()) == [(liar,)] * bad
+
+
+def test_an_upload_of_random_words_blames_nobody():
+    fed = federation(ACTIVE)
+    liar = sorted(fed.clients)[0]
+    noise = seeded_rng(7).bytes(4 * ACTIVE.columns)
+    fed.to_server = lambda sender, m: change(m, words=noise) if sender == liar and isinstance(m, Masked) else m
+    fed.run()
+    assert fed.server.finish().words.tolist() != fed.expected()
+    assert (fed.server.blamed, fed.server.disputes) == ({}, {})

@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from tacit.dp.gaussian import gaussian_epsilon, gaussian_sigma
 from tacit.secagg.settings import Settings as SecureSettings
-from tacit.secagg.settings import a_third
+from tacit.secagg.settings import a_third, active_threshold
 from tacit.sections import Address, Count, Delta, Name, Positive, Probability, Scale, Section, Seed
 from tacit.sections import Network as OwnNetwork
 
@@ -272,13 +272,35 @@ class Settings(Section):
             share_secrets_ratio=self.sharing / self.sampled
             if self.sampled > self.wanted
             else masks.share_secrets_ratio,
-            reconstruct_secrets_threshold=masks.reconstruct_secrets_threshold,
+            reconstruct_secrets_threshold=self._threshold,
             cipher_time_window=masks.cipher_time_window,
             colluders=self.colluders,
             corrupt=masks.corrupt,
             drop=masks.drop,
             minimum=self.fewest if self.encrypt.encrypt_type == "DDP_ENCRYPT" else None,
         )
+
+    @property
+    def _threshold(self) -> int | None:
+        """Clients that must agree on a list of survivors; None if each round derives it from those that came.
+
+        Guarantee: with `least_difference` m in active mode, some honest client is asked for both of two lists that
+        differ by fewer than m clients, and refuses one. The two are lists of at most u = sampled + (m - 1) // 2 clients
+        together, and t > (u + c) / 2 sign each: more than c sign both.
+        """
+        given, m = self.encrypt.pw_encrypt.reconstruct_secrets_threshold, self.round.least_difference
+        if m is None or self.mode != "active":
+            return given
+        least = active_threshold(min(self.clients, self.sampled + (m - 1) // 2), self.colluders)
+        if given is None and least == active_threshold(self.sharing, self.colluders):
+            return None  # every round derives as much
+        if least >= self.sharing:
+            raise ValueError(
+                f"least_difference is {m}, for which {least} clients must agree on each list of survivors, and a round "
+                f"goes on with {self.sharing} of {self.sampled}, one of whom may leave: raise share_secrets_ratio, or "
+                "take a smaller least_difference"
+            )
+        return max(given or 0, least)
 
     @property
     def wanted(self) -> int:

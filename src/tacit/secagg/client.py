@@ -1,7 +1,8 @@
 """One client of one aggregation. Feed it messages; send what it returns.
 
 It checks everything it is told, reveals one kind of share per peer, ever, and takes part only in sums of as many
-clients as it was configured to accept. Any violation raises PeerError, ends the session and drops its keys.
+clients as it was configured to accept. Any violation raises PeerError, ends the session and drops its keys; what may be
+another client's fault, or is this client's own choice, raises Declined instead.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tacit.crypto import commitment, sealed, shamir, signing
 from tacit.crypto.agreement import KeyPair, agree, agree_each_way
 from tacit.crypto.byte_strings import random_bytes
 from tacit.crypto.prg import add_masks
-from tacit.errors import PeerError
+from tacit.errors import Declined, PeerError
 from tacit.secagg import session as tie
 from tacit.secagg.messages import (
     Abort,
@@ -276,6 +277,8 @@ class Client:
             raise PeerError("this client uploaded and is not counted among the survivors")
         if survivors.total < self._minimum:
             raise PeerError(f"{survivors.total} survivors, this client accepts {self._minimum} or more")
+        if self._settings.mode == "active":
+            self._check_fresh(alive)
         self._alive, self._survivors = frozenset(alive), survivors
         if self._opens is not None:
             self._opens(self._alive)
@@ -330,6 +333,18 @@ class Client:
         least = max(self._minimum, self._settings.sharing)
         if total < least:
             raise PeerError(f"a cohort of {total}, this client accepts {least} or more")
+
+    def _check_fresh(self, alive: tuple[int, ...]) -> None:
+        """Count only survivors that take part in this very session: their shares opened here.
+
+        An advertisement is signed for model and round, not for the session, so that a server may show one of an earlier
+        run whose masking key it has opened since. It cannot seal in its owner's name: sealing keys are never opened.
+        """
+        fresh = len(self._held.keys() & set(alive))
+        if fresh < self._minimum:  # not a proof against the server: clients may have sealed bad shares
+            raise Declined(
+                f"shares of {fresh} of the {len(alive)} survivors opened, this client accepts {self._minimum} or more"
+            )
 
     def _sign(self, purpose: bytes, content: bytes) -> bytes:
         return b"" if self._key is None else self._key.sign(purpose, content)

@@ -134,7 +134,7 @@ class Settings:
         Source: Bonawitz et al. 2017, section 6.2: active adversaries, the server among them.
         """
         if self.mode == "active":
-            return (n + self.tolerated) // 2 + 1
+            return active_threshold(n, self.tolerated)
         return max(n // 2, self.tolerated) + 1
 
     def _sparse(self, n: int) -> Degree | None:
@@ -184,6 +184,11 @@ class Settings:
     def digest_input(self) -> bytes:
         """What both sides must agree on, for hashing."""
         return msgspec.msgpack.encode(sorted((asdict(self) | {"colluders": self.tolerated}).items()))
+
+
+def active_threshold(clients: int, colluders: int) -> int:
+    """The least t of which any two sets among the clients have more than the colluders in common: 2t > n + c."""
+    return (clients + colluders) // 2 + 1
 
 
 def a_third(clients: int) -> int:
