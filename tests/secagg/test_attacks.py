@@ -688,3 +688,13 @@ def test_sealed_nonsense_is_not_passed_on_in_others_names(monkeypatch):
     others = [c for i, c in fed.clients.items() if i != cheat]
     assert all(c.unusable == (cheat,) for c in others)
     assert fed.server.state is State.ABORTED  # its masks are in the sum, and nobody can take them out
+
+
+def test_a_client_may_want_a_larger_crowd():
+    fed = federation(HONEST)
+    identity = first(fed)[0]
+    wary = Client(fed.context, identity, fed.vectors[identity], minimum=7)
+    fed.clients[identity] = wary
+    gone = first(fed, 7)[6]
+    fed.vanish_before = {gone: Masked}
+    refused(fed, identity, "6 survivors, this client accepts 7 or more")
