@@ -187,7 +187,7 @@ def test_a_list_that_was_signed_counts_as_opened():
 @pytest.mark.parametrize("asked", [9, 10, 11])
 def test_no_two_near_lists_are_opened_by_different_clients(asked):
     """Of 16 clients 9 could agree, and 9 others on another list over nearly the same: nobody would see both lists."""
-    hostile = Hostile(masked("active", least_difference=5))
+    hostile = Hostile(masked("active", 20, least_difference=5))
     models, clients = moved(), set(range(20))
     lists = [[14, 15, *range(14)], [16, 17, *reversed(range(14))]]  # four clients are in one of them alone
     opened = [
