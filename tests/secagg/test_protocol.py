@@ -275,10 +275,18 @@ def test_messages_of_others_or_out_of_turn_are_refused():
     (advert,) = fed.clients[one].start(0.0)
     with pytest.raises(PeerError, match=f"client {two} sent a message of client {one}"):
         fed.server.receive(two, advert, 0.0)
-    with pytest.raises(PeerError, match="Masked is not expected in ADVERTISING"):
-        fed.server.receive(one, Masked(bytes(32), one, b""), 0.0)
     with pytest.raises(PeerError, match="takes no part"):
         fed.server.receive(99_999, Advertise(99_999, bytes(32), bytes([1]) * 32, b""), 0.0)
+    late = Reveal(bytes(32), one, b"", b"")  # of the round before, which was opened without it
+    assert fed.server.receive(one, late, 0.0) == []
+    fed.server.receive(one, advert, 0.0)
+    for other in [identity for identity in fed.clients if identity != one]:
+        fed.server.receive(other, fed.clients[other].start(0.0)[0], 0.0)
+    assert fed.server.state is State.SHARING
+    assert fed.server.receive(one, late, 0.0) == []
+    with pytest.raises(PeerError, match="Masked is not expected in SHARING"):
+        fed.server.receive(one, Masked(fed.server._session, one, b""), 0.0)
+    assert fed.server.late == 0
 
 
 def test_wrong_construction_is_the_callers_mistake():

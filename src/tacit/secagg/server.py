@@ -117,6 +117,7 @@ class Server:
         self._enough = settings.clients if enough is None else enough
         self._grace = grace
         self._deadline = float("inf")
+        self._session = b""  # until it is known who takes part
         self._adverts: dict[int, Advertise] = {}
         self._keys: set[bytes] = set()
         self._probe = KeyPair.generate()  # to try advertised keys with
@@ -149,6 +150,8 @@ class Server:
             self.late += 1
             return []
         if stage > self.state:
+            if not isinstance(message, Advertise) and message.session != self._session:
+                return []  # of an earlier round: it crossed with the beginning of this one
             raise PeerError(f"{type(message).__name__} is not expected in {self.state.name}")
         fingerprint = _fingerprint(message)
         if sender in self._answers:
