@@ -87,7 +87,7 @@ def test_renewed_certificates_pass_and_other_keys_do_not():
 
 
 def test_either_of_the_two_keys_counts():
-    """An authority that certifies somebody's signing key with a TLS key of its own does not pass either."""
+    """An authority that certifies another party's signing key with a TLS key of its own does not pass either."""
     found = identity_of(Asked("client-1").certificate(), AUTHORITY.certificate_pem)
     mixed = identity_of(Asked("client-1").certificate(), AUTHORITY.certificate_pem)
     pins = Pins()

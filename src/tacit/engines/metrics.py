@@ -4,7 +4,7 @@
     with serve_metrics(metrics, 9100) as port:      GET /metrics, on this machine only
 
 What is shown is about the run: no client's number, but for those that broke the protocol, and no score, loss or other
-figure of the task. Whoever can open the port can read it; there is no password.
+figure of the task. Anyone on this machine can read it; there is no password.
 """
 
 from __future__ import annotations

@@ -93,9 +93,9 @@ def share_hash(session: bytes, owner: int, holder: int, kind: bytes, row: bytes)
 
     Guarantee: a holder that reveals another share of an honest owner under the same hash needs a second preimage, 2^128
         trials. Collisions, which an owner finds in 2^64, harm nobody: a holder reveals the very share that it checked.
-        The hash hides the share: whoever has fewer shares than the threshold does not know any other, which has, given
-        these, the entropy of the secret, 251 bits or more. So no secret salt is needed; the session is fresh for each
-        round, and with owner, holder and kind makes every hash one of its own.
+        The hash hides the share: to an attacker with fewer shares than the threshold any other one has the entropy of
+        the secret, 251 bits or more. So no secret salt is needed; the session is fresh for each round, and with owner,
+        holder and kind makes every hash one of its own.
     """
     return hashlib.sha256(frame(SHARE_HASH, session, name(owner), name(holder), kind, row)).digest()[:HASH_BYTES]
 
