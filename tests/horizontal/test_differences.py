@@ -248,7 +248,7 @@ def test_several_sums_that_differ_enough_are_solved_for_one_client():
                 "encrypt": {"encrypt_type": "PW_ENCRYPT", "pw_encrypt": {"mode": "active"}},
                 "round": {"least_difference": 3},
             },
-            "for which 4 clients must agree on each list of survivors, and a round goes on with 4 of 5",
+            "for which 4 clients must agree on each list of survivors, and a round proceeds with 4 of 5",
         ),
         ({"round": {"repeats": True}}, "valid integer"),
         ({"round": {"repeats": -1}}, "greater than or equal to 0"),

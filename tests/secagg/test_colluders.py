@@ -171,7 +171,7 @@ def test_the_corrupt_of_a_sparse_graph_cover_the_colluders():
         ({"colluders": 60}, r"need 81 shares to open \(colluders: 60\).* with 80 of 100 .*or lower colluders"),
         (
             {"colluders": 79},
-            "100 clients are too few for 79 colluders: a sum needs two others, so 81 clients, .* goes on with 80",
+            "100 clients are too few for 79 colluders: a sum needs two others, so 81 clients, .* proceeds with 80",
         ),
         ({"minimum": 5, "colluders": 4}, "minimum is 5, .* 4 colluders ask for 6 or more in a sum: take 6 to 80"),
         (

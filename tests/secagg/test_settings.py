@@ -24,13 +24,13 @@ def test_thresholds_just_above_are_taken():
 
 
 def test_unreachable_combinations_are_refused_with_the_numbers():
-    with pytest.raises(ValueError, match=r"need 51 shares to open .*colluders: 1.* goes on with 50 of 100 clients"):
+    with pytest.raises(ValueError, match=r"need 51 shares to open .*colluders: 1.* proceeds with 50 of 100 clients"):
         Settings(100, 1, share_secrets_ratio=0.5)
     with pytest.raises(
-        ValueError, match=r"need 90 shares to open .* goes on with 90 of 100.*or lower reconstruct_secr"
+        ValueError, match=r"need 90 shares to open .* proceeds with 90 of 100.*or lower reconstruct_secr"
     ):
         Settings(100, 1, share_secrets_ratio=0.9, reconstruct_secrets_threshold=90)
-    with pytest.raises(ValueError, match="minimum is 95, but a round goes on with 80 of 100"):
+    with pytest.raises(ValueError, match="minimum is 95, but a round proceeds with 80 of 100"):
         Settings(100, 1, minimum=95)
 
 

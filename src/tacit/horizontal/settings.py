@@ -297,7 +297,7 @@ class Settings(Section):
         if least >= self.sharing:
             raise ValueError(
                 f"least_difference is {m}, for which {least} clients must agree on each list of survivors, and a round "
-                f"goes on with {self.sharing} of {self.sampled}, one of whom may leave: raise share_secrets_ratio, or "
+                f"proceeds with {self.sharing} of {self.sampled}, one of whom may leave: raise share_secrets_ratio, or "
                 "take a smaller least_difference"
             )
         return max(given or 0, least)

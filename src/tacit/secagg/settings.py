@@ -155,12 +155,12 @@ class Settings:
         if least > self.sharing:
             raise ValueError(
                 f"{self.clients} clients are too few for {self.tolerated} colluders: a sum needs two others, so "
-                f"{least} clients, and a round goes on with {self.sharing}: lower colluders, or raise "
+                f"{least} clients, and a round proceeds with {self.sharing}: lower colluders, or raise "
                 "share_secrets_ratio or the number of clients"
             )
         if self.minimum is not None and not least <= self.minimum <= self.sharing:
             raise ValueError(
-                f"minimum is {self.minimum}, but a round goes on with {self.sharing} of {self.clients} clients, and "
+                f"minimum is {self.minimum}, but a round proceeds with {self.sharing} of {self.clients} clients, and "
                 f"{self.tolerated} colluders ask for {least} or more in a sum: take {least} to {self.sharing}"
             )
 
@@ -176,7 +176,7 @@ class Settings:
         # A threshold that was set leaves room for a client to go. The derived one is the least that is safe.
         if threshold > self.sharing - (self.reconstruct_secrets_threshold is not None):
             raise ValueError(
-                f"secrets need {threshold} shares to open (colluders: {colluders}), and a round goes on with "
+                f"secrets need {threshold} shares to open (colluders: {colluders}), and a round proceeds with "
                 f"{self.sharing} of {self.clients} clients sharing, which is too few: raise share_secrets_ratio, or "
                 f"lower {'colluders' if threshold == least else 'reconstruct_secrets_threshold'}"
             )
