@@ -1,5 +1,7 @@
 """The command line: `python -m bench NAME [--json] [--quick] [--data DIR] [--plots DIR]`.
 
+`python -m bench sabotage` measures nothing and is not among `all`: see `bench/sabotage`.
+
 Exit codes: 0 every judged row reaches its floor, 1 one does not, 2 the user's input or a missing package.
 """
 
@@ -79,7 +81,7 @@ def run_benchmark(name: str, options: Options) -> Result:
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Tacit against its peers.")
-    parser.add_argument("name", metavar="NAME", help="a benchmark, or all")
+    parser.add_argument("name", metavar="NAME", help="a benchmark, or all; or sabotage, which has options of its own")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line, not a table")
     parser.add_argument("--quick", action="store_true", help=f"small inputs; the run ends within {QUICK_LIMIT:.0f} s")
     parser.add_argument("--data", metavar="DIR", type=Path, help="a folder with data for the benchmarks that use it")
@@ -130,6 +132,10 @@ def measure(
 
 def main(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
+    if argv[:1] == ["sabotage"]:
+        from bench.sabotage import command
+
+        return command.main(argv[1:])
     options = arguments(argv)
     try:
         names = chosen(options.name)

@@ -1,0 +1,96 @@
+"""The planted faults: each has its place and its tests, so that a later change cannot lose one silently."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bench import __main__ as cli
+from bench.sabotage import command, noticed
+from bench.sabotage.faults import FAULTS, FILES, Fault
+from bench.sabotage.patches import Patch, PlaceLost, apply, place
+
+SOURCE = '''"""Doubles. x * 2 in words."""
+
+class Scale:
+    def up(self, x):
+        """Give x * 2."""
+        return (x *
+            2)
+
+    def down(self, x):
+        if x * 2:
+            return x / 2
+'''
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    folder = tmp_path / "package"
+    folder.mkdir()
+    (folder / "scale.py").write_text(SOURCE)
+    return folder
+
+
+def test_every_fault_has_its_place_its_tests_and_its_file():
+    command.check(FAULTS)
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+
+
+def test_every_file_is_read_by_a_fault_and_valid():
+    from tacit.runs.config import load
+
+    files = {path.name for path in FILES.glob("*.yaml")}
+    assert files == {fault.file for fault in FAULTS} - {None}
+    for name in sorted(files):
+        load(FILES / name, ())
+
+
+def test_a_patch_finds_its_function_wherever_it_lies(package: Path):
+    patch = Patch("Scale.up", "x * 2", "x * 3")
+    assert place(patch, package).path.name == "scale.py"
+    (package / "inner").mkdir()
+    shutil.move(package / "scale.py", package / "inner" / "moved.py")
+    apply([patch], package)
+    changed = (package / "inner" / "moved.py").read_text()
+    assert "return (x * 3)" in changed
+    assert '"""Give x * 2."""' in changed
+    assert "if x * 2:" in changed
+
+
+def test_further_lines_are_indented_like_the_first(package: Path):
+    apply([Patch("Scale.down", "return x / 2", "x = 1\nreturn x")], package)
+    assert "            x = 1\n            return x\n" in (package / "scale.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("patch", "words"),
+    [
+        (Patch("Scale.up", "x * 4", ""), "Scale.up lost its place, there is 0 times 'x [*] 4' in it"),
+        (Patch("Scale.sideways", "x", ""), "there is no function Scale.sideways"),
+        (Patch("Scale.down", "x", "y"), "[2-9] times 'x' in it"),
+    ],
+)
+def test_a_patch_that_lost_its_place_is_told(package: Path, patch: Patch, words: str):
+    with pytest.raises(PlaceLost, match=words):
+        apply([patch], package)
+    assert (package / "scale.py").read_text() == SOURCE
+
+
+def test_unknown_faults_and_lost_places_end_with_2(monkeypatch, capsys):
+    assert cli.main(["sabotage", "--only", "noise tripled"]) == 2
+    assert capsys.readouterr().err.startswith("There is no fault 'noise tripled': choose one of noise halved, ")
+    lost = Fault("lost", (Patch("Fast.begin", "no such text", ""),), ("test_a",), None)
+    monkeypatch.setattr(command, "FAULTS", (lost,))
+    assert cli.main(["sabotage"]) == 2
+    assert capsys.readouterr().err.startswith("lost: the patch of Fast.begin lost its place")
+
+
+def test_a_test_that_is_gone_or_there_twice_is_told(tmp_path: Path):
+    for folder in ("a", "b"):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+        (tmp_path / "tests" / folder / "test_it.py").write_text("def test_twice(): pass\n")
+    with pytest.raises(noticed.Broken, match="there are 0 tests test_gone"):
+        noticed.tests_of(["test_gone"], tmp_path)
+    with pytest.raises(noticed.Broken, match="there are 2 tests test_twice"):
+        noticed.tests_of(["test_twice"], tmp_path)
