@@ -43,7 +43,10 @@ FAULTS = (
                 "self._source.normal(self._engine.sum, self._deviation)\nself._engine.sum[1::2].zero_()",
             ),
         ),
-        (),
+        (
+            "test_the_default_noise_has_the_deviation_that_is_paid_for",
+            "test_every_coordinate_gets_fresh_noise_at_every_step",
+        ),
         "training.yaml",
     ),
     Fault(
@@ -56,7 +59,7 @@ FAULTS = (
                 "for view in self._engine.views[2:][-2:]:\n    view.zero_()",
             ),
         ),
-        (),
+        ("test_every_coordinate_gets_fresh_noise_at_every_step",),
         "training.yaml",
     ),
     Fault(
@@ -68,13 +71,16 @@ FAULTS = (
                 "self.plan.noise_of(self.steps) * (1.0 if self.steps < 50 else 1e-6)",
             ),
         ),
-        (),
+        ("test_every_coordinate_gets_fresh_noise_at_every_step",),
         "training.yaml",
     ),
     Fault(
         "same noise every step",
         (Patch("Gaussian.normal", "with torch.no_grad():", "self._page = 0\nwith torch.no_grad():"),),
-        (),
+        (
+            "test_numbers_are_independent_of_each_other_and_between_calls",
+            "test_every_coordinate_gets_fresh_noise_at_every_step",
+        ),
         "training.yaml",
     ),
     Fault(
@@ -86,13 +92,19 @@ FAULTS = (
                 "bytes(KEY_BYTES) if key is None else key",
             ),
         ),
-        (),
+        (
+            "test_a_key_repeats_and_the_system_does_not",
+            "test_every_coordinate_gets_fresh_noise_at_every_step",
+        ),
         "training.yaml",
     ),
     Fault(
         "noise pairs equal",
         (Patch("Gaussian._fill", "torch.sin(angles", "torch.cos(angles"),),
-        (),
+        (
+            "test_numbers_are_independent_of_each_other_and_between_calls",
+            "test_every_coordinate_gets_fresh_noise_at_every_step",
+        ),
         "training.yaml",
     ),
     Fault(
@@ -104,26 +116,38 @@ FAULTS = (
                 "second.mul_(radii[: len(second)])\nhere.clamp_(-3 * deviation, 3 * deviation)",
             ),
         ),
-        (),
+        (
+            "test_the_distribution_is_normal",
+            "test_every_coordinate_gets_fresh_noise_at_every_step",
+        ),
         "training.yaml",
     ),
     Fault(
         "secure tier halved",
         (Patch("Secure.finish", "noise_multiplier=multiplier", "noise_multiplier=multiplier / 2"),),
-        (),
+        (
+            "test_the_noise_of_the_secure_tier_is_on_a_grid_and_has_its_distribution",
+            "test_the_sensitivity_that_the_noise_is_for",
+        ),
         "secure.yaml",
     ),
     # --- clipping, samples and the count of private training
     Fault(
         "clip at 2C",
         (Patch("Engine.factors", "lowered = clip *", "lowered = 2 * clip *"),),
-        (),
+        (
+            "test_no_record_adds_more_than_the_clip",
+            "test_contributions_of_the_secure_sum_stay_below_the_clip",
+        ),
         "training.yaml",
     ),
     Fault(
         "no clipping",
         (Patch("Engine.factors", ".clamp_(max=1 / divisor)", ".fill_(1 / divisor)"),),
-        (),
+        (
+            "test_no_record_adds_more_than_the_clip",
+            "test_contributions_of_the_secure_sum_stay_below_the_clip",
+        ),
         "training.yaml",
     ),
     Fault(
@@ -135,13 +159,16 @@ FAULTS = (
                 "squared_norms_of([part for _, part in present[:-1] or present])",
             ),
         ),
-        (),
+        (
+            "test_steps_are_those_of_the_inner_optimizer_on_clipped_sums",
+            "test_contributions_of_the_secure_sum_stay_below_the_clip",
+        ),
         "training.yaml",
     ),
     Fault(
         "sampler at 1.5 q",
         (Patch("Sampler.sample", "< plan.probability", "< 1.5 * plan.probability"),),
-        (),
+        ("test_each_record_is_sampled_by_itself",),
         "training.yaml",
     ),
     Fault(
@@ -153,7 +180,7 @@ FAULTS = (
                 "np.array_split(np.arange(plan.records), plan.steps_an_epoch)[step % plan.steps_an_epoch]",
             ),
         ),
-        (),
+        ("test_each_record_is_sampled_by_itself",),
         "training.yaml",
     ),
     Fault(
@@ -166,7 +193,10 @@ FAULTS = (
                 "engine.sum.mul_(self.plan.batch / max(1, self._seen))",
             ),
         ),
-        (),
+        (
+            "test_steps_are_those_of_the_inner_optimizer_on_clipped_sums",
+            "test_the_default_noise_has_the_deviation_that_is_paid_for",
+        ),
         "training.yaml",
     ),
     Fault(
@@ -184,20 +214,20 @@ FAULTS = (
     Fault(
         "adaptive count without noise",
         (Patch("PrivateOptimizer._adapt", "float(released.value[0])", "float(centred[0])"),),
-        (),
+        ("test_the_clipping_norm_follows_a_noisy_count",),
         "adaptive.yaml",
     ),
     # --- accounting
     Fault(
         "accounting with half q",
         (Patch("Plan._event", "self.relation, self.probability, log2", "self.relation, self.probability / 2, log2"),),
-        (),
+        ("test_gaussian_noise_on_poisson_samples",),
         None,
     ),
     Fault(
         "accounting with a step less",
         (Patch("Plan._ledger", "[(1.0, steps)]", "[(1.0, max(1, steps - 1))]"),),
-        (),
+        ("test_gaussian_noise_on_poisson_samples",),
         None,
     ),
     Fault(
@@ -209,32 +239,35 @@ FAULTS = (
                 "sampling_prob=event.sampling_probability,\npessimistic_estimate=False,",
             ),
         ),
-        (),
+        ("test_a_sampled_step_is_never_priced_below_what_it_costs", "test_dp_accounting_agrees_on_sampled_steps"),
         None,
     ),
     # --- clients of a federation
     Fault(
         "local DP with C for 2C",
         (Patch("LocalDP.protect", "sensitivity=2 * clip", "sensitivity=clip"),),
-        (),
+        ("test_local_noise_has_the_size_of_the_claim",),
         "local_dp.yaml",
     ),
     Fault(
         "client uploads not kept",
         (Patch("Client.state", '"uploads": self._uploads', '"uploads": 0'),),
-        (),
+        ("test_a_client_that_restarts_has_answered_and_paid_what_it_had",),
         "local_dp.yaml",
     ),
     Fault(
         "client rounds not kept",
         (Patch("Client._work", "self._attempts = work.round + 1", "self._attempts = 0"),),
-        (),
+        (
+            "test_a_client_answers_each_round_once",
+            "test_a_client_that_restarts_has_answered_and_paid_what_it_had",
+        ),
         "local_dp.yaml",
     ),
     Fault(
         "evaluation with sensitivity 1",
         (Patch("protect", "sensitivity=SENSITIVITY", "sensitivity=1.0"),),
-        (),
+        ("test_the_noise_has_the_scale_of_sensitivity_two",),
         "evaluation.yaml",
     ),
     Fault(
@@ -244,13 +277,13 @@ FAULTS = (
                 "SkellamEncoding.encode", "noise.skellam(self.share_variance,", "noise.skellam(self.share_variance / 2,"
             ),
         ),
-        (),
+        ("test_mean_and_variance_of_the_aggregate_under_dropouts",),
         "distributed_dp.yaml",
     ),
     Fault(
         "Skellam without colluders",
         (Patch("SkellamEncoding.share_variance", "(self.fewest - self.colluders)", "self.fewest"),),
-        (),
+        ("test_colluders_noise_is_not_counted_on",),
         "distributed_dp.yaml",
     ),
     Fault(
@@ -259,7 +292,7 @@ FAULTS = (
             Patch("SkellamEncoding.encode", "clip_l2(array, self.clip)", "pass"),
             Patch("SkellamEncoding._round", "int(rounded @ rounded) <= self.l2_sensitivity**2", "True"),
         ),
-        (),
+        ("test_weights_are_equal_and_updates_clipped",),
         "distributed_dp.yaml",
     ),
     # --- secure aggregation

@@ -9,6 +9,7 @@ run_audit(file, copy, root)         the claims that are false
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import bench
 from bench.sabotage.outcomes import OUTCOMES, PACKAGE
 from bench.sabotage.patches import Patch, apply
 
@@ -39,7 +41,10 @@ def tests_of(names: Iterable[str], root: Path) -> dict[str, str]:
     wanted = set(names)
     found: dict[str, list[str]] = {name: [] for name in wanted}
     for path in sorted((root / "tests").rglob("test_*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        source = path.read_text(encoding="utf-8")
+        if wanted.isdisjoint(re.findall(r"def (test_\w+)", source)):
+            continue
+        for node in ast.parse(source).body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in wanted:
                 found[node.name].append(f"{path.relative_to(root)}::{node.name}")
     for name, nodes in sorted(found.items()):
@@ -60,7 +65,7 @@ def run_tests(nodes: Sequence[str], copy: Path, root: Path) -> dict[str, Ended]:
     """How each test ended on the package in `copy`, by node id. Broken where pytest itself failed."""
     with tempfile.TemporaryDirectory() as folder:
         outcomes = Path(folder, "outcomes.json")
-        environment = _environment(copy, root) | {OUTCOMES: str(outcomes), PACKAGE: str(copy)}
+        environment = _environment(copy) | {OUTCOMES: str(outcomes), PACKAGE: str(copy)}
         options = ["-q", "-m", "", "-p", "bench.sabotage.outcomes", "-p", "no:cacheprovider"]
         ended = _run(["-m", "pytest", *options, *nodes], environment, root)
         if ended.returncode not in (0, 1) or not outcomes.exists():
@@ -85,7 +90,7 @@ def run_audit(file: Path, copy: Path, root: Path) -> Audited:
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, "audit.html")
         command = ["-m", "tacit", "audit", str(file), "--full", "--json", "--quiet", "--output", str(page)]
-        ended = _run(command, _environment(copy, root), root)
+        ended = _run(command, _environment(copy), root)
     output = ended.stdout + ended.stderr
     try:
         found = json.loads(ended.stdout)
@@ -97,9 +102,10 @@ def run_audit(file: Path, copy: Path, root: Path) -> Audited:
     return Audited(false_claims, output)
 
 
-def _environment(copy: Path, root: Path) -> dict[str, str]:
-    kept: Mapping[str, str] = os.environ
-    return {**kept, "PYTHONPATH": os.pathsep.join([str(copy), str(root)]), "PYTHONDONTWRITEBYTECODE": "1"}
+def _environment(copy: Path) -> dict[str, str]:
+    """In which `tacit` is the copy's, also before an installed one, and `bench` is this one."""
+    path = os.pathsep.join([str(copy), str(Path(bench.__file__).parents[1])])
+    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _run(arguments: Sequence[str], environment: Mapping[str, str], root: Path) -> subprocess.CompletedProcess[str]:

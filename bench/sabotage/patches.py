@@ -12,6 +12,8 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 
 
@@ -37,18 +39,6 @@ class Place:
     stop: int
 
 
-def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """All functions and methods below `tree` with their qualified names."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield prefix + node.name, node
-            yield from functions(node, f"{prefix}{node.name}.")
-        elif isinstance(node, ast.ClassDef):
-            yield from functions(node, f"{prefix}{node.name}.")
-        else:
-            yield from functions(node, prefix)
-
-
 def place(patch: Patch, folder: Path) -> Place:
     """Where `patch` belongs in the Python sources below `folder`."""
     known, found = 0, []
@@ -58,10 +48,9 @@ def place(patch: Patch, folder: Path) -> Place:
         source = path.read_text(encoding="utf-8")
         if f"def {last}(" not in source:
             continue
-        for name, node in functions(ast.parse(source)):
+        for name, start, stop in _functions(source):
             if name == patch.function:
                 known += 1
-                start, stop = _span(source, node)
                 found += [Place(path, m.start(), m.end()) for m in pattern.finditer(source, start, stop)]
     if len(found) != 1:
         reason = f"no function {patch.function}" if not known else f"{len(found)} times {patch.old!r} in it"
@@ -81,11 +70,21 @@ def apply(patches: Sequence[Patch], folder: Path) -> None:
         here.path.write_text(changed, encoding="utf-8")
 
 
-def _span(source: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[int, int]:
-    """The characters of a function, without its docstring: words about the code are not code."""
-    lines = [f"{line}\n" for line in source.split("\n")]
-    body = node.body
-    if ast.get_docstring(node) is not None and len(body) > 1:
-        body = body[1:]
-    assert node.end_lineno is not None  # noqa: S101  # parsed from text
-    return sum(map(len, lines[: body[0].lineno - 1])), sum(map(len, lines[: node.end_lineno]))
+@lru_cache(maxsize=256)
+def _functions(source: str) -> list[tuple[str, int, int]]:
+    """All functions and methods by their qualified names, with where their bodies begin and end."""
+    lengths = [len(line) + 1 for line in source.split("\n")]
+    starts = [0, *accumulate(lengths)]
+    return [(name, starts[first - 1], starts[last]) for name, first, last in _bodies(ast.parse(source), "")]
+
+
+def _bodies(tree: ast.AST, prefix: str) -> Iterator[tuple[str, int, int]]:
+    """Lines, without those of the docstring: words about the code are not code."""
+    for node in ast.iter_child_nodes(tree):
+        inner = prefix
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) is not None and len(node.body) > 1 else node.body
+            yield prefix + node.name, body[0].lineno, body[-1].end_lineno or body[-1].lineno
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inner = f"{prefix}{node.name}."
+        yield from _bodies(node, inner)

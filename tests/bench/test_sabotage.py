@@ -94,3 +94,55 @@ def test_a_test_that_is_gone_or_there_twice_is_told(tmp_path: Path):
         noticed.tests_of(["test_gone"], tmp_path)
     with pytest.raises(noticed.Broken, match="there are 2 tests test_twice"):
         noticed.tests_of(["test_twice"], tmp_path)
+
+
+TESTS = """import pytest
+import tacit
+
+@pytest.mark.parametrize("x", [0, 3, 5])
+def test_it_notices(x):
+    assert tacit.double(x) == 2 * x
+
+def test_it_is_blind():
+    assert tacit.double(0) == 0
+
+def test_it_stumbles():
+    {4: "fine"}[tacit.double(2)]
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of one function with its tests, in the place of ours."""
+    (tmp_path / "src" / "tacit").mkdir(parents=True)
+    (tmp_path / "src" / "tacit" / "__init__.py").write_text("def double(x):\n    return x * 2\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_double.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.setattr(command, "ROOT", tmp_path)
+    monkeypatch.setattr(command, "SOURCE", tmp_path / "src" / "tacit")
+    return tmp_path
+
+
+def test_only_a_failed_assertion_of_every_named_test_counts(project: Path, monkeypatch, capsys):
+    def fault(name, *tests):
+        return Fault(name, (Patch("double", "x * 2", "x * 3"),), tests, None)
+
+    every = fault("unnoticed", "test_it_notices", "test_it_is_blind", "test_it_stumbles")
+    monkeypatch.setattr(command, "FAULTS", (fault("tripled", "test_it_notices"), every))
+    assert cli.main(["sabotage"]) == 1
+    shown = capsys.readouterr()
+    assert "noticed by 1 of 1" in shown.out
+    assert "noticed by 1 of 3" in shown.out
+    assert "tripled: noticed" in shown.err
+    assert "test_it_is_blind passes" in shown.err
+    assert "test_it_stumbles fails otherwise than by an assertion: KeyError(6)" in shown.err
+    assert "x * 2" in (project / "src" / "tacit" / "__init__.py").read_text()
+
+
+def test_a_control_that_fails_is_told(project: Path, monkeypatch, capsys):
+    (project / "src" / "tacit" / "__init__.py").write_text("def double(x):\n    return x * 2 + 1\n")
+    doubled = Fault("doubled", (Patch("double", "x * 2", "x * 3"),), ("test_it_notices",), None)
+    monkeypatch.setattr(command, "FAULTS", (doubled,))
+    assert cli.main(["sabotage"]) == 1
+    assert "without a fault tests/test_double.py::test_it_notices ends with asserted" in capsys.readouterr().err
