@@ -258,10 +258,7 @@ FAULTS = (
     Fault(
         "client rounds not kept",
         (Patch("Client._work", "self._attempts = work.round + 1", "self._attempts = 0"),),
-        (
-            "test_a_client_answers_each_round_once",
-            "test_a_client_that_restarts_has_answered_and_paid_what_it_had",
-        ),
+        ("test_a_client_answers_each_round_once",),
         "local_dp.yaml",
     ),
     Fault(

@@ -106,7 +106,6 @@ def test_a_sampled_step_is_never_priced_below_what_it_costs(multiplier, q):
         assert exact - 1e-15 <= ledger.delta(epsilon) <= exact * 1.01 + 1e-10
 
 
-
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_pure_events_compose_like_randomized_response(epsilon):
     """Exactly: n binary responses against the flipped ones, a sum over binomial outcomes."""

@@ -114,7 +114,7 @@ def test_every_coordinate_gets_fresh_noise_at_every_step():
     beyond = float((noise.abs() > 3.05).double().mean())
     assert beyond == pytest.approx(0.00229, rel=0.55)  # 6 deviations of the number among 56,760
     again = noise_of_each_step(plan(epochs=1, noise_multiplier=3.0, clip=0.2))
-    assert not torch.equal(again[0], noise[0])
+    assert float((again[0] - noise[0]).abs().max()) > 1.0  # another training draws other noise
 
 
 @pytest.mark.parametrize("kind", ["Linear", "Geometric"])
