@@ -25,7 +25,7 @@ from tacit.runs.report.meaning import Promise
 from tacit.runs.report.meaning import promise as bare_promise
 
 T = TypeVar("T")
-CONFIDENCE = 0.999  # of all lower bounds of an audit together: a true claim is called false once in a thousand audits
+CONFIDENCE = 0.99  # of all tests of an audit together: true claims are called false in at most one audit of a hundred
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Scope:
         return seeded_rng(self.number(purpose))
 
     def confidence(self, tests: int) -> float:
-        """Of each of so many lower bounds."""
+        """Of each of so many tests: the lower bounds on epsilon, and the tests of trade-off curves."""
         return corrected(CONFIDENCE, max(1, tests))
 
 
