@@ -117,6 +117,8 @@ class Finding:
     cost: Cost | None = None
     not_tested: tuple[str, ...] = ()
     curve: CurveTest | None = None  # of the claim's whole trade-off curve
+    broken: tuple[str, ...] = ()  # rules of the protocol that were seen broken: no chance is involved
+    watched: int = 0  # how often a rule could have been broken; 0 where none was watched
 
     def __post_init__(self) -> None:
         if self.proved and self.audited and self.audited.delta < self.proved.delta:
@@ -128,9 +130,9 @@ class Finding:
     @property
     def refuted(self) -> bool:
         """Whether the claim, or the code, is wrong: the audited bound is above what is proved, or an attack made fewer
-        errors than the claim's trade-off curve allows."""
+        errors than the claim's trade-off curve allows, or a rule was broken."""
         above = self.proved is not None and self.audited is not None and self.audited.epsilon > self.proved.epsilon
-        return above or (self.curve is not None and self.curve.refuted)
+        return above or (self.curve is not None and self.curve.refuted) or bool(self.broken)
 
     @property
     def failure(self) -> float:
@@ -143,6 +145,7 @@ class Finding:
             verdict.append(str(self.audited))
         if self.curve is not None:
             verdict.append(str(self.curve))
+        verdict += self.broken
         if self.refuted:
             verdict[-1] += ": THE CLAIM IS FALSE"
         verdict += [f"{word}: {score}" for word, score in (("off", self.off), ("on", self.on)) if score is not None]

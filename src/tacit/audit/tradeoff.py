@@ -2,7 +2,9 @@
 
     Curve               the least false negatives that a claim allows at each rate of false positives
     Curve.of(ledger)    of a run's releases; `gaussian_curve` of one Gaussian release, `claim_curve` of one (ε, δ)
+    skellam_curve       of a number with Skellam noise
     test_curve          scores on two neighbouring inputs against the whole curve
+    worst_of            of several tests, each made at a corrected confidence
 
 One (ε, δ) touches the curve of noise in one place, where few outputs fall. The curve can be tested where many do: far
 fewer samples then refute noise that is too small.
@@ -11,22 +13,26 @@ fewer samples then refute noise that is too small.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainccinv, ndtr, ndtri
+from scipy.special import betainccinv, ive, ndtr, ndtri
 
 from tacit.dp.accounting import Ledger
 from tacit.dp.pricing import Method
 
 Rates = NDArray[np.float64]
 Columns = NDArray[np.float64]  # a score of each output, or several: [outputs] or [outputs, scores]
-_LINES = 400  # (ε, δ) that a ledger's curve is made of
+_LINES = 120  # (ε, δ) that a curve is made of, denser at small ε, where most outputs fall
 _LEAST_DELTA = 1e-9  # of them: no test has samples that would reach below
 _TAIL = 120  # thresholds in each tail
-_CAUTIONS = (1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 1.0)  # of the failure probability, while choosing: the first that refutes
+_CAUTIONS = (1e-9, 1e-3, 1.0)  # of the failure probability, while choosing: the first that refutes
 _FEWEST = 20  # samples of each input
+_LARGEST_REACH = 1 << 20  # outputs on each side that are summed up; beyond, Skellam noise is Gaussian to six digits
+_LARGEST_LOSS = 16.0  # e^-16 is no probability that samples tell from 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +65,7 @@ class Curve:
         top = min(pure, ledger.epsilon(_LEAST_DELTA, method))
         if math.isinf(top):
             return cls()
-        grid = np.linspace(0.0, top, _LINES)
-        lines = [(float(epsilon), ledger.delta(float(epsilon), method)) for epsilon in grid]
+        lines = [(float(epsilon), ledger.delta(float(epsilon), method)) for epsilon in _grid(top)]
         if math.isfinite(pure):
             lines.append((pure, 0.0))
         return cls(tuple((epsilon, delta) for epsilon, delta in lines if delta < 1))
@@ -81,6 +86,13 @@ class Curve:
         return np.asarray(needed)
 
 
+def _grid(top: float) -> Rates:
+    """Epsilons from 0 to `top`; of a large one most up to where samples reach."""
+    reach = min(top, _LARGEST_LOSS)
+    dense = reach * np.linspace(0.0, 1.0, _LINES) ** 1.5
+    return dense if top <= _LARGEST_LOSS else np.concatenate([dense, np.linspace(reach, top, _LINES // 10)[1:]])
+
+
 def gaussian_curve(multiplier: float) -> Curve:
     """The exact curve of one Gaussian release whose noise is `multiplier` times the sensitivity."""
     if not multiplier > 0:
@@ -90,7 +102,30 @@ def gaussian_curve(multiplier: float) -> Curve:
 
 def claim_curve(epsilon: float, delta: float) -> Curve:
     """What one (ε, δ) says, where nothing more is claimed."""
-    return Curve(((epsilon, delta),) if delta < 1 else ())
+    return Curve(((epsilon, delta),) if delta < 1 and math.isfinite(epsilon) else ())
+
+
+@lru_cache(maxsize=16)
+def skellam_curve(variance: float, shift: int) -> Curve:
+    """The curve of one whole number, 0 or `shift`, with Skellam noise of `variance` added.
+
+    Guarantee: from the exact probabilities, e^-v I_k(v) at k; each δ(ε) counts what they leave out.
+    Source: Skellam 1946; its likelihood ratio is monotone, so that the tests with one threshold are the best ones.
+    """
+    reach = math.ceil(12 * math.sqrt(variance)) + shift + 40
+    if reach > _LARGEST_REACH:
+        return gaussian_curve(math.sqrt(variance) / shift * (1 - 1 / variance))
+    places = np.arange(-reach, reach + 1)
+    at = ive(np.abs(places), variance)
+    other, one = at[shift:], at[:-shift]  # at the same output: of 0, and of `shift`
+    left_out = max(0.0, 1 - float(other.sum())) + 1e-12
+    kept = (other > 0) & (one > 0)
+    losses = np.log(other[kept]) - np.log(one[kept])
+    lines = []
+    for epsilon in _grid(float(losses.max())):
+        delta = float(np.maximum(0.0, other - math.exp(epsilon) * one).sum()) + left_out
+        lines.append((float(epsilon), min(1.0, delta)))
+    return Curve(tuple(line for line in lines if line[1] < 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +137,13 @@ class CurveTest:
     needed: float  # false negatives that the claim needs at those false positives
     confidence: float
     samples: int
-    curve: Curve
+    curve: Curve = field(repr=False)
+
+    @property
+    def margin(self) -> float:
+        """How far the attack is below what the claim needs, in deviations of a normal; not above 0 if it is not."""
+        needed, made = float(ndtri(self.needed)), float(ndtri(self.false_negatives))
+        return needed - made if not math.isinf(made - needed) else (-math.inf if made > needed else math.inf)
 
     @property
     def refuted(self) -> bool:
@@ -150,6 +191,18 @@ def test_curve(one: Columns, other: Columns, curve: Curve, *, confidence: float)
 
 
 test_curve.__test__ = False  # type: ignore[attr-defined]  # not a test of pytest's
+
+
+def worst_of(tests: Sequence[CurveTest], confidence: float) -> tuple[int, CurveTest]:
+    """The test that refutes the most, or comes closest, and its place.
+
+    Guarantee: holds with `confidence`, if each was made at the confidence that `bounds.corrected` tells for so many.
+    """
+    needed = 1 - (1 - confidence) / len(tests)
+    if any(test.confidence < needed - 1e-12 for test in tests):
+        raise ValueError(f"each of {len(tests)} tests must be made at confidence {needed:.6g}")
+    place = max(range(len(tests)), key=lambda at: (tests[at].refuted, tests[at].margin))
+    return place, replace(tests[place], confidence=confidence, samples=sum(test.samples for test in tests))
 
 
 def _choose(one: Columns, other: Columns, curve: Curve, failure: float) -> tuple[int, float, float]:

@@ -158,7 +158,8 @@ def _mechanisms(settings: Settings, schedule: Schedule, parts: Mapping[str, Part
     embedding, label = settings.embedding, settings.label
     bits = embedding is not None and embedding.eps is not None
     noised = settings.gradients.protection == "noised"
-    effort = Effort(scope.pick(1_000_000, 4_000_000), scope.confidence(bits + (label is not None) + noised))
+    tests = bits + (label is not None) + 2 * noised
+    effort = Effort(scope.pick(1_000_000, 4_000_000), scope.confidence(tests))
     found = []
     if bits and embedding is not None:
         found.append(Step("randomized bits", lambda: [_bits(embedding, scope, effort)]))
@@ -168,6 +169,7 @@ def _mechanisms(settings: Settings, schedule: Schedule, parts: Mapping[str, Part
         found.append(Step("randomized labels", lambda: [_randomized(label, classes, scope, effort)]))
     if noised:
         found.append(Step("noise of gradients", lambda: [_noise(settings, schedule, scope, effort)]))
+        found.append(Step("canaries at the cut", lambda: [_canaries(settings, schedule, scope, effort)]))
     return found
 
 
@@ -217,3 +219,15 @@ def _noise(settings: Settings, schedule: Schedule, scope: Scope, effort: Effort)
     found = audit_gaussian(mechanism, -longest, longest, claim, effort=brief)
     words = f"clipped to {given.clip:g}, noise of {noise.noise_multiplier:.4g} times twice that, one visit"
     return named(found, "Noise of gradients", words, "who receives gradients")
+
+
+def _canaries(settings: Settings, schedule: Schedule, scope: Scope, effort: Effort) -> Finding:
+    from tacit.audit.cut_canaries import audit_gradients
+
+    noise = gradient_noise(settings, schedule)
+    assert noise is not None  # noqa: S101
+    parts = {name: make_part(settings, name) for name in settings.parties}
+    brief = replace(effort, samples=scope.pick(2_000, 40_000))
+    found = audit_gradients(settings, parts, noise, scope.rng("canaries at the cut"), brief)
+    words = f"a training of the file's own networks, clipped to {settings.gradients.clip:g}, noise of one visit"
+    return named(found, "Gradients at the cut", words, "the party that receives gradients")
