@@ -18,11 +18,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from tacit.audit.bounds import Scores
 from tacit.audit.canaries import NOTHING, Spots
 from tacit.audit.likelihood import Likelihood, Numbers
 from tacit.audit.observer import Cast, Flags, Seen, Training, observe
-from tacit.audit.tradeoff import Curve, gaussian_curve
+from tacit.audit.tradeoff import Columns, Curve, gaussian_curve
 from tacit.dp.accounting import Ledger
 from tacit.dp.release import GaussianEvent
 from tacit.training.plan import Plan
@@ -53,7 +52,7 @@ class Guesses:
     shares: Numbers  # of the planned variance that is left between the canary and the observer
     owners: NDArray[np.int64]  # the tensor of each canary
 
-    def of(self, tensor: int | None, rng: Generator) -> tuple[Scores, Scores]:
+    def of(self, tensor: int | None, rng: Generator) -> tuple[Columns, Columns]:
         """Scores without and with the canary, of a tensor or of all, in random order; where least noise is left."""
         chosen = np.broadcast_to(self.owners == tensor if tensor is not None else True, self.coins.shape)
         least = self.shares[chosen].min()
@@ -61,7 +60,7 @@ class Guesses:
         if least < 1 and min((narrow & self.coins).sum(), (narrow & ~self.coins).sum()) >= _FEW:
             chosen = narrow
         without, with_it = self.scores[chosen & ~self.coins], self.scores[chosen & self.coins]
-        return rng.permutation(without), rng.permutation(with_it)
+        return rng.permutation(without)[:, None], rng.permutation(with_it)[:, None]
 
 
 def step_plan(plan: Plan, records: int, steps: int) -> Plan:

@@ -26,13 +26,13 @@ from tacit.dp.pricing import Method
 
 Rates = NDArray[np.float64]
 Columns = NDArray[np.float64]  # a score of each output, or several: [outputs] or [outputs, scores]
-_LINES = 400  # (ε, δ) that a ledger's curve is made of
+_LINES = 120  # (ε, δ) that a curve is made of, denser at small ε, where most outputs fall
 _LEAST_DELTA = 1e-9  # of them: no test has samples that would reach below
 _TAIL = 120  # thresholds in each tail
-_CAUTIONS = (1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 1.0)  # of the failure probability, while choosing: the first that refutes
+_CAUTIONS = (1e-9, 1e-3, 1.0)  # of the failure probability, while choosing: the first that refutes
 _FEWEST = 20  # samples of each input
 _LARGEST_REACH = 1 << 20  # outputs on each side that are summed up; beyond, Skellam noise is Gaussian to six digits
-_LARGEST_LOSS = 40.0  # e^-40 is no probability that samples tell from 0
+_LARGEST_LOSS = 16.0  # e^-16 is no probability that samples tell from 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,7 @@ class Curve:
         top = min(pure, ledger.epsilon(_LEAST_DELTA, method))
         if math.isinf(top):
             return cls()
-        grid = np.linspace(0.0, top, _LINES)
-        lines = [(float(epsilon), ledger.delta(float(epsilon), method)) for epsilon in grid]
+        lines = [(float(epsilon), ledger.delta(float(epsilon), method)) for epsilon in _grid(top)]
         if math.isfinite(pure):
             lines.append((pure, 0.0))
         return cls(tuple((epsilon, delta) for epsilon, delta in lines if delta < 1))
@@ -85,6 +84,13 @@ class Curve:
         if self.mu is not None:
             needed = np.maximum(needed, ndtr(-ndtri(rates) - self.mu))
         return np.asarray(needed)
+
+
+def _grid(top: float) -> Rates:
+    """Epsilons from 0 to `top`; of a large one most up to where samples reach."""
+    reach = min(top, _LARGEST_LOSS)
+    dense = reach * np.linspace(0.0, 1.0, _LINES) ** 1.5
+    return dense if top <= _LARGEST_LOSS else np.concatenate([dense, np.linspace(reach, top, _LINES // 10)[1:]])
 
 
 def gaussian_curve(multiplier: float) -> Curve:
@@ -115,9 +121,8 @@ def skellam_curve(variance: float, shift: int) -> Curve:
     left_out = max(0.0, 1 - float(other.sum())) + 1e-12
     kept = (other > 0) & (one > 0)
     losses = np.log(other[kept]) - np.log(one[kept])
-    top = min(_LARGEST_LOSS, float(losses.max()))
     lines = []
-    for epsilon in np.linspace(0.0, top, _LINES):
+    for epsilon in _grid(float(losses.max())):
         delta = float(np.maximum(0.0, other - math.exp(epsilon) * one).sum()) + left_out
         lines.append((float(epsilon), min(1.0, delta)))
     return Curve(tuple(line for line in lines if line[1] < 1))

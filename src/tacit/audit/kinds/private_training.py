@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit import tasks
-from tacit.audit.bounds import corrected, gaussian_bound, pure_bound
 from tacit.audit.few_records import guess_with_few
 from tacit.audit.finding import Claim, Cost, Finding
+from tacit.audit.mechanisms import Effort, judged
 from tacit.audit.membership import audit_membership, run_trials
 from tacit.audit.observer import Training
 from tacit.audit.single_steps import Learned, guess_steps, paid, step_curve
 from tacit.audit.steps import Attacks, Proved, Scope, Step
-from tacit.audit.tradeoff import Columns, Curve, gaussian_curve, test_curve
+from tacit.audit.tradeoff import Curve, gaussian_curve
 from tacit.audit.whole_training import Work, guess_trainings, training_plan
 from tacit.dp.gaussian import gaussian_epsilon
 from tacit.dp.release import GaussianEvent
@@ -32,8 +32,7 @@ _FEWEST = 40  # records
 _FEWEST_STEPS = 100  # of an experiment
 _LARGEST_PASS = 2 * 10**8  # numbers in the gradients of all canaries of a step
 _EXACT = 2 * 10**6  # numbers of exact noise that a quick experiment draws
-_AGAINST = "for each record, against whoever has the model, and every model stored on the way"
-_SEES = "what the optimizer receives and the clipping norm, at {}; made the canaries, knows all other records"
+_AGAINST = "for each record, against anyone who has the model, and every model stored on the way"
 _NOT_TESTED = (
     "floating-point noise, bit by bit, in the tier fast",
     "whether the layers' rules record the true gradient of a record: canaries replace it behind them",
@@ -71,7 +70,7 @@ class _Own:
     tensors: tuple[str, ...]
     size: int
     scope: Scope
-    confidence: float  # of a finding
+    effort: Effort  # of a finding
 
     def canaries(self, most: int) -> int:
         return max(len(self.tensors), min(self.size, most, _LARGEST_PASS // self.size))
@@ -86,7 +85,7 @@ class _Own:
 def _observed(task: Task, settings: Settings, plan: Plan, scope: Scope, confidence: float) -> list[Finding]:
     training = Training(task, settings, plan.batch)
     sizes = training.sizes()
-    own = _Own(training, plan, tuple(sizes), sum(sizes.values()), scope, confidence)
+    own = _Own(training, plan, tuple(sizes), sum(sizes.values()), scope, Effort(0, confidence))
     steps, learned = _steps(own)
     return [steps, *_few(own), _trainings(own, learned)]
 
@@ -98,37 +97,42 @@ def _steps(own: _Own) -> tuple[Finding, Learned]:
     largest = scope.pick(4 * 10**9, 4 * 10**10) // (canaries * own.size)
     steps = min(max(_FEWEST_STEPS, min(scope.pick(60_000, 400_000) // canaries, largest)), own.affordable)
     guesses, learned, small = guess_steps(own.training, plan, canaries, steps, rng)
-    pairs = {"all tensors": guesses.of(None, rng)}
-    pairs |= {name: guesses.of(tensor, rng) for tensor, name in enumerate(own.tensors)}
     multiplier = paid(small, 0)
-    found = Finding(
-        attack="Single steps: canaries in each tensor of the file's own model",
-        adversary="an observer of every step",
-        sees=_SEES.format("a step"),
-        protection=f"Single steps: {plan.noise} noise of {multiplier:.4g} times the clipping norm, tier {plan.drawn}, "
-        f"{canaries} canaries in {len(own.tensors)} tensors",
-        proved=_step_claim(small, multiplier),
+    found = judged(
+        "Single steps: canaries in each tensor of the file's own model",
+        _step_claim(small, multiplier),
+        step_curve(small),
+        [guesses.of(tensor, rng) for tensor in (None, *range(len(own.tensors)))],
+        own.effort,
+        gaussian=plan.noise == "gaussian",
+        names=("all tensors", *own.tensors),
     )
-    return _judged(found, step_curve(small), pairs, own.confidence), learned
+    words = (
+        f"Single steps: {plan.noise} noise of {multiplier:.4g} times the clipping norm, tier {plan.drawn}; {steps} "
+        f"steps with {canaries} canaries in {len(own.tensors)} tensors"
+    )
+    return _seen(found, "a step", words), learned
 
 
 def _few(own: _Own) -> list[Finding]:
     """A canary alone, and among records that oppose it: one guess a step, by the sum and the clipping norm."""
     plan, found = own.plan, []
+    steps = min(own.scope.pick(800, 4000), own.affordable)
     for opposing, words in ((0, "a canary or nobody"), (3, "a canary or not, among three records that oppose it")):
-        steps = min(own.scope.pick(800, 4000), own.affordable)
         without, with_it, small = guess_with_few(own.training, plan, opposing, steps, own.scope.rng(words))
         event = small.event(0)
+        gaussian = isinstance(event, GaussianEvent)
         multiplier = event.noise_multiplier if isinstance(event, GaussianEvent) else paid(small, 0)
-        curve = gaussian_curve(multiplier) if isinstance(event, GaussianEvent) else step_curve(small)
-        made = Finding(
-            attack=f"Single steps: {words}",
-            adversary="an observer of every step",
-            sees=_SEES.format("a step"),
-            protection=f"Single steps: {words}; {plan.noise} noise of {multiplier:.4g} times the clipping norm",
-            proved=_step_claim(small, multiplier),
+        made = judged(
+            f"Single steps: {words}",
+            _step_claim(small, multiplier),
+            gaussian_curve(multiplier) if gaussian else step_curve(small),
+            [(without, with_it)],
+            own.effort,
+            gaussian=gaussian,
         )
-        found.append(_judged(made, curve, {words: (without, with_it)}, own.confidence))
+        told = f"Single steps: {words}; {plan.noise} noise of {multiplier:.4g} times the clipping norm, {steps} steps"
+        found.append(_seen(made, "a step", told))
     return found
 
 
@@ -147,36 +151,24 @@ def _trainings(own: _Own, learned: Learned) -> Finding:
     work = Work(max(2, min(-(-scope.pick(2000, 16_000) // canaries), most)), canaries, longest)
     without, with_it, small = guess_trainings(own.training, plan, learned, work, scope.rng("whole trainings"))
     guesses = len(without) + len(with_it)
-    found = Finding(
-        attack="Private SGD, end to end: canaries, every step observed",
-        adversary="an observer of every step",
-        sees=_SEES.format("every step"),
-        protection=f"Private SGD, end to end: {small.steps} steps with the file's noise, sampling and clipping, "
-        f"{work.trainings} trainings with {canaries} canaries",
-        proved=Claim(small.epsilon_after(small.steps), plan.delta, "record", plan.relation),
+    found = judged(
+        "Private SGD, end to end: canaries, every step observed",
+        Claim(small.epsilon_after(small.steps), plan.delta, "record", plan.relation),
+        Curve.of(small.ledger(small.steps), small.method),
+        [(without[:, None], with_it[:, None])],
+        own.effort,
         not_tested=(f"epsilons above {math.log(guesses / 4):.2g} by canaries: {guesses} guesses cannot show more",),
     )
-    curve = Curve.of(small.ledger(small.steps), small.method)
-    return _judged(found, curve, {"the training": (without, with_it)}, own.confidence)
-
-
-def _judged(found: Finding, curve: Curve, pairs: dict[str, tuple[Columns, Columns]], confidence: float) -> Finding:
-    """Scores without and with the canary against the curve, each pair by itself; and epsilon by the first pair.
-
-    `confidence` is that of all tests together.
-    """
-    assert found.proved is not None  # noqa: S101  # made with a claim
-    each = corrected(confidence, len(pairs) + 1)
-    tests = {name: test_curve(*pair, curve, confidence=each) for name, pair in pairs.items()}
-    name, worst = max(tests.items(), key=lambda test: test[1].needed - test[1].false_negatives)
-    scores = [each.reshape(len(each), -1)[:, 0] for each in next(iter(pairs.values()))]
-    bound = pure_bound if curve.mu is None else gaussian_bound
-    return replace(
-        found,
-        attack=found.attack if len(pairs) == 1 else f"{found.attack}; closest in {name}",
-        audited=bound(scores[0], scores[1], delta=found.proved.delta, confidence=each),
-        curve=replace(worst, confidence=corrected(each, 1) if len(pairs) == 1 else 1 - (1 - each) * len(pairs)),
+    words = (
+        f"Private SGD, end to end: {small.steps} steps with the file's noise, sampling and clipping; {work.trainings} "
+        f"trainings with {canaries} canaries"
     )
+    return _seen(found, "every step", words)
+
+
+def _seen(found: Finding, when: str, words: str) -> Finding:
+    sees = f"what the optimizer receives and the clipping norm, at {when}; made the canaries, knows all other records"
+    return replace(found, adversary="an observer of every step", sees=sees, protection=words)
 
 
 def _membership(task: Task, settings: Settings, plan: Plan, scope: Scope, confidence: float) -> Sequence[Finding]:
