@@ -1,4 +1,7 @@
-"""The task of the files to audit: a small network on made-up records, so that thousands of steps take seconds."""
+"""The task of the files to audit: a small network on made-up records.
+
+About a thousand numbers, each of which holds a canary: with fewer, an audit trains more often to come to its guesses.
+"""
 
 from typing import Any
 
@@ -11,11 +14,11 @@ RECORDS = 200
 
 
 class Small:
-    """Three classes of points, a network of two layers."""
+    """Classes of points, a network of two layers."""
 
     def __init__(self, seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
-        labels = torch.randint(0, 3, (RECORDS,), generator=generator)
+        labels = torch.randint(0, 4, (RECORDS,), generator=generator)
         points = torch.randn(RECORDS, 4, generator=generator) + F.one_hot(labels, 4)
         self.records = TensorDataset(points, labels)
         self._seed = seed
@@ -23,7 +26,7 @@ class Small:
     def model(self) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
-            return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+            return nn.Sequential(nn.Linear(4, 60), nn.Tanh(), nn.Linear(60, 12))
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         points, labels = batch
