@@ -8,6 +8,7 @@ Exit codes: 0 every judged row reaches its floor, 1 one does not, 2 the user's i
 import argparse
 import ast
 import importlib
+import importlib.util
 import os
 import pkgutil
 import sys
@@ -130,12 +131,23 @@ def measure(
     return results, missing
 
 
+def sabotage(argv: Sequence[str]) -> int:
+    """Plant faults: see `bench/sabotage`. It needs what the tests need."""
+    if importlib.util.find_spec("pytest") is None or importlib.util.find_spec("torch") is None:
+        print(
+            "Planted faults need pytest and torch: install them with pip install -c constraints.txt -e '.[dev,torch]'.",
+            file=sys.stderr,
+        )
+        return 2
+    from bench.sabotage import command
+
+    return command.main(argv)
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
     if argv[:1] == ["sabotage"]:
-        from bench.sabotage import command
-
-        return command.main(argv[1:])
+        return sabotage(argv[1:])
     options = arguments(argv)
     try:
         names = chosen(options.name)

@@ -1,14 +1,16 @@
-"""The command line: `python -m bench sabotage [--only NAME]... [--tests-only | --audits-only]`.
+"""The command line: `python -m bench sabotage [--only NAME]... [--tests-only | --audits-only] [--workers N]`.
 
 Exit codes: 0 every fault is noticed, 1 one is not or the package without a fault does not pass, 2 a mistake in the
 input or a patch that lost its place.
 """
 
 import argparse
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +40,9 @@ class Judged:
     def noticed(self) -> bool:
         return not self.words
 
+    def __str__(self) -> str:
+        return f"{self.fault.name}: {self.words or 'noticed'} ({self.seconds:.0f} s)"
+
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
@@ -45,6 +50,13 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
         description="Put known faults into copies of the package, and see whether tests and audits notice each.",
     )
     parser.add_argument("--only", metavar="NAME", action="append", help="one fault; may be repeated")
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="at once; as many as processors by default",
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--tests-only", action="store_true", help="run no audits, which take most of the time")
     which.add_argument("--audits-only", action="store_true", help="run no tests")
@@ -63,7 +75,14 @@ def main(argv: Sequence[str]) -> int:
     try:
         nodes = check(chosen)
         with tempfile.TemporaryDirectory(prefix="tacit-sabotage-") as folder:
-            judged = _judge(chosen, nodes, Path(folder), tests=not options.audits_only, audits=not options.tests_only)
+            judged = _judge(
+                chosen,
+                nodes,
+                Path(folder),
+                tests=not options.audits_only,
+                audits=not options.tests_only,
+                workers=max(1, options.workers),
+            )
     except (PlaceLost, Broken) as error:
         print(error, file=sys.stderr)
         return 2 if isinstance(error, PlaceLost) else 1
@@ -89,39 +108,51 @@ def check(faults: Sequence[Fault]) -> dict[str, str]:
     return tests_of((name for fault in faults for name in fault.tests), ROOT)
 
 
-def _judge(faults: Sequence[Fault], nodes: dict[str, str], folder: Path, *, tests: bool, audits: bool) -> list[Judged]:
+def _judge(
+    faults: Sequence[Fault], nodes: dict[str, str], folder: Path, *, tests: bool, audits: bool, workers: int
+) -> list[Judged]:
     sane = copied(folder / "sane", SOURCE, ())
     if tests:
         _tell(f"control: {len(nodes)} tests on the package without a fault")
         for node, ended in run_tests(sorted(nodes.values()), sane, ROOT).items():
             if ended.outcome != "passed":
                 raise Broken(f"without a fault {node} ends with {ended.outcome}: {ended.error}")
-    if audits:
-        for file in sorted({fault.file for fault in faults if fault.file is not None}):
-            began = time.monotonic()
-            false_claims = run_audit(FILES / file, sane, ROOT).false_claims
-            if false_claims:
-                raise Broken(f"without a fault the audit of {file} says that a claim is false: {false_claims}")
-            _tell(f"control: no claim of {file} is false ({time.monotonic() - began:.0f} s)")
-    judged = []
-    for number, fault in enumerate(faults):
-        copy = copied(folder / f"fault-{number}", SOURCE, fault.patches)
-        one = _judge_one(fault, [nodes[name] for name in fault.tests], copy, tests=tests, audits=audits)
-        judged.append(one)
-        _tell(f"{number + 1} of {len(faults)}: {fault.name}: {one.words or 'noticed'} ({one.seconds:.0f} s)")
-    return judged
+    files = sorted({fault.file for fault in faults if fault.file is not None}) if audits else []
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            controls = [pool.submit(_control, FILES / file, sane) for file in files]
+            asked = [
+                pool.submit(_judge_one, fault, nodes, folder / f"fault-{number}", tests=tests, audits=audits)
+                for number, fault in enumerate(faults)
+            ]
+            for done in as_completed([*controls, *asked]):
+                _tell(str(done.result()))
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return [each.result() for each in asked]
 
 
-def _judge_one(fault: Fault, nodes: Sequence[str], copy: Path, *, tests: bool, audits: bool) -> Judged:
+def _control(file: Path, sane: Path) -> str:
+    """No claim of a file is false without a fault; by chance one audit in a hundred says so, two in a row hardly do."""
     began = time.monotonic()
+    for seed in (0, 1):
+        false_claims = run_audit(file, sane, ROOT, seed)
+        if not false_claims:
+            return f"control: no claim of {file.name} is false ({time.monotonic() - began:.0f} s)"
+    raise Broken(f"without a fault the audit of {file.name} says that a claim is false: {', '.join(false_claims)}")
+
+
+def _judge_one(fault: Fault, nodes: dict[str, str], folder: Path, *, tests: bool, audits: bool) -> Judged:
+    began = time.monotonic()
+    copy = copied(folder, SOURCE, fault.patches)
     words, count, found = [], None, None
     if tests:
-        ended = run_tests(nodes, copy, ROOT)
+        ended = run_tests([nodes[name] for name in fault.tests], copy, ROOT)
         count = sum(each.outcome == "asserted" for each in ended.values())
         words += [f"{node} {_WORDS[e.outcome]}{e.error}" for node, e in ended.items() if e.outcome != "asserted"]
     if audits and fault.file is not None:
         try:
-            found = bool(run_audit(FILES / fault.file, copy, ROOT).false_claims)
+            found = bool(run_audit(FILES / fault.file, copy, ROOT))
         except Broken as error:
             words.append(str(error))
         else:

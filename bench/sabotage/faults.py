@@ -259,7 +259,7 @@ FAULTS = (
         "client rounds not kept",
         (Patch("Client._work", "self._attempts = work.round + 1", "self._attempts = 0"),),
         ("test_a_client_answers_each_round_once",),
-        "local_dp.yaml",
+        "masks.yaml",
     ),
     Fault(
         "evaluation with sensitivity 1",

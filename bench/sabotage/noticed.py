@@ -77,35 +77,26 @@ def run_tests(nodes: Sequence[str], copy: Path, root: Path) -> dict[str, Ended]:
     return {node: Ended(**found[node]) for node in nodes}
 
 
-@dataclass(frozen=True, slots=True)
-class Audited:
-    """What an audit said: the attacks whose claim is false. `output` is there for those who look into a surprise."""
-
-    false_claims: tuple[str, ...]
-    output: str
-
-
-def run_audit(file: Path, copy: Path, root: Path) -> Audited:
-    """`tacit audit --full` of `file`. Broken where it does not come to an end."""
+def run_audit(file: Path, copy: Path, root: Path, seed: int = 0) -> tuple[str, ...]:
+    """The attacks by which `tacit audit --full` of `file` calls a claim false. Broken where it comes to no end."""
     with tempfile.TemporaryDirectory() as folder:
-        page = Path(folder, "audit.html")
-        command = ["-m", "tacit", "audit", str(file), "--full", "--json", "--quiet", "--output", str(page)]
-        ended = _run(command, _environment(copy), root)
-    output = ended.stdout + ended.stderr
+        options = ["--full", "--json", "--quiet", "--seed", str(seed), "--output", str(Path(folder, "audit.html"))]
+        ended = _run(["-m", "tacit", "audit", str(file), *options], _environment(copy), root)
     try:
         found = json.loads(ended.stdout)
     except ValueError:
-        raise Broken(f"the audit of {file.name} ended with {ended.returncode}:\n{output[-3000:]}") from None
+        shown = (ended.stdout + ended.stderr)[-3000:]
+        raise Broken(f"the audit of {file.name} ended with {ended.returncode}:\n{shown}") from None
     false_claims = tuple(each["attack"] for each in found["findings"] if each["refuted"])
     if ended.returncode != (1 if false_claims else 0):
         raise Broken(f"the audit of {file.name} ended with {ended.returncode}, but says {false_claims}")
-    return Audited(false_claims, output)
+    return false_claims
 
 
 def _environment(copy: Path) -> dict[str, str]:
     """In which `tacit` is the copy's, also before an installed one, and `bench` is this one."""
     path = os.pathsep.join([str(copy), str(Path(bench.__file__).parents[1])])
-    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
 
 
 def _run(arguments: Sequence[str], environment: Mapping[str, str], root: Path) -> subprocess.CompletedProcess[str]:
