@@ -123,7 +123,7 @@ def _labels(settings: Settings, scope: Scope) -> Sequence[Finding]:
 
     records = scope.pick(_RECORDS, None)
     if settings.label_dp is not None or settings.gradients.protection == "noised":
-        return audit_gradients(settings, records=records)
+        return audit_gradients(settings, records=records, confidence=scope.confidence(_tests(settings)))
     return [bare(each) for each in audit_gradients(settings, [Guard()], records=records)]
 
 
@@ -158,8 +158,7 @@ def _mechanisms(settings: Settings, schedule: Schedule, parts: Mapping[str, Part
     embedding, label = settings.embedding, settings.label
     bits = embedding is not None and embedding.eps is not None
     noised = settings.gradients.protection == "noised"
-    tests = bits + (label is not None) + 2 * noised
-    effort = Effort(scope.pick(1_000_000, 4_000_000), scope.confidence(tests))
+    effort = Effort(scope.pick(1_000_000, 4_000_000), scope.confidence(_tests(settings)))
     found = []
     if bits and embedding is not None:
         found.append(Step("randomized bits", lambda: [_bits(embedding, scope, effort)]))
@@ -171,6 +170,13 @@ def _mechanisms(settings: Settings, schedule: Schedule, parts: Mapping[str, Part
         found.append(Step("noise of gradients", lambda: [_noise(settings, schedule, scope, effort)]))
         found.append(Step("canaries at the cut", lambda: [_canaries(settings, schedule, scope, effort)]))
     return found
+
+
+def _tests(settings: Settings) -> int:
+    """Of claims, in a whole audit: bits, labels, noise by itself and at the cut, and labels inferred from gradients."""
+    bits = settings.embedding is not None and settings.embedding.eps is not None
+    labels, noised = settings.label is not None, settings.gradients.protection == "noised"
+    return bits + labels + 2 * noised + (labels or noised)
 
 
 def _bits(embedding: EmbeddingDP, scope: Scope, effort: Effort) -> Finding:
