@@ -78,7 +78,7 @@ def observe(training: Training, plan: Plan, cast: Cast) -> Seen:
         warnings.simplefilter("ignore")  # of layers without a rule: a run says it
         inner = _optimizer(training, plan, model)
         _, optimizer, loader = attach(plan, model, inner, data, check=False)
-        watch = _Watch(plan, cast, model, optimizer, loader)
+        watch = _Watch(plan, cast, optimizer, loader)
         model.train()
         for _ in range(plan.epochs):
             for batch in loader:
@@ -95,7 +95,6 @@ class _Watch:
 
     plan: Plan
     cast: Cast
-    model: nn.Module
     optimizer: PrivateOptimizer
     loader: Loader
     seen: Seen = field(init=False)
