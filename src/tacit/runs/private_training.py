@@ -152,8 +152,9 @@ class _Training:
             loss.backward()
             self._optimizer.step()
             value = float(loss.detach())
-            losses.append(value)
-            records += _size(batch)
+            if not self._optimizer.checking:
+                losses.append(value)
+                records += _size(batch)
             if self._optimizer.steps != before:
                 self._say(epoch, value, records / (time.perf_counter() - start))
                 self._save_sometimes()
