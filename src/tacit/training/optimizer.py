@@ -163,6 +163,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             self._shown = None
         if self._whole:
             self._finish()
+        self._settings = None
 
     def abandon(self) -> None:
         """Forget the sample under way, if any: it stays paid for."""
