@@ -3,6 +3,7 @@
 # ruff: noqa: NPY002  # the loops here draw from numpy's global generator, as users' loops do
 
 import random
+from collections import UserDict
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -278,7 +279,11 @@ def padded(rows):
     """Pads to the longest, draws masks, and takes the records apart while it is at it."""
     x = nn.utils.rnn.pad_sequence([row.pop("x") for row in rows], batch_first=True)
     y = nn.utils.rnn.pad_sequence([row.pop("y") for row in rows], batch_first=True, padding_value=-100)
-    return torch.where(torch.rand(x.shape[1]) < 0.1, 0, x), y
+    return Encoding({"x": torch.where(torch.rand(x.shape[1]) < 0.1, 0, x), "y": y})
+
+
+class Encoding(UserDict):
+    """What tokenizers return: a mapping that is no dict."""
 
 
 @pytest.mark.parametrize("physical", [None, 7])
@@ -297,7 +302,8 @@ def test_the_same_bit_by_bit(physical):
         scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
         rates, batches, again = [], 0, 0
         for _ in range(plan.epochs):
-            for x, y in loader:
+            for batch in loader:
+                x, y = batch["x"], batch["y"]
                 scale = float(np.random.rand()) + random.random() + float(torch.rand(()))
                 (scale * record_loss(model(x), y).mean()).backward()
                 optimizer.step()

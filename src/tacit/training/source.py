@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils import _pytree as pytree
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -33,6 +32,7 @@ _COLLATION = (
     "random numbers it draws depends on them. Collate each record by itself, and draw random numbers in the dataset's "
     "__getitem__"
 )
+_DEEPEST = 8  # an object may hold itself
 _UNUSED: dict[str, Any] = {  # arguments of a DataLoader that nothing here would use, with their defaults
     "num_workers": 0,
     "pin_memory": False,
@@ -58,7 +58,7 @@ class Source:
     def batch(self, items: Items) -> Any:
         if not self.own:
             return self.collate(items)
-        return self.collate([copy.copy(item) if isinstance(item, dict | list) else item for item in items])
+        return self.collate([copy.copy(item) if isinstance(item, MutableMapping | list) else item for item in items])
 
     def changed(self, items: Items, places: Indices, collating: Generators) -> Any:
         """The batch with the records `places` of `items`; None if a batch of the same size has other shapes.
@@ -79,11 +79,11 @@ class Source:
 
 def _kept(whole: Any, again: Any, places: Indices) -> bool:
     """Whether two batches have the same shapes. Where they do, the records that are in both must be the same."""
-    (before, spec), (after, other) = pytree.tree_flatten(whole), pytree.tree_flatten(again)
-    if spec != other or [_shape(leaf) for leaf in before] != [_shape(leaf) for leaf in after]:
+    before, after = list(_leaves(whole)), list(_leaves(again))
+    if [(path, _shape(leaf)) for path, leaf in before] != [(path, _shape(leaf)) for path, leaf in after]:
         return False
     same = torch.from_numpy(np.flatnonzero(places == np.arange(len(places))))
-    for one, two in zip(before, after, strict=True):
+    for (_, one), (_, two) in zip(before, after, strict=True):
         if isinstance(one, Tensor) and one.dim() and len(one) == len(places):
             one, two = one[same.to(one.device)], two[same.to(two.device)]
             if not bool(((one == two) | (one.isnan() & two.isnan())).all()):
@@ -91,8 +91,24 @@ def _kept(whole: Any, again: Any, places: Indices) -> bool:
     return True
 
 
+def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """What a batch holds, with where it is: inside of mappings, sequences and objects of a class of one's own."""
+    inside: Iterable[tuple[Any, Any]] | None = None
+    if isinstance(value, Mapping):
+        inside = value.items()
+    elif isinstance(value, list | tuple):
+        inside = enumerate(value)
+    elif hasattr(value, "__dict__") and not isinstance(value, Tensor | type) and len(path) < _DEEPEST:
+        inside = vars(value).items()
+    if inside is None:
+        yield path, value
+        return
+    for key, each in inside:
+        yield from _leaves(each, (*path, key))
+
+
 def _shape(leaf: Any) -> Any:
-    return (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, Tensor) else type(leaf)
+    return (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, Tensor | np.ndarray) else type(leaf)
 
 
 def source(plan: Plan, data: Any) -> Source:
