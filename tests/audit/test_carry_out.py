@@ -164,14 +164,14 @@ def claim_of(protection, audited):
         ([], "No attack was made and no privacy claim was tested, so this audit says nothing about privacy."),
         (
             [finding("inversion", score(0.9)), finding("weak", score(0.2))],
-            "2 attacks were made on NAME; the best one (inversion) got 0.9, and guessing gets 0 (images); no privacy "
-            "claim was tested.",
+            "2 attacks were made on NAME; the best one (inversion) got 0.9 where guessing gets 0 (measured: images); "
+            "no privacy claim was tested.",
         ),
         (
             [finding("labels", score(0.55, baseline=0.5)), claim_of("noise", 0.5), claim_of("noise", 0.1)],
             "3 attacks were made on NAME; the one that tries to recover data (labels) did not clearly do better than "
-            "guessing: it got 0.55, and guessing gets 0.5 (images); the one privacy claim that was tested was not "
-            "refuted (noise).",
+            "guessing: it got 0.55 where guessing gets 0.5 (measured: images); the one privacy claim that was tested "
+            "was not refuted (noise).",
         ),
         (
             [claim_of("noise", 0.5), claim_of("labels", 0.3)],
@@ -185,19 +185,19 @@ def claim_of(protection, audited):
         ),
         (
             [finding("columns", score(0.3, baseline=1.0, smaller_is_worse=True)), finding("weak", score(0.2))],
-            "2 attacks were made on NAME; the best one (columns) got 0.3, and guessing gets 1 (images; smaller is "
-            "better for the attacker); no privacy claim was tested.",
+            "2 attacks were made on NAME; the best one (columns) got 0.3 where guessing gets 1 (measured: images; "
+            "smaller is better for the attacker); no privacy claim was tested.",
         ),
         (
             [finding("columns", score(0.95, baseline=1.0, smaller_is_worse=True))],
             "1 attack was made on NAME; the one that tries to recover data (columns) did not clearly do better than "
-            "guessing: it got 0.95, and guessing gets 1 (images; smaller is better for the attacker); no privacy claim "
-            "was tested.",
+            "guessing: it got 0.95 where guessing gets 1 (measured: images; smaller is better for the attacker); no "
+            "privacy claim was tested.",
         ),
         (
             [finding("read")],
-            "1 attack was made on NAME; the one that tries to recover data (read) got 1, where nothing protects, and "
-            "guessing gets 0 (images); no privacy claim was tested.",
+            "1 attack was made on NAME; the one that tries to recover data (read) got 1 from what nothing protects "
+            "where guessing gets 0 (measured: images); no privacy claim was tested.",
         ),
     ],
 )
@@ -214,7 +214,7 @@ def test_the_first_sentence_says_what_was_tried_and_found(made, findings, said):
 def test_the_glossary_ends_the_page_and_names_every_claim_that_is_false(made):
     page = whole_page(made([claim_of(name, 1.5) for name in "abcd"]))
     assert "of 4 privacy claims tested, 4 ARE FALSE: a, b, c and 1 more." in page
-    place = page.index(">Words</h2>")
+    place = page.index(">Glossary</h2>")
     assert all(f"<dt>{term}</dt>" in page[place:] for term in summary.GLOSSARY)
     assert len(summary.GLOSSARY) >= 12
     assert list(summary.GLOSSARY) == sorted(summary.GLOSSARY)

@@ -27,7 +27,7 @@ def whole_page(made: Audit) -> str:
         ("untested", "What was not tested", page.bullets(made.not_tested)),
         ("boundary", "Who sees what", sections.boundary(kinds.of(made.settings).boundary, made.settings)),
         ("settings", "Settings", _settings(made)),
-        ("glossary", "Words", _glossary()),
+        ("glossary", "Glossary", _glossary()),
     ]
     return page.page(
         f"{made.settings.name}: audit",

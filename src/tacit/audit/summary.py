@@ -27,7 +27,7 @@ GLOSSARY = {
     "the number of records.",
     "epsilon": "How much an attacker can learn about one record or client at most: the smaller, the less. At 0 nothing "
     "can be learned; at 1 the odds of any conclusion change by a factor of at most 2.7; above 10 hardly anything is "
-    "hidden.",
+    "promised.",
     "guessing": "What an attacker scores who sees nothing. An attack that scores no better learned nothing.",
     "lower bound": "An epsilon that an attack has shown to be the least that is true. If it is above the claimed one, "
     "the claim is false; if it is below, that proves nothing.",
@@ -57,13 +57,13 @@ def _best(attacks: Sequence[Finding]) -> str:
         return "none of them tries to recover data, each tests a claim"
     score, best = max(scored, key=lambda pair: advantage(pair[0]))
     name = f"{'the best one' if len(scored) > 1 else 'the one that tries to recover data'} ({best.attack})"
-    protected = "" if best.on is not None else ", where nothing protects"
-    got = f"{score.value:.3g}{protected}, and guessing gets {round(score.baseline, 3) + 0.0:.3g} ({_measured(score)})"
+    bare = "" if best.on is not None else " from what nothing protects"
+    got = f"{score.value:.3g}{bare} where guessing gets {round(score.baseline, 3) + 0.0:.3g} ({_measured(score)})"
     return f"{name} got {got}" if score.informative else f"{name} did not clearly do better than guessing: it got {got}"
 
 
 def _measured(score: Score) -> str:
-    return f"{score.metric}; smaller is better for the attacker" if score.smaller_is_worse else score.metric
+    return f"measured: {score.metric}" + ("; smaller is better for the attacker" if score.smaller_is_worse else "")
 
 
 def _claims(tested: Sequence[Finding], refuted: Sequence[Finding]) -> str:
