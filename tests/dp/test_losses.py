@@ -46,8 +46,10 @@ def of_laplace(multiplier: float):
 def test_one_sampled_release_is_the_closed_formula_from_above(pair, exact, multiplier, q):
     found = compose([(pair(multiplier, q), 1)])
     for epsilon in EPSILONS:
-        truth = max(removed(exact(multiplier), q, epsilon), added(exact(multiplier), q, epsilon))
-        assert truth - 1e-15 <= found.delta(epsilon) <= truth * (1 + 1e-3) + 2e-6 * q + 2e-12
+        each = [direction(exact(multiplier), q, epsilon) for direction in (removed, added)]
+        for truth, curve in zip(each, found.curves, strict=True):
+            assert truth - 1e-15 <= curve.delta(epsilon) <= truth * (1 + 1e-3) + 2e-6 * q + 2e-12
+        assert found.delta(epsilon) >= max(each)
 
 
 @pytest.mark.parametrize(("multiplier", "steps"), [(1.0, 1), (5.0, 10), (100.0, 10_000), (1000.0, 10**6)])

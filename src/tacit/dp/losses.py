@@ -105,12 +105,12 @@ def laplace_pair(multiplier: float, probability: float = 1.0) -> LossPair:
 
     Guarantee: the scalar pair dominates every shift of a vector with independent Laplace noise by v, |v|_1 <= 1.
     Write f_m for the least false-negative rate of a test of noise X against X + m. Laplace noise is log-concave, so the
-    likelihood ratio is monotone and a threshold is the best test: f_m(a) = F(F^-1(1 - a) - m), with F symmetric, for
-    either sign of m. Change one coordinate at a time. Between neighbours of that chain the trade-off is f_|v_i|, and by
-    the triangle rule for trade-offs (Dong, Roth, Su 2022, Lemma A.5: T(P, R)(a) >= g(1 - f(a)) if T(P, Q) >= f and
-    T(Q, R) >= g) the whole is at least f_|v_d|(1 - ... f_|v_1|(a)). Since f_n(1 - f_m(a)) = F(F^-1(f_m(a)) - n) =
-    F(F^-1(1 - a) - m - n) = f_(m+n)(a), that is f_|v|_1, which falls in |v|_1: at least f_1. A trade-off that is
-    nowhere below another has no larger delta at any epsilon (ibid., Proposition 2.12).
+    likelihood ratio is monotone and a threshold is the best test: f_m(a) = F(F^-1(1 - a) - m), for either sign of the
+    shift, as X is symmetric. Change one coordinate at a time; two neighbours of that chain have the trade-off f_|v_i|.
+    A test that rejects P with probability a rejects Q with at most 1 - f(a) if T(P, Q) >= f, and so misses R with at
+    least g(1 - f(a)) if T(Q, R) >= g (as in Dong, Roth, Su 2022, Theorem 2.14, on groups). Here f_n(1 - f_m(a)) =
+    F(F^-1(f_m(a)) - n) = F(F^-1(1 - a) - m - n) = f_(m+n)(a): the whole chain has at least f_|v|_1, which falls in
+    |v|_1 and is at least f_1. A trade-off nowhere below another has no larger delta at any epsilon (Proposition 2.12).
     """
     mu = 1 / multiplier
 
