@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as theirs
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
 from tacit.dp.gaussian import gaussian_delta
-from tacit.dp.losses import compose, gaussian_pair, laplace_pair, response_pair
+from tacit.dp.losses import compose, gaussian_pair, laplace_pair, out_of_reach, response_pair
 from tacit.dp.mechanisms import laplace_event
 
 EPSILONS = np.array([0.0, 0.01, 0.1, 0.37, 1.0, 2.5, 6.0])
@@ -95,12 +95,14 @@ def test_the_nine_levels_of_the_documentation():
 
 
 @settings(max_examples=25)
+@example(multiplier=0.5, q=1.0, steps=300, delta=1e-3)  # losses beyond what floats hold
 @given(st.floats(0.5, 5), st.floats(1e-3, 1), st.integers(1, 300), st.floats(1e-7, 0.1))
 def test_epsilon_and_delta_are_inverse(multiplier, q, steps, delta):
-    found = compose([(gaussian_pair(multiplier, q), steps)])
+    lines = [(gaussian_pair(multiplier, q), steps)]
+    found = compose(lines)
     epsilon = found.epsilon(delta)
     assert found.delta(epsilon) <= delta * (1 + 1e-9)
-    if epsilon > 1e-9:
+    if epsilon > 1e-9 and not out_of_reach(lines):
         assert found.delta(epsilon * (1 - 1e-6) - 1e-9) >= delta * (1 - 1e-4)
 
 

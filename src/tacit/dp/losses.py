@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 Floats = NDArray[np.float64]
 Weighted = Sequence[tuple["LossPair", int]]
@@ -97,7 +96,11 @@ def gaussian_pair(multiplier: float, probability: float = 1.0) -> LossPair:
 
 
 def _normal_masses(edges: Floats) -> Floats:
-    return np.asarray(np.where(edges[:-1] > 0, -np.diff(ndtr(-edges)), np.diff(ndtr(edges))))
+    """Between neighbouring edges, from the tail that is the smaller one."""
+    beyond = np.fromiter(map(math.erfc, np.abs(edges) / math.sqrt(2)), np.float64, len(edges)) / 2
+    above = np.where(edges > 0, beyond, 1 - beyond)
+    below = np.where(edges > 0, 1 - beyond, beyond)
+    return np.asarray(np.where(edges[:-1] > 0, -np.diff(above), np.diff(below)))
 
 
 def laplace_pair(multiplier: float, probability: float = 1.0) -> LossPair:
@@ -184,7 +187,8 @@ class Curve:
 
     def delta(self, epsilon: float) -> float:
         index = min(math.floor(epsilon / self.interval) + 1, len(self.masses) - 1)
-        return self.infinite + max(0.0, float(self.masses[index] - math.exp(epsilon) * self.discounted[index]))
+        growth = math.exp(min(epsilon, 700.0))  # a smaller one has a larger delta
+        return self.infinite + max(0.0, float(self.masses[index] - growth * self.discounted[index]))
 
     def epsilon(self, delta: float) -> float:
         """The least one with at most `delta`."""
@@ -196,8 +200,10 @@ class Curve:
             low, high = (low, middle) if self.delta(middle * self.interval) <= delta else (middle, high)
         if high == 0:
             return 0.0
-        ratio = (self.masses[high] - (delta - self.infinite)) / max(float(self.discounted[high]), 1e-300)
-        return min(max(math.log(max(ratio, 1e-300)), low * self.interval), high * self.interval)
+        left, below = float(self.masses[high]) - (delta - self.infinite), float(self.discounted[high])
+        if left <= 0 or below < 1e-280:
+            return high * self.interval
+        return min(max(math.log(left / below), low * self.interval), high * self.interval)
 
 
 @dataclass(frozen=True, slots=True)
