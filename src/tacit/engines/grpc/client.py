@@ -187,7 +187,7 @@ class ClientEngine:
                 self._missing()
                 self._sink.emit(Noted(f"waiting for the coordinator to come back: {sentence(about.reason)}"))
             elif isinstance(about, Parting):
-                self._parting = Parting(about.status, sentence(about.reason))
+                self._parting = Parting(sentence(about.status), sentence(about.reason))
                 # Written before the coordinator hears that this client knows, after which it may be gone.
                 self._sink.emit(EndHeard(self._identity, self._parting.status, self._parting.reason))
             elif isinstance(about, Identities):
