@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.audit import drawings, kinds, words
+from tacit.audit import drawings, kinds, summary, words
 from tacit.audit.carry_out import advantage, audit
 from tacit.audit.finding import Claim, Cost, Finding, LowerBound, Pictures, Score
 from tacit.audit.page import whole_page
@@ -148,6 +148,76 @@ def test_the_page_and_the_table_hold_every_attack(made):
     assert "the weather" in page
     assert "the weather" in table
     assert max(map(len, table.splitlines())) <= 110
+
+
+# --- the first sentence
+
+
+def claim_of(protection, audited):
+    bound = LowerBound(audited, 0.0, 0.999, "by hand", 10)
+    return Finding("canaries", "server", "messages", f"{protection}: words", CLAIM, bound)
+
+
+@pytest.mark.parametrize(
+    ("findings", "said"),
+    [
+        ([], "No attack was made and no privacy claim was tested, so this audit says nothing about privacy."),
+        (
+            [finding("inversion", score(0.9)), finding("weak", score(0.2))],
+            "2 attacks were made on NAME; the best one (inversion) got 0.9 where guessing gets 0 (measured: images); "
+            "no privacy claim was tested.",
+        ),
+        (
+            [finding("labels", score(0.55, baseline=0.5)), claim_of("noise", 0.5), claim_of("noise", 0.1)],
+            "3 attacks were made on NAME; the one that tries to recover data (labels) did not clearly do better than "
+            "guessing: it got 0.55 where guessing gets 0.5 (measured: images); the one privacy claim that was tested "
+            "was not refuted (noise).",
+        ),
+        (
+            [claim_of("noise", 0.5), claim_of("labels", 0.3)],
+            "2 attacks were made on NAME; none of them tries to recover data, each tests a claim; 2 privacy claims "
+            "were tested and none was refuted (noise, labels).",
+        ),
+        (
+            [claim_of(name, 0.5) for name in "abcde"] + [claim_of("noise", 1.5)],
+            "6 attacks were made on NAME; none of them tries to recover data, each tests a claim; of 6 privacy claims "
+            "tested, 1 IS FALSE: noise.",
+        ),
+        (
+            [finding("columns", score(0.3, baseline=1.0, smaller_is_worse=True)), finding("weak", score(0.2))],
+            "2 attacks were made on NAME; the best one (columns) got 0.3 where guessing gets 1 (measured: images; "
+            "smaller is better for the attacker); no privacy claim was tested.",
+        ),
+        (
+            [finding("columns", score(0.95, baseline=1.0, smaller_is_worse=True))],
+            "1 attack was made on NAME; the one that tries to recover data (columns) did not clearly do better than "
+            "guessing: it got 0.95 where guessing gets 1 (measured: images; smaller is better for the attacker); no "
+            "privacy claim was tested.",
+        ),
+        (
+            [finding("read")],
+            "1 attack was made on NAME; the one that tries to recover data (read) got 1 from what nothing protects "
+            "where guessing gets 0 (measured: images); no privacy claim was tested.",
+        ),
+    ],
+)
+def test_the_first_sentence_says_what_was_tried_and_found(made, findings, said):
+    found = made(findings)
+    said = said.replace("NAME", found.settings.name)
+    assert summary.sentence(found) == said
+    assert words.plain(found)["summary"] == next(iter(words.plain(found).values())) == said
+    assert " ".join(words.print_table(found, 110).split()).startswith(said)
+    page = whole_page(found)
+    assert page.index(said) < page.index("Proved ε")
+
+
+def test_the_glossary_ends_the_page_and_names_every_claim_that_is_false(made):
+    page = whole_page(made([claim_of(name, 1.5) for name in "abcd"]))
+    assert "of 4 privacy claims tested, 4 ARE FALSE: a, b, c and 1 more." in page
+    place = page.index(">Glossary</h2>")
+    assert all(f"<dt>{term}</dt>" in page[place:] for term in summary.GLOSSARY)
+    assert len(summary.GLOSSARY) >= 12
+    assert list(summary.GLOSSARY) == sorted(summary.GLOSSARY)
 
 
 def test_a_picture_is_a_png():

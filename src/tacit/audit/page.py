@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tacit import __version__
-from tacit.audit import drawings, words
+from tacit.audit import drawings, summary, words
 from tacit.audit.carry_out import Audit
 from tacit.audit.finding import Finding, Score
 from tacit.runs import kinds
@@ -27,6 +27,7 @@ def whole_page(made: Audit) -> str:
         ("untested", "What was not tested", page.bullets(made.not_tested)),
         ("boundary", "Who sees what", sections.boundary(kinds.of(made.settings).boundary, made.settings)),
         ("settings", "Settings", _settings(made)),
+        ("glossary", "Glossary", _glossary()),
     ]
     return page.page(
         f"{made.settings.name}: audit",
@@ -42,6 +43,7 @@ def whole_page(made: Audit) -> str:
 def _headline(made: Audit) -> Markup:
     manner = "quick" if made.scope.quick else "full"
     lines = [
+        element("p", summary.sentence(made), class_="summary"),
         element("p", made.protection),
         element("p", f"{made.settings.kind} · {manner} · seed {made.scope.seed}"),
     ]
@@ -177,6 +179,11 @@ def _costs(made: Audit) -> Markup:
     if not costs:
         return page.paragraph("Not measured: there is no protection to leave out, or nothing to measure it by.")
     return page.table(["figure", "without the protection", "with it"], costs, numbers=True, label="Cost in utility")
+
+
+def _glossary() -> Markup:
+    listed = [part for term, said in summary.GLOSSARY.items() for part in (element("dt", term), element("dd", said))]
+    return element("dl", *listed, class_="glossary")
 
 
 def _settings(made: Audit) -> Markup:

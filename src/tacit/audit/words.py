@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+from tacit.audit import summary
 from tacit.audit.carry_out import Audit
 from tacit.audit.finding import Claim, Cost, Finding, LowerBound, Score, rounded_down
 from tacit.audit.steps import Proved
@@ -89,7 +90,7 @@ def print_table(made: Audit, width: int) -> str:
 
     console = Console(width=width, force_terminal=False, color_system=None, highlight=False, markup=False)
     with console.capture() as captured:
-        console.print(headline(made), "", soft_wrap=False, sep="\n")
+        console.print(summary.sentence(made), "", headline(made), "", soft_wrap=False, sep="\n")
         console.print("What is proved of the whole run")
         for proved in made.promises:
             console.print(f"  {proved_words(proved)}")
@@ -168,6 +169,7 @@ def plain(made: Audit) -> dict[str, Any]:
         for each in made.promises
     ]
     data = {
+        "summary": summary.sentence(made),
         "name": made.settings.name,
         "kind": made.settings.kind,
         "quick": made.scope.quick,

@@ -42,7 +42,6 @@ def command(
     from tacit.cli.task_errors import task_traceback
     from tacit.runs.config import load
     from tacit.runs.local import load_local
-    from tacit.runs.party_plan import described
     from tacit.runs.plan import draw, plain, plain_of_party, planned, words, words_of_party
 
     if party is None and (local_file is not None or state is not None):
@@ -50,7 +49,11 @@ def command(
     sys.path += [str(Path.cwd()), str(file.resolve().parent)]
     try:
         settings = load(file, overrides)
-        own = None if party is None else described(settings, party, *load_local(local_file), state)
+        own = None
+        if party is not None:
+            from tacit.runs.party_plan import described
+
+            own = described(settings, party, *load_local(local_file), state)
         made = planned(settings) if own is None else own.plan
     except ValueError as error:
         if task_traceback(error) is not None:

@@ -23,6 +23,7 @@ from tacit.dp.release import (
     ConcentratedEvent,
     Event,
     GaussianEvent,
+    LaplaceEvent,
     PureEvent,
     Relation,
     Released,
@@ -42,6 +43,7 @@ HIDES_NOTHING = 10.0  # above this epsilon; e^10 is 22,026
 _LARGEST_COUNT = 10**12
 _KINDS: dict[str, type[Event]] = {
     "pure": PureEvent,
+    "laplace": LaplaceEvent,
     "gaussian": GaussianEvent,
     "concentrated": ConcentratedEvent,
     "skellam": SkellamEvent,

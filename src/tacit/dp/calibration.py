@@ -4,13 +4,13 @@ gaussian_sigma, gaussian_epsilon, gaussian_delta    one Gaussian release (see `g
 laplace_scale, laplace_epsilon_for_magnitude        one Laplace release
 randomized_response_probabilities                   one answer out of k
 noise_multiplier                                    many Gaussian steps on Poisson samples
+least_noise                                         any training whose cost falls as its noise grows
 """
 
 from __future__ import annotations
 
 import math
-
-from scipy.optimize import brentq
+from collections.abc import Callable
 
 from tacit.dp.accounting import Ledger, check_count
 from tacit.dp.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma
@@ -18,7 +18,8 @@ from tacit.dp.noise import response_change
 from tacit.dp.pricing import Method
 from tacit.dp.release import GaussianEvent, Relation, Unit, check_choice, check_delta, check_positive, number
 
-_LEAST_LOG_MULTIPLIER = math.log(0.1)  # less noise than that hides nothing by itself
+_LEAST_MULTIPLIER = 0.1  # less noise than that hides nothing by itself
+_SMALLEST = 1e-6  # that is tried
 
 __all__ = [
     "gaussian_delta",
@@ -26,6 +27,7 @@ __all__ = [
     "gaussian_sigma",
     "laplace_epsilon_for_magnitude",
     "laplace_scale",
+    "least_noise",
     "noise_multiplier",
     "randomized_response_probabilities",
 ]
@@ -82,27 +84,56 @@ def noise_multiplier(
 
     ever_sampled = -math.expm1(steps * math.log1p(-sampling_probability)) if sampling_probability < 1 else 1.0
     if method == "pld" and ever_sampled <= delta:
-        return math.exp(_LEAST_LOG_MULTIPLIER)
+        return _LEAST_MULTIPLIER
 
-    def cost(log_multiplier: float, by: Method) -> float:
+    def cost(multiplier: float) -> float:
         ledger = Ledger(unit, relation)
-        ledger.spend(GaussianEvent(math.exp(log_multiplier), unit, relation, sampling_probability), steps)
-        return ledger.epsilon(delta, by)
+        ledger.spend(GaussianEvent(multiplier, unit, relation, sampling_probability), steps)
+        return ledger.epsilon(delta, method)
 
-    def solve(low: float, high: float, by: Method) -> float:
-        """The root of log cost = log epsilon, which is nearly linear."""
-        while cost(high, by) > epsilon:
-            low, high = high, high + (high - low)
-        while cost(low, by) < epsilon:
-            if low < _LEAST_LOG_MULTIPLIER:  # delta alone covers the sampling, or nearly
-                return low
-            low, high = low - (high - low), low
-        excess = lambda x: math.log(max(cost(x, by), 1e-300) / epsilon)  # noqa: E731
-        return float(brentq(excess, low, high, xtol=1e-5))
+    return least_noise(cost, epsilon)
 
-    root = solve(math.log(0.5), 0.0, "rdp")
-    if method != "rdp":  # RDP is close from above: PLD, the slower one, is asked just below it
-        root = solve(root - 0.1, root, method)
-    while cost(root, method) > epsilon:
-        root += 1e-5
-    return math.exp(root)
+
+def least_noise(cost: Callable[[float], float], epsilon: float) -> float:
+    """A noise whose falling `cost` is at most `epsilon`, and above 0.9999 of it where that is possible.
+
+    Each cost takes a while, and its logarithm is nearly linear in that of the noise: a chord finds it in a few steps,
+    and the end that stays twice is halved (the Illinois method). Where the cost jumps, bisection takes over.
+    """
+
+    enough = 5e-5 - 1e-9
+
+    def excess(log_noise: float) -> float:
+        """Above `enough` if there is too little noise: 0, which is aimed at, is the middle of what will do."""
+        return math.log(max(cost(math.exp(log_noise)), 1e-6 * epsilon) / epsilon) + 5e-5
+
+    low, high = math.log(0.5), 0.0
+    above, below = math.inf, excess(high)  # at `low` and `high`
+    while below > enough:
+        low, above = high, below
+        high += math.log(2)
+        if high > 600:
+            raise ValueError("no finite noise meets the target: relax epsilon or delta")
+        below = excess(high)
+    while math.isinf(above):
+        found = excess(low)
+        if found > enough:
+            above = found
+            break
+        low, high, below = low - math.log(2), low, found
+        if low < math.log(_SMALLEST):
+            return math.exp(high)
+    best, side = below, 0
+    for step in range(100):
+        if best > -enough or high - low < 1e-6:
+            break
+        chord = high - below * (high - low) / (below - above)
+        tried = chord if step % 6 < 5 and math.isfinite(above) else (low + high) / 2
+        found = excess(tried)
+        if found > enough:
+            low, above = tried, found
+            below, side = (below / 2 if side < 0 else below), -1
+        else:
+            high, below, best = tried, found, found
+            above, side = (above / 2 if side > 0 else above), 1
+    return math.exp(high)

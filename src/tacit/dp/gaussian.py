@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.special import erfcx, log_ndtr, ndtr
-
 from tacit.dp.release import check_delta, check_epsilon, check_positive
 
 _LARGEST_EPSILON = 1e12  # up to here `gaussian_delta` keeps its precision
@@ -25,6 +23,8 @@ def gaussian_delta(sigma: float, epsilon: float, sensitivity: float = 1.0) -> fl
     epsilon = check_epsilon(epsilon)
     if epsilon > _LARGEST_EPSILON:
         raise ValueError(f"epsilon must be at most {_LARGEST_EPSILON:g}, got {epsilon!r}: beyond it nothing is hidden")
+    from scipy.special import log_ndtr, ndtr  # a third of a second, for unsampled Gaussians only
+
     upper = shift / 2 - epsilon / shift
     if upper < -37:  # below 1e-300
         return float(math.exp(max(-745.0, log_ndtr(upper))))
@@ -42,6 +42,8 @@ def gaussian_delta(sigma: float, epsilon: float, sensitivity: float = 1.0) -> fl
 
 def _mills(x: float) -> float:
     """(1 - Phi(x)) / phi(x)."""
+    from scipy.special import erfcx
+
     return math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2)))
 
 

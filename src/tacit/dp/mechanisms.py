@@ -24,6 +24,7 @@ from tacit.dp import noise
 from tacit.dp.release import (
     ConcentratedEvent,
     GaussianEvent,
+    LaplaceEvent,
     PureEvent,
     Relation,
     Released,
@@ -38,6 +39,7 @@ from tacit.randomness import secure_rng
 _NEAR_GAUSSIAN = 512  # from this sigma on, smoothing costs less than 0.02% of it
 _GAUSSIAN_RESOLUTION_BITS = 12  # an automatic grid has this many steps in one sigma ...
 _LAPLACE_RESOLUTION_BITS = 10
+_DISCRETE_SHIFT = 2.0**-22  # r^2 / 4 for a rate of r = 2^-LAPLACE_RESOLUTION_BITS: see `laplace_event`
 _CERTIFIED_LOG2_DISTANCE = -2000.0  # above that of discrete Gaussian noise for any sigma, smoothing included
 _ROUNDING_BITS = 13  # ... and rounding adds at most 2^-13 of the sensitivity
 
@@ -127,6 +129,23 @@ def laplace(
         grid.encode(array), l1_sensitivity=steps, epsilon=epsilon, unit=unit, relation=relation, rng=rng
     )
     return Released(grid.decode(released.value), released.event)
+
+
+def laplace_event(
+    noise_multiplier: float, sampling_probability: float = 1.0, *, unit: Unit, relation: Relation
+) -> LaplaceEvent:
+    """What discrete Laplace noise with 2^10 grid steps or more in its scale costs: that of continuous noise, nearly.
+
+    Guarantee: two-sided geometric noise of rate r, shifted by s in L1, is dominated by continuous Laplace noise of
+    scale 1 that is shifted by m = r s + r^2 / 4; here r s = 1 / noise_multiplier, and r <= 2^-10 adds at most 2^-22.
+    For integers too the noise is log-concave, and the best tests are (randomised) thresholds, so that one coordinate is
+    the worst case as in `losses.laplace_pair`. Its trade-off is linear between the points (P(K > k), P(K <= k - s)),
+    that of continuous noise is convex: it is enough that no such point lies below the latter, 1 - e^m a up to
+    a = e^-m / 2, then e^-m / 4a, and symmetric. For k >= s the points lie on 1 - e^rs a, with a below e^-m / 2. For
+    0 <= k < s the product of the two rates is e^-r(s+1) / (1 + e^-r)^2 = e^-rs / (4 cosh^2(r/2)), at least
+    e^(-rs - r^2/4) / 4 as cosh x <= e^(x^2/2). For k < 0 the rates change places.
+    """
+    return LaplaceEvent(1 / (1 / noise_multiplier + _DISCRETE_SHIFT), unit, relation, sampling_probability)
 
 
 def gaussian(

@@ -1,38 +1,33 @@
 """What events cost together: epsilon at a delta and delta at an epsilon, by three methods.
 
-`pld` composes privacy loss distributions; unsampled Gaussian events it adds up analytically, without discretisation.
-`rdp` composes Renyi curves: an upper bound, fast, close to it. `zcdp` converts rho optimally, for unsampled events
+`pld` composes privacy loss distributions (`losses`); unsampled Gaussian events it adds up analytically, without a grid.
+`rdp` composes Renyi curves: an upper bound, close to it. `zcdp` converts rho optimally, for unsampled events
 only: subsampling does not amplify zCDP. An upper bound is returned in every case.
 
 Noise multipliers are relative to the sensitivity of the event's own relation (see `release`), so that an unsampled
-Gaussian costs the same under each. dp-accounting is therefore always asked for add-remove: its PLD would double a
-sensitivity for replace-one that is doubled already, its RDP would not.
+Gaussian costs the same under each. dp-accounting, which `rdp` takes the curves of sampled Gaussians from, is always
+asked for add-remove.
 """
 
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
+from tacit.dp import losses
 from tacit.dp.gaussian import gaussian_delta, gaussian_epsilon
-from tacit.dp.release import ConcentratedEvent, Event, GaussianEvent, PureEvent, SkellamEvent
+from tacit.dp.release import ConcentratedEvent, Event, GaussianEvent, LaplaceEvent, PureEvent, SkellamEvent
 
 Method = Literal["pld", "rdp", "zcdp"]
 Lines = tuple[tuple[Event, int], ...]
 
-FINEST_INTERVAL = 1e-4  # discretisation of privacy losses, for an epsilon from 0.1 to 20; rounding is pessimistic
-_PLD_LARGEST_COUNT = 10**6  # of one event, ...
-_PLD_LARGEST_EPSILON = 500.0  # ... and by RDP: beyond these the distributions get too large, and RDP is close
-_PLD_SMALLEST_DELTA = 1e-10
-_PLD_ALLOWANCE = 1e-12  # of delta, for the rounding errors of Fourier transforms (seen: 1e-14)
+_PLD_LARGEST_COUNT = 10**6  # of one event: above it RDP answers alone
+_CLEAR = 100  # times what is set aside for rounding errors: for a delta below it RDP is asked too
 _LARGE_PURE = 20.0  # above it, composing pure events gains next to nothing over adding their epsilons
 
 
@@ -45,7 +40,7 @@ def _log_slack(lines: Lines) -> float:
     slacks = [
         event.log2_slack * math.log(2) + math.log(count)
         for event, count in lines
-        if not isinstance(event, PureEvent) and event.log2_slack is not None
+        if not isinstance(event, PureEvent | LaplaceEvent) and event.log2_slack is not None
     ]
     return float(np.logaddexp.reduce(slacks)) if slacks else -math.inf
 
@@ -110,13 +105,13 @@ def _delta_without_slack(lines: Lines, epsilon: float, method: Method) -> float:
 
 def _split(lines: Lines) -> tuple[float, Lines]:
     """The sum of the large pure epsilons, which only add up, and the other lines."""
-    large = [(e, n) for e, n in lines if isinstance(e, PureEvent) and e.epsilon > _LARGE_PURE]
-    return math.fsum(e.epsilon * n for e, n in large), tuple(line for line in lines if line not in large)
+    large = [(e, n) for e, n in lines if isinstance(e, PureEvent | LaplaceEvent) and e.epsilon > _LARGE_PURE]
+    return sum_of_pure(tuple(large)), tuple(line for line in lines if line not in large)
 
 
 def sum_of_pure(lines: Lines) -> float:
     """The epsilon at delta 0: infinite unless every event is pure."""
-    return math.fsum(e.epsilon * n if isinstance(e, PureEvent) else math.inf for e, n in lines)
+    return math.fsum(e.epsilon * n if isinstance(e, PureEvent | LaplaceEvent) else math.inf for e, n in lines)
 
 
 # --- privacy loss distributions
@@ -126,28 +121,22 @@ def _pld_epsilon(lines: Lines, delta: float) -> float:
     multiplier = _gaussian_only(lines)
     if multiplier is not None:
         return gaussian_epsilon(multiplier, delta)
-    bound = _rdp_epsilon(lines, delta)
-    if delta < _PLD_SMALLEST_DELTA or not _within_reach(lines):
-        return bound
-    distribution = _pld(lines, discretisation(lines))
-    return min(bound, float(distribution.get_epsilon_for_delta(delta - _PLD_ALLOWANCE)))
+    composed, fine = _composed(lines)
+    if composed is None or delta < 2 * composed.allowance:
+        return _rdp_epsilon(lines, delta)
+    epsilon = composed.epsilon(delta)
+    return epsilon if fine and delta >= _CLEAR * composed.allowance else min(epsilon, _rdp_epsilon(lines, delta))
 
 
 def _pld_delta(lines: Lines, epsilon: float) -> float:
     multiplier = _gaussian_only(lines)
     if multiplier is not None:
         return gaussian_delta(multiplier, epsilon)
-    bound = _rdp_delta(lines, epsilon)
-    if not _within_reach(lines):
-        return bound
-    distribution = _pld(lines, discretisation(lines))
-    return min(bound, float(distribution.get_delta_for_epsilon(epsilon)) + _PLD_ALLOWANCE)
-
-
-def _within_reach(lines: Lines) -> bool:
-    """Whether privacy loss distributions of a moderate size do."""
-    _refuse_without_distribution(lines)
-    return max(count for _, count in lines) <= _PLD_LARGEST_COUNT and _rdp_epsilon(lines, 1e-6) <= _PLD_LARGEST_EPSILON
+    composed, fine = _composed(lines)
+    if composed is None or epsilon > losses.LARGEST_LOSS:
+        return _rdp_delta(lines, epsilon)
+    delta = composed.delta(epsilon)
+    return delta if fine and delta >= _CLEAR * composed.allowance else min(delta, _rdp_delta(lines, epsilon))
 
 
 def _gaussian_only(lines: Lines) -> float | None:
@@ -156,71 +145,37 @@ def _gaussian_only(lines: Lines) -> float | None:
     return 1 / math.sqrt(math.fsum(n / e.noise_multiplier**2 for e, n in whole)) if len(whole) == len(lines) else None
 
 
-def discretisation(lines: Lines) -> float:
-    """The interval to which privacy losses are rounded up: 1e-4, coarser above an epsilon of 20, finer below 0.1."""
-    _refuse_without_distribution(lines)
-    epsilon = _rdp_epsilon(lines, 1e-6)
-    return FINEST_INTERVAL * max(math.ceil(epsilon / 20), 1) * min(1.0, max(10 * epsilon, 1e-3))
+@lru_cache(maxsize=16)  # of some megabytes each
+def _composed(lines: Lines) -> tuple[losses.Composed | None, bool]:
+    """The losses together, None where they are out of reach; and whether their grid is as fine as is wanted."""
+    pairs = _pairs(lines)
+    if max(count for _, count in lines) > _PLD_LARGEST_COUNT or losses.out_of_reach(pairs):
+        return None, False
+    return losses.compose(pairs), losses.discretisation(pairs)[1]
 
 
-def _refuse_without_distribution(lines: Lines) -> None:
-    if any(isinstance(event, ConcentratedEvent) for event, _ in lines):
-        raise ValueError(
-            "a zCDP event (discrete Gaussian noise below 512 grid steps) has no privacy loss distribution: "
-            "use method='rdp', or a finer grid"
-        )
-    if any(isinstance(event, SkellamEvent) for event, _ in lines):
-        raise ValueError("Skellam noise has a Renyi bound and no privacy loss distribution: use method='rdp'")
-
-
-_composed: OrderedDict[tuple[Lines, float], Any] = OrderedDict()  # the latest few: a growing ledger extends its own
-_composed_lock = threading.Lock()
-
-
-def _pld(lines: Lines, interval: float) -> Any:
-    """The composed distribution. Unsampled Gaussians go in as one, last."""
-    from dp_accounting.pld import privacy_loss_distribution as distribution
-
+def _pairs(lines: Lines) -> list[tuple[losses.LossPair, int]]:
+    """Of each event; unsampled Gaussians go in as one."""
     whole = tuple(line for line in lines if _gaussian_only((line,)) is not None)
-    rest = tuple(line for line in lines if line not in whole)
-    with _composed_lock:
-        if (lines, interval) in _composed:
-            return _composed[lines, interval]
-        known = max((k for k in range(1, len(rest) + 1) if (rest[:k], interval) in _composed), default=0)
-        composed = _composed[rest[:known], interval] if known else None
-        for k in range(known, len(rest)):
-            event, count = rest[k]
-            part = _pld_of_one(event, interval)
-            part = part.self_compose(count) if count > 1 else part
-            composed = part if composed is None else composed.compose(part)
-            if k >= len(rest) - 2:  # the last line often grows: keep what came before it too
-                _composed[rest[: k + 1], interval] = composed
-        if whole:
-            multiplier = cast(float, _gaussian_only(whole))
-            part = distribution.from_gaussian_mechanism(multiplier, value_discretization_interval=interval)
-            composed = part if composed is None else composed.compose(part)
-        _composed[lines, interval] = composed
-        while len(_composed) > 8:
-            _composed.popitem(last=False)
-    return composed
+    pairs = [(_pair(event), count) for event, count in lines if (event, count) not in whole]
+    return [*pairs, (losses.gaussian_pair(cast(float, _gaussian_only(whole))), 1)] if whole else pairs
 
 
-@lru_cache(maxsize=256)
-def _pld_of_one(event: Event, interval: float) -> Any:
-    from dp_accounting.pld import common
-    from dp_accounting.pld import privacy_loss_distribution as distribution
-
+def _pair(event: Event) -> losses.LossPair:
     match event:
         case PureEvent():
-            parameters = common.DifferentialPrivacyParameters(event.epsilon, 0.0)
-            return distribution.from_privacy_parameters(parameters, value_discretization_interval=interval)
+            return losses.response_pair(event.epsilon)
+        case LaplaceEvent():
+            return losses.laplace_pair(event.noise_multiplier, event.sampling_probability)
         case GaussianEvent():
-            return distribution.from_gaussian_mechanism(
-                event.noise_multiplier,
-                value_discretization_interval=interval,
-                sampling_prob=event.sampling_probability,
+            return losses.gaussian_pair(event.noise_multiplier, event.sampling_probability)
+        case ConcentratedEvent():
+            raise ValueError(
+                "a zCDP event (discrete Gaussian noise below 512 grid steps) has no privacy loss distribution: "
+                "use method='rdp', or a finer grid"
             )
-    raise AssertionError(event)
+        case SkellamEvent():
+            raise ValueError("Skellam noise has a Renyi bound and no privacy loss distribution: use method='rdp'")
 
 
 # --- Renyi differential privacy
@@ -253,7 +208,7 @@ def _rdp(lines: Lines) -> NDArray[np.float64]:
 def _rdp_of_one(event: Event) -> NDArray[np.float64]:
     orders = _orders()
     match event:
-        case PureEvent():
+        case PureEvent() | LaplaceEvent():
             # The curve of binary randomized response, which every epsilon-DP mechanism is a function of.
             log_keep = -math.log1p(math.exp(-event.epsilon))
             log_flip = log_keep - event.epsilon
@@ -299,7 +254,7 @@ def _rho(lines: Lines) -> float:
     total = 0.0
     for event, count in lines:
         match event:
-            case PureEvent():
+            case PureEvent() | LaplaceEvent():
                 total += count * event.epsilon**2 / 2  # Bun and Steinke 2016, Proposition 3
             case ConcentratedEvent():
                 total += count * event.rho
@@ -338,6 +293,8 @@ def _zcdp_delta(rho: float, epsilon: float) -> float:
 
 def _minimum(function: Callable[[float], float]) -> float:
     """The least value over a grid of logarithms, refined; any point is a valid bound, so that precision is no risk."""
+    from scipy.optimize import minimize_scalar
+
     points = np.linspace(-12, 12, 481)
     values = [function(float(point)) for point in points]
     best = int(np.argmin(values))

@@ -77,9 +77,18 @@ def _set(event: object, **fields: object) -> None:
         object.__setattr__(event, name, value)
 
 
+def _check_sampling(probability: object, relation: str) -> float:
+    found = number(probability)
+    if not 0 < found <= 1:
+        raise ValueError(f"sampling_probability must be in (0, 1], got {probability!r}")
+    if found < 1 and relation == "replace-one":
+        raise ValueError("Poisson sampling is accounted for add-remove or zero-out, not for replace-one")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class PureEvent:
-    """An epsilon-DP mechanism: Laplace, randomized response. Epsilon 0 releases nothing."""
+    """An epsilon-DP mechanism: randomized response, a single Laplace release. Epsilon 0 releases nothing."""
 
     epsilon: float
     unit: Unit
@@ -89,6 +98,35 @@ class PureEvent:
         _set(self, epsilon=check_epsilon(self.epsilon))
         check_choice("unit", self.unit, Unit)
         check_choice("relation", self.relation, Relation)
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceEvent:
+    """Laplace noise of `noise_multiplier` times the L1 sensitivity, on a Poisson sample if its probability is < 1."""
+
+    noise_multiplier: float
+    unit: Unit
+    relation: Relation
+    sampling_probability: float = 1.0
+
+    def __post_init__(self) -> None:
+        _set(self, noise_multiplier=check_positive("noise_multiplier", self.noise_multiplier))
+        _set(self, sampling_probability=_check_sampling(self.sampling_probability, self.relation))
+        check_choice("unit", self.unit, Unit)
+        check_choice("relation", self.relation, Relation)
+
+    @property
+    def epsilon(self) -> float:
+        """What it costs at delta = 0: log(1 + q (e^(1 / multiplier) - 1)).
+
+        Source: Balle, Barthe, Gaboardi 2018, Theorem 8 with delta = 0; tight for pure DP.
+        """
+        epsilon, q = 1 / self.noise_multiplier, self.sampling_probability
+        if q == 1:
+            return epsilon
+        if epsilon > 500:  # e^epsilon leaves the floats: what is left of 1 - q counts for nothing
+            return epsilon + math.log(q) + 1e-9
+        return math.log1p(q * math.expm1(epsilon)) * (1 + 1e-15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +145,10 @@ class GaussianEvent:
 
     def __post_init__(self) -> None:
         _set(self, noise_multiplier=check_positive("noise_multiplier", self.noise_multiplier))
-        if not 0 < number(self.sampling_probability) <= 1:
-            raise ValueError(f"sampling_probability must be in (0, 1], got {self.sampling_probability!r}")
-        _set(self, sampling_probability=number(self.sampling_probability), log2_slack=check_slack(self.log2_slack))
+        _set(self, sampling_probability=_check_sampling(self.sampling_probability, self.relation))
+        _set(self, log2_slack=check_slack(self.log2_slack))
         check_choice("unit", self.unit, Unit)
         check_choice("relation", self.relation, Relation)
-        if self.sampling_probability < 1 and self.relation == "replace-one":
-            raise ValueError("Poisson sampling is accounted for add-remove or zero-out, not for replace-one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +185,7 @@ class SkellamEvent:
         check_choice("relation", self.relation, Relation)
 
 
-Event = PureEvent | GaussianEvent | ConcentratedEvent | SkellamEvent
+Event = PureEvent | LaplaceEvent | GaussianEvent | ConcentratedEvent | SkellamEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacit import tasks
 from tacit.boundary import Forecast
@@ -18,9 +18,11 @@ from tacit.horizontal.vector import Layout
 from tacit.runs import kinds
 from tacit.runs.config import Settings
 from tacit.runs.directory import replace_file
-from tacit.runs.party_plan import PartyPlan
 from tacit.runs.report.chart import Chart, Panel, Series, standalone
 from tacit.runs.report.words import size
+
+if TYPE_CHECKING:
+    from tacit.runs.party_plan import PartyPlan
 
 _WIDTH = 110
 

@@ -18,7 +18,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
 
 from tacit.crypto.prg import add_mask
 
@@ -59,6 +58,8 @@ def degree(n: int, bad: int, gone: int) -> Degree | None:
 
 def _threshold(n: int, bad: int, gone: int, k: int) -> int | None:
     """The least t at which corrupt neighbours are too few, if enough neighbours stay for it."""
+    from scipy.stats import hypergeom  # half a second, for graphs only
+
     others = n - 1
     candidates = np.arange(1, k + 1)
     safe = n * hypergeom.sf(candidates - 1, others, bad, k) < SECURITY

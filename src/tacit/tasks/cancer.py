@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.tasks import bundled
+
 _ORDER = 21  # what a seed is for
 SIZE = 569
 
@@ -30,14 +32,12 @@ def make_parts(
     parties: Sequence[str], active: str, seed: int, *, align: bool = True, overlap: float = 1.0
 ) -> dict[str, Part]:
     """Each party's part. With `align` false all have the same patients in the same order."""
-    from sklearn.datasets import load_breast_cancer
-
     if active not in parties or not 2 <= len(parties) <= 30:
         raise ValueError(f"cancer is dealt out to 2 to 30 parties, {active} among them, got {', '.join(parties)}")
     if not 0 < overlap <= 1 or (overlap < 1 and not align):
         raise ValueError(f"overlap must be above 0 and at most 1, and 1 without align, got {overlap}")
-    data = load_breast_cancer()
-    ids = np.array([f"patient-{number:04}" for number in range(len(data.target))])
+    features, labels = bundled.breast_cancer()
+    ids = np.array([f"patient-{number:04}" for number in range(len(labels))])
     parts = {}
     ordered = [active, *(name for name in parties if name != active)]
     for place, (name, columns) in enumerate(zip(ordered, np.array_split(np.arange(30), len(ordered)), strict=True)):
@@ -47,8 +47,8 @@ def make_parts(
             rows = order[: round(overlap * len(ids))]
         parts[name] = Part(
             tuple(ids[rows].tolist()),
-            data.data[np.ix_(rows, columns)].astype(np.float64),
-            tuple(str(data.feature_names[column]).replace(" ", "_") for column in columns),
-            data.target[rows].astype(np.int64) if name == active else None,
+            features[np.ix_(rows, columns)],
+            tuple(bundled.CANCER_COLUMNS[column].replace(" ", "_") for column in columns),
+            labels[rows] if name == active else None,
         )
     return parts

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from tacit.horizontal.task import Task
-from tacit.tasks import partition
+from tacit.tasks import bundled, partition
 from tacit.tasks.softmax import Features, Labels, SoftmaxTask
 
 Split = Literal["iid", "dirichlet"]
@@ -38,10 +38,8 @@ def make_task(
 
 def dealt_out(clients: int, seed: int, split: Split, alpha: float) -> tuple[list[Samples], Samples]:
     """Each client's images and labels, and those that the coordinator holds back."""
-    from sklearn.datasets import load_digits
-
-    images, labels = load_digits(return_X_y=True)
-    x, y = (images / 16).astype(np.float32), labels.astype(np.int64)
+    images, y = bundled.digits()
+    x = (images / 16).astype(np.float32)
     rng = np.random.default_rng([seed, partition.SPLIT])
     order = rng.permutation(len(y))
     held_back, rest = order[: len(y) // 5], order[len(y) // 5 :]

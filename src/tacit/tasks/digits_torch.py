@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import TensorDataset
+
+from tacit.tasks import bundled
 
 _PUBLIC = 297  # digits that are held out, and public
 
@@ -16,10 +17,10 @@ class Digits:
     """1,500 private digits to learn from, 297 public ones to judge by."""
 
     def __init__(self, seed: int) -> None:
-        images, labels = load_digits(return_X_y=True)
+        images, labels = bundled.digits()
         order = np.random.default_rng(seed).permutation(len(images))
         inputs = torch.from_numpy((images[order] / 8 - 1).astype(np.float32)).reshape(-1, 1, 8, 8)
-        classes = torch.from_numpy(labels[order].astype(np.int64))
+        classes = torch.from_numpy(labels[order])
         self.records = TensorDataset(inputs[_PUBLIC:], classes[_PUBLIC:])
         self._inputs, self._classes = inputs[:_PUBLIC], classes[:_PUBLIC]
         self._seed = seed

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tacit.data import read_table
 from tacit.split.first_weights import first_weights
 from tacit.split.parts import Bottom, Part, Rows, Seat, Top
-from tacit.tasks import partition
+from tacit.tasks import bundled, partition
 
 try:
     import torch
@@ -71,9 +71,7 @@ def _place(seat: Seat) -> int:
 
 
 def records(seed: int) -> tuple[Features, NDArray[np.float32], NDArray[np.int64]]:
-    from sklearn.datasets import load_breast_cancer
-
-    features, labels = load_breast_cancer(return_X_y=True)
+    features, labels = bundled.breast_cancer()
     order = np.random.default_rng([seed, partition.SPLIT]).permutation(len(labels))
     return features.astype(np.float32), labels.astype(np.float32), order
 

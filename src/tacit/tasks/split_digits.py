@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tacit.data import read_table
 from tacit.split.first_weights import first_weights
 from tacit.split.parts import Bottom, Part, Rows, Seat, Top
-from tacit.tasks import partition
+from tacit.tasks import bundled, partition
 
 try:
     import torch
@@ -65,11 +65,9 @@ def read_rows(seat: Seat, source: Path, **options: Any) -> Rows:
 
 
 def records(seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
-    from sklearn.datasets import load_digits
-
-    images, labels = load_digits(return_X_y=True)
+    images, labels = bundled.digits()
     order = np.random.default_rng([seed, partition.SPLIT]).permutation(len(labels))
-    return (images / 16).astype(np.float32).reshape(-1, 1, SIDE, SIDE), labels.astype(np.int64), order
+    return (images / 16).astype(np.float32).reshape(-1, 1, SIDE, SIDE), labels, order
 
 
 class BottomNetwork(nn.Module):  # type: ignore[misc]  # torch may be missing

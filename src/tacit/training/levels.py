@@ -7,19 +7,13 @@ the noise is never below the formula, and what is accounted for is what is added
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import numpy as np
-from scipy.special import gammaln, logsumexp
-
-from tacit.dp.gaussian import least
 from tacit.dp.schedules import NoiseDecay
 
 _MOST_LEVELS = 16
 _LEAST_RATIO = 2 ** (1 / 8)  # between neighbouring levels: at most 9.1% more noise than the formula asks for
 _LARGEST_FALL = 1e6  # from the first level to the last
-_ORDERS = 96  # of `whole_order_epsilon`
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,42 +53,3 @@ class Levels:
             found.append((self.ratio**-power, low + 1 - done))
             done = low + 1
         return found
-
-
-def calibrate(cost: Callable[[float], float], estimate: Callable[[float], float], epsilon: float) -> float:
-    """An initial noise whose `cost` is at most `epsilon`, mostly within 1% of the least.
-
-    `cost` takes seconds: `estimate`, an upper bound that is close to it, is solved instead, for an epsilon that is
-    raised by as much as it is too careful.
-    """
-    aim, found = epsilon, math.inf
-    for _ in range(4):
-        tried = least(lambda initial, aim=aim: estimate(initial) <= aim, 1e-4)  # type: ignore[misc]
-        spent = cost(tried)
-        if spent <= epsilon:
-            found = min(found, tried)
-            if spent >= 0.99 * epsilon:
-                break
-        aim *= 0.998 * epsilon / max(spent, 1e-12)
-    while math.isinf(found):
-        tried *= 1.02
-        found = tried if cost(tried) <= epsilon else math.inf
-    return found
-
-
-def whole_order_epsilon(lines: Iterable[tuple[float, int]], probability: float, delta: float) -> float:
-    """What Gaussian steps on Poisson samples cost, (multiplier, count) each: Renyi's bound at whole orders only.
-
-    Source: Mironov, Talwar, Zhang 2019, section 3.3; converted by Canonne, Kamath, Steinke 2020, Proposition 12.
-    """
-    whole = np.arange(_ORDERS + 1)
-    orders = whole[2:, None]
-    logs = gammaln(orders + 1) - gammaln(whole + 1) - gammaln(np.maximum(orders - whole, 0) + 1)
-    logs = logs + whole * math.log(probability) + (orders - whole) * math.log1p(-probability)
-    logs[whole > orders] = -np.inf
-    moments = sum(
-        count * logsumexp(logs + (whole**2 - whole) / (2 * multiplier**2), axis=1) for multiplier, count in lines
-    )
-    excess = orders[:, 0] - 1
-    found = (moments - math.log(delta) - np.log(excess + 1)) / excess + np.log1p(-1 / (excess + 1))
-    return max(0.0, float(found.min()))

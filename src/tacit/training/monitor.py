@@ -69,9 +69,7 @@ class Monitor:
 
         def affords(epochs: int) -> bool:
             longer = replace(self.plan, epochs=epochs, epsilon=None, noise_multiplier=self.plan.initial_noise)
-            methods: tuple[Method, ...] = ("rdp", "pld") if self.method == "pld" else (self.method,)
-            # RDP is an upper bound of PLD and much faster: where it affords, PLD does.
-            return any(longer.epsilon_after(longer.steps, method) <= limit * TOLERANCE for method in methods)
+            return longer.epsilon_after(longer.steps, self.method) <= limit * TOLERANCE
 
         low, high = 0, 1
         while high < _MOST_EPOCHS and affords(high):

@@ -16,24 +16,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from tacit.dp.accounting import Budget, Ledger, check_count
-from tacit.dp.calibration import noise_multiplier
-from tacit.dp.gaussian import least
+from tacit.dp.calibration import least_noise
+from tacit.dp.mechanisms import laplace_event
 from tacit.dp.pricing import Method
-from tacit.dp.release import (
-    Event,
-    GaussianEvent,
-    PureEvent,
-    Relation,
-    check_choice,
-    check_delta,
-    check_positive,
-    number,
-)
+from tacit.dp.release import Event, GaussianEvent, Relation, check_choice, check_delta, check_positive, number
 from tacit.dp.schedules import ClipAdaptation, Decay, NoiseDecay
-from tacit.training.levels import Levels, calibrate, whole_order_epsilon
+from tacit.training.levels import Levels
 
 if TYPE_CHECKING:
     from torch import nn, optim
@@ -91,6 +82,7 @@ class Plan:
     tier: Tier = "fast"
     sampling: Sampling = "poisson"
     physical: int | None = None
+    method: ClassVar[Method] = "pld"  # by which the training is priced
 
     def __post_init__(self) -> None:
         for name in ("records", "batch", "epochs"):
@@ -159,31 +151,9 @@ class Plan:
         if self.noise_multiplier is not None:
             return float(self.noise_multiplier)
         assert self.epsilon is not None  # noqa: S101  # checked when it was made
-        epsilon = float(self.epsilon)
-
-        def cost(initial: float) -> float:
-            return self._ledger(initial, self.steps).epsilon(self.delta, self.method)
-
-        if self.decay is not None and self.noise == "gaussian" and self.probability < 1:
-            levels = self._levels.counts(self.steps)
-
-            def estimate(initial: float) -> float:
-                lines = [(initial * level, count) for level, count in levels]
-                return whole_order_epsilon(lines, self.probability, self.delta)
-
-            return calibrate(cost, estimate, epsilon)
-        if self.noise == "laplace" or self.probability == 1:
-            return least(lambda initial: cost(initial) <= epsilon, 1e-6)
-        found = noise_multiplier(epsilon, self.delta, steps=self.steps, sampling_probability=self.probability)
-        step = 1e-5
-        while cost(found) > epsilon * TOLERANCE:  # the slack, where epsilon is large
-            found, step = found * (1 + step), 2 * step
-        return found
-
-    @property
-    def method(self) -> Method:
-        """How the training is priced. A noise of many levels by RDP: their distributions take minutes to compose."""
-        return "rdp" if self.decay is not None else "pld"
+        return least_noise(
+            lambda initial: self._ledger(initial, self.steps).epsilon(self.delta, self.method), float(self.epsilon)
+        )
 
     def noise_of(self, step: int) -> float:
         """Noise of the gradients over the clipping norm at `step`: what the count leaves of the whole.
@@ -239,7 +209,7 @@ class Plan:
             return GaussianEvent(
                 multiplier, "record", self.relation, self.probability, log2_slack=LOG2_SLACK[self.tier]
             )
-        return PureEvent(_amplified(1 / multiplier, self.probability), "record", self.relation)
+        return laplace_event(multiplier, self.probability, unit="record", relation=self.relation)
 
     @property
     def _levels(self) -> Levels:
@@ -283,15 +253,3 @@ class Plan:
         return attach(
             self, model, optimizer, data, reduction=reduction, monitors=monitors, check=check, memory=memory
         )  # fmt: skip
-
-
-def _amplified(epsilon: float, probability: float) -> float:
-    """The pure epsilon of an epsilon-DP step on a Poisson sample: log(1 + q (e^epsilon - 1)).
-
-    Source: Balle, Barthe, Gaboardi 2018, Theorem 8 with delta = 0; tight for pure DP.
-    """
-    if probability == 1:
-        return epsilon
-    if epsilon > 500:  # e^epsilon leaves the floats: what is left of 1 - q counts for nothing
-        return epsilon + math.log(probability) + 1e-9
-    return math.log1p(probability * math.expm1(epsilon)) * (1 + 1e-15)

@@ -14,7 +14,7 @@ from tacit.runs.record import Record
 from tacit.runs.report.words import at_most, short
 from tacit.runs.stored import Account
 
-_WITH_DISTRIBUTION = ("pure", "gaussian")  # of the privacy loss
+_WITH_DISTRIBUTION = ("pure", "laplace", "gaussian")  # of the privacy loss
 _COMPOSED = "composed"  # of the sums and of what leaves each client by itself
 _AGAINST_COORDINATOR = (
     "for each client, for leaving its data out, against the coordinator, who sees the noisy sums and the noisy vectors "
