@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 
@@ -14,7 +15,8 @@ from tacit.audit import drawings, kinds, summary, words
 from tacit.audit.carry_out import advantage, audit
 from tacit.audit.finding import Claim, Cost, Finding, LowerBound, Pictures, Score
 from tacit.audit.page import whole_page
-from tacit.audit.steps import Attacks, Proved, Scope, Step, bare, missed
+from tacit.audit.steps import Attacks, Proved, Scope, Step, bare
+from tacit.audit.tradeoff import CurveTest, claim_curve, gaussian_curve
 from tacit.dp.accounting import Ledger, reading
 from tacit.dp.release import GaussianEvent, PureEvent
 from tests.horizontal.federations import settings_for
@@ -96,17 +98,18 @@ def test_errors_run_the_other_way():
 
 @given(st.floats(0, 20), st.floats(0, 0.1), st.floats(0, 1))
 def test_the_curve_of_one_epsilon_agrees_with_its_reading(epsilon, delta, rate):
-    assert 1 - missed([0.01], epsilon, delta)[0] == pytest.approx(reading(epsilon, delta).true_positives_at_1_percent)
-    assert 0 <= missed([rate], epsilon, delta)[0] <= 1 - rate + 1e-12
+    curve = claim_curve(epsilon, delta)
+    assert 1 - curve([0.01])[0] == pytest.approx(reading(epsilon, delta).true_positives_at_1_percent)
+    assert 0 <= curve([rate])[0] <= 1 - rate + 1e-12
 
 
 def test_a_curve_of_many_epsilons_is_the_ledgers():
     ledger = Ledger("record", "replace-one")
     ledger.spend(PureEvent(1.0, "record", "replace-one"), 2)
     proved = Proved.of("bits", ledger, 2.0, 0.0, against="")
-    assert proved.missed([0.1]) == pytest.approx(ledger.trade_off([0.1]))
+    assert proved.curve()([0.1]) == pytest.approx(ledger.trade_off([0.1]), abs=1e-3)
     large = Proved.of("bits", ledger, 50.0, 0.0, against="")
-    assert large.missed([0.1]) == pytest.approx([0])
+    assert large.curve()([0.1]) == pytest.approx([0])
 
 
 def test_a_seed_fixes_all_and_purposes_differ():
@@ -118,6 +121,44 @@ def test_a_seed_fixes_all_and_purposes_differ():
 def test_bounds_of_an_audit_hold_together(made):
     assert "99.90% confidence" in words.confidence_words(made())
     assert "99.80% confidence" in words.confidence_words(made([finding("a", audited=0.5), finding("b", audited=0.1)]))
+
+
+def curve_test(negatives, needed=0.6):
+    return CurveTest(0.1, negatives, needed, 0.999, 20, gaussian_curve(1.0))
+
+
+def test_a_claim_is_refuted_by_its_curve_or_by_a_broken_rule(made):
+    below, above = (finding(name, audited=0.5, curve=curve_test(n)) for name, n in (("below", 0.4), ("above", 0.7)))
+    rule = finding("rule", score(0.2), broken=("a client answers twice",), watched=3)
+    found = made([above, rule, below])
+    assert {each.attack for each in found.false_claims} == {"below", "rule"}
+    assert found.failure == pytest.approx(0.004)
+    assert words.curve_words(below) == "FN 0.400 < 0.600, refuted"
+    assert words.curve_words(above) == "FN 0.700 > 0.600, consistent"
+    assert words.curve_words(rule) == "rule broken"
+    assert "misses at most 0.4 of the true cases at 0.1 false positives, and the claim needs 0.6" in words.false_claim(
+        below
+    )
+    assert words.false_claim(rule).endswith("Found: a client answers twice")
+    plain = words.plain(found)
+    told = {each["attack"]: each for each in plain["findings"]}
+    assert told["below"]["curve"] == {
+        "false_positives": 0.1,
+        "false_negatives": 0.4,
+        "needed": 0.6,
+        "confidence": 0.999,
+        "samples": 20,
+        "refuted": True,
+    }
+    assert told["below"]["audited"]["epsilon"] == 0.5
+    assert told["rule"]["broken"] == ["a client answers twice"]
+    assert "FN 0.400 < 0.600" in re.sub(r"\s+", " ", words.print_table(found, 118))
+    page = whole_page(found)
+    assert "FN 0.400 &lt; 0.600, refuted" in page
+    chart = drawings.audited_curve(below, 0)
+    claimed, tested, _ = chart.panels[0].series
+    assert (0.1, 0.4) in tested.points
+    assert dict(claimed.points)[1.0] == pytest.approx(0)
 
 
 def test_the_false_claim_is_named():

@@ -154,21 +154,23 @@ def test_shares_of_skellam_noise():
     encoding = SkellamEncoding.for_budget(
         values=3, clip=1.0, clients=10, fewest=8, colluders=1, epsilon=2.0, delta=DELTA
     )
-    claim = Claim(2.0, DELTA, "client", "zero-out")
     effort = Effort(samples=8_000)
-    honest = audit_skellam(encoding, claim, effort=effort, rng=seeded_rng(0))
+    honest = audit_skellam(encoding, delta=DELTA, effort=effort, rng=seeded_rng(0))
+    assert honest.proved.epsilon == pytest.approx(2.0, rel=1e-4)
     assert 0.8 < honest.audited.epsilon <= 2.0
-    assert audit_skellam(encoding, claim, survivors=3, effort=effort, rng=seeded_rng(1)).refuted
+    assert audit_skellam(encoding, delta=DELTA, honest=2, effort=effort, rng=seeded_rng(1)).refuted
 
 
 def test_the_audited_sums_are_those_that_the_noise_is_sized_for():
     encoding = SkellamEncoding(3, 1.0, clients=6, fewest=4, noise_multiplier=2.0, colluders=1)
-    sums = opened_sums(encoding, np.zeros(3), 4, 2000, seeded_rng(5))
+    sums = opened_sums(encoding, 0.0, 3, 2000, seeded_rng(5))
     assert sums.var() == pytest.approx(encoding.central_variance, rel=0.08)
-    long = opened_sums(encoding, np.array([1.0, 0.0, 0.0]), 4, 2000, seeded_rng(6))
+    long = opened_sums(encoding, 1.0, 3, 2000, seeded_rng(6))
+    assert long.shape == sums.shape == (2000, encoding.columns)
+    assert (long.mean(axis=0) > 0).all()
     assert np.linalg.norm(long.mean(axis=0)) == pytest.approx(encoding.scale, rel=0.1)
     with pytest.raises(ValueError, match="leave nobody"):
-        opened_sums(encoding, np.zeros(3), 1, 10)
+        opened_sums(encoding, 0.0, 0, 10)
 
 
 def noisy_sums(micro_batch, noise_multiplier):

@@ -160,7 +160,8 @@ def test_a_false_claim_ends_in_1_and_is_named(monkeypatch):
     done = invoke("fleet.yaml", "--quiet")
     assert done.exit_code == 1
     assert "FALSE CLAIM: Laplace noise of inference vectors" in done.stderr
-    assert "Claimed epsilon 1 for each vector (replace-one); found epsilon at least 1.8" in done.stderr
+    assert "Claimed epsilon 1 for each vector (replace-one); found an attack misses at most" in done.stderr
+    assert "epsilon at least 1.8" in done.stderr
     page = Path("fleet-audit.html").read_text()
     assert "A claim is false: Laplace noise of inference vectors" in page
 
@@ -262,8 +263,12 @@ def test_every_kind_repeats_under_a_seed(name):
 def test_protections_with_an_epsilon(protection, claim):
     Path("noisy.yaml").write_text(MASKED.replace("PW_ENCRYPT", protection))
     made = json.loads(invoke("noisy.yaml", "--json", "--quiet").stdout)
-    (found,) = (finding for finding in made["findings"] if finding["audited"])
-    assert found["attack"].startswith(claim)
+    (found,) = (finding for finding in made["findings"] if finding["attack"].startswith(claim))
+    assert made["confidence"] >= 0.99
+    assert not found["curve"]["refuted"]
+    rules = [finding for finding in made["findings"] if finding["watched"]]
+    assert len(rules) == (2 if "DDP" in protection else 1)
+    assert not any(finding["broken"] for finding in made["findings"])
     assert 0.3 * found["proved"]["epsilon"] < found["audited"]["epsilon"] < found["proved"]["epsilon"]
     assert {cost["metric"] for cost in made["costs"]} == {"loss after 2 rounds", "accuracy after 2 rounds"}
 
@@ -273,6 +278,7 @@ def test_private_training():
     made = json.loads(invoke("private.yaml", "--json", "--quiet").stdout)
     audited = {finding["attack"]: finding for finding in made["findings"] if finding["audited"]}
     assert len(audited) == 5
+    assert made["confidence"] >= 0.99
     assert not made["false_claims"]
     end_to_end = audited["Private SGD, end to end: canaries in the finished model"]
     assert end_to_end["proved"]["epsilon"] == pytest.approx(3, rel=0.05)
@@ -295,6 +301,7 @@ def test_split_learning():
     made = json.loads(invoke("cut.yaml", "--json", "--quiet").stdout)
     audited = [finding["attack"].partition(":")[0] for finding in made["findings"] if finding["audited"]]
     assert {"EmbeddingDP", "LabelDP"} <= set(audited)
+    assert made["confidence"] >= 0.99
     assert not made["false_claims"]
     assert {proved["what"] for proved in made["proved"]} == {"activations of cloud", "labels"}
     assert any(finding["pictures"] for finding in made["findings"])

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, ndtri
+from scipy.special import ndtri
 
 from tacit.audit.finding import LowerBound
+from tacit.audit.tradeoff import upper_rates
 from tacit.dp.gaussian import gaussian_epsilon
 
 Scores = NDArray[np.float64]
@@ -52,7 +53,7 @@ def upper_rate(successes: int, trials: int, failure: float) -> float:
     """Above the true probability, except with probability `failure`."""
     if not 0 <= successes <= trials or trials < 1:
         raise ValueError(f"successes must be in 0 .. trials, got {successes} of {trials}")
-    return 1.0 if successes == trials else float(betaincinv(successes + 1, trials - successes, 1 - failure))
+    return float(upper_rates(np.array([successes]), trials, failure)[0])
 
 
 Quality = Callable[[Rates, Rates], Rates]  # of pairs of error rates: the larger, the better for the attacker
@@ -88,13 +89,8 @@ def _best_threshold(one: Scores, other: Scores, quality: Quality, confidence: fl
     failure = (1 - confidence) / 2 * _CAUTION
     positives = len(one) - np.searchsorted(one, candidates)
     negatives = np.searchsorted(other, candidates)
-    rates = _upper(positives, len(one), failure), _upper(negatives, len(other), failure)
+    rates = upper_rates(positives, len(one), failure), upper_rates(negatives, len(other), failure)
     return float(candidates[np.argmax(quality(*rates))])
-
-
-def _upper(successes: NDArray[np.int64], trials: int, failure: float) -> Rates:
-    rates = betaincinv(successes + 1, np.maximum(trials - successes, 1), 1 - failure)
-    return np.asarray(np.where(successes == trials, 1.0, rates), dtype=np.float64)
 
 
 def epsilon_of_errors(false_positives: Rates, false_negatives: Rates, delta: float) -> Rates:

@@ -32,8 +32,14 @@ class Audit:
 
     @property
     def audited(self) -> list[Finding]:
-        """What has a lower bound: false claims first, then those that come closest to what is proved."""
-        return sorted((each for each in self.findings if each.audited is not None), key=_share, reverse=True)
+        """What tests a claim: false claims first, then those whose bound comes closest to what is proved."""
+        tested = (each for each in self.findings if each.audited or each.curve or each.watched)
+        return sorted(tested, key=lambda each: (each.refuted, _share(each)), reverse=True)
+
+    @property
+    def failure(self) -> float:
+        """The probability that any true claim is refuted: what the tests may fail by adds up."""
+        return sum(finding.failure for finding in self.findings)
 
     @property
     def false_claims(self) -> list[Finding]:

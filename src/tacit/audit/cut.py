@@ -115,10 +115,11 @@ class Recording:
         return CutView(self.settings, party, other, tuple(self.logs[party, other]))
 
 
-def record_cut(settings: Settings, parts: Mapping[str, Part]) -> Recording:
+def record_cut(settings: Settings, parts: Mapping[str, Part], *, seeded: bool = True) -> Recording:
     """Train all parties in memory and keep what each of them saw.
 
-    Noise comes from the file's seed, so that an audit can be repeated: nothing of it is released.
+    Noise comes from the file's seed, so that an audit can be repeated: nothing of it is released. If not `seeded`, it
+    comes from the operating system, as in a real run.
     """
     recorders: dict[tuple[str, str], Recorder] = {}
 
@@ -132,15 +133,18 @@ def record_cut(settings: Settings, parts: Mapping[str, Part]) -> Recording:
         return live
 
     with one_thread():
-        outcomes = run_parties({name: recorded(name, party) for name, party in parties_of(settings, parts).items()})
+        outcomes = run_parties(
+            {name: recorded(name, party) for name, party in parties_of(settings, parts, seeded=seeded).items()}
+        )
     return Recording(settings, parts, outcomes, {key: recorder.log for key, recorder in recorders.items()})
 
 
-def parties_of(settings: Settings, parts: Mapping[str, Part]) -> dict[str, Party[Outcome]]:
-    """All parties of a training, with noise from the file's seed."""
+def parties_of(settings: Settings, parts: Mapping[str, Part], *, seeded: bool = True) -> dict[str, Party[Outcome]]:
+    """All parties of a training, with noise from the file's seed or from the operating system."""
 
     def live(name: str, place: int, channels: Mapping[str, Channel]) -> Outcome:
-        aids, part = Aids(rng=seeded_rng((settings.seed << 8) + place)), parts[name]
+        rng = seeded_rng((settings.seed << 8) + place) if seeded else None
+        aids, part = Aids(rng=rng), parts[name]
         if isinstance(part, Top | Ends):
             return leader(channels, settings, part, Kept(), aids)
         return follower(channels, settings, name, part, Kept(), aids)

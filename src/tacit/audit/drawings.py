@@ -12,7 +12,7 @@ import numpy as np
 
 from tacit.audit.carry_out import advantage
 from tacit.audit.finding import Finding, Images, Pictures, Score
-from tacit.audit.steps import Proved, missed
+from tacit.audit.steps import Proved
 from tacit.runs.report.chart import Chart, Panel, Series
 from tacit.runs.report.markup import Markup, element, join
 
@@ -120,7 +120,7 @@ def _percent(score: Score | None) -> str:
 def promise_curve(proved: Proved, number: int) -> Chart:
     """What is proved of the whole run."""
     promise = proved.promise
-    points = tuple(zip(_RATES.tolist(), proved.missed(_RATES).tolist(), strict=True))
+    points = tuple(zip(_RATES.tolist(), proved.curve()(_RATES).tolist(), strict=True))
     return Chart(
         f"trade-off-{number}",
         f"{promise.what}: errors of an attacker",
@@ -133,20 +133,21 @@ def promise_curve(proved: Proved, number: int) -> Chart:
 
 
 def audited_curve(finding: Finding, number: int) -> Chart | None:
-    """What is claimed of one release, and what an attack achieved, if anything."""
-    if finding.proved is None or finding.audited is None or finding.audited.epsilon <= 0:
+    """The curve that is claimed of one release, and the errors of the attack that was tested against it."""
+    test = finding.curve
+    if test is None:
         return None
-    series = []
-    for name, epsilon, delta, colour in (
-        ("claimed: nobody is below", finding.proved.epsilon, finding.proved.delta, "blue"),
-        ("audited: somebody is as low", finding.audited.epsilon, finding.audited.delta, "amber"),
-    ):
-        points = tuple(zip(_RATES.tolist(), missed(_RATES, epsilon, delta).tolist(), strict=True))
-        series.append(Series(name, points, colour))  # type: ignore[arg-type]
+    claimed = tuple(zip(_RATES.tolist(), test.curve(_RATES).tolist(), strict=True))
+    at, missed = test.false_positives, test.false_negatives
+    series = (
+        Series("claimed: no attack is below", claimed, "blue"),
+        Series("tested: the errors are at most those of the corner", ((at, 1.0), (at, missed), (1.0, missed)), "amber"),
+    )
+    bound = f" {finding.audited}." if finding.audited is not None else ""
     return Chart(
         f"audited-{number}",
         finding.attack,
-        f"{finding.audited}. The amber line below the blue one would refute the claim.",
+        f"{str(test)[0].upper()}{str(test)[1:]}. A corner below the blue line refutes the claim.{bound}",
         "false alarms",
         (Panel("true cases missed", (*series, _chance()), from_zero=True),),
         whole_x=False,

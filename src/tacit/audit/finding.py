@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tacit.audit.tradeoff import CurveTest
 from tacit.dp.release import Relation, Unit
 
 Images = NDArray[Any]  # [number, height, width], from 0 to 1
@@ -115,6 +116,9 @@ class Finding:
     pictures: Pictures | None = None
     cost: Cost | None = None
     not_tested: tuple[str, ...] = ()
+    curve: CurveTest | None = None  # of the claim's whole trade-off curve
+    broken: tuple[str, ...] = ()  # rules of the protocol that were seen broken: no chance is involved
+    watched: int = 0  # how often a rule could have been broken; 0 where none was watched
 
     def __post_init__(self) -> None:
         if self.proved and self.audited and self.audited.delta < self.proved.delta:
@@ -125,12 +129,24 @@ class Finding:
 
     @property
     def refuted(self) -> bool:
-        """Whether the audited bound is above what is proved: then the claim, or the code, is wrong."""
-        return self.proved is not None and self.audited is not None and self.audited.epsilon > self.proved.epsilon
+        """Whether the claim, or the code, is wrong: the audited bound is above what is proved, or an attack made fewer
+        errors than the claim's trade-off curve allows, or a rule was broken."""
+        above = self.proved is not None and self.audited is not None and self.audited.epsilon > self.proved.epsilon
+        return above or (self.curve is not None and self.curve.refuted) or bool(self.broken)
+
+    @property
+    def failure(self) -> float:
+        """The probability that a true claim is refuted here."""
+        return sum(1 - made.confidence for made in (self.audited, self.curve) if made is not None)
 
     def __str__(self) -> str:
         verdict = [f"{self.attack}, {self.adversary}, against {self.protection}: proved {self.proved or 'nothing'}"]
         if self.audited is not None:
-            verdict.append(str(self.audited) + (": THE CLAIM IS FALSE" if self.refuted else ""))
+            verdict.append(str(self.audited))
+        if self.curve is not None:
+            verdict.append(str(self.curve))
+        verdict += self.broken
+        if self.refuted:
+            verdict[-1] += ": THE CLAIM IS FALSE"
         verdict += [f"{word}: {score}" for word, score in (("off", self.off), ("on", self.on)) if score is not None]
         return "; ".join(verdict)

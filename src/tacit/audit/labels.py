@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from tacit.audit.bounds import corrected
 from tacit.audit.cut import Recording, at_most, record_cut
 from tacit.audit.embeddings import Make, cost_of
 from tacit.audit.finding import Claim, Finding, LowerBound, Score
@@ -134,6 +135,7 @@ def audit_labels(
     follower: str | None = None,
     records: int | None = 1000,
     make: Make = make_part,
+    confidence: float = _SURE,
 ) -> list[Finding]:
     """Infer labels in a training without protection of labels, and under each guard; the strongest attack first.
 
@@ -141,6 +143,7 @@ def audit_labels(
         guards: that of the file if None; where it has none, several.
         follower: who attacks; the first one if None.
         records: at most so many are trained on; None for all.
+        confidence: of the lower bounds of all guards together.
     """
     if settings.topology != "V":
         raise ValueError(f"a follower of topology V is the attacker, got {settings.topology}: see audit_tokens")
@@ -150,10 +153,11 @@ def audit_labels(
     own = Guard(settings.label_dp, settings.gradients)
     chosen = guards or (LEVELS if str(own) == "none" else [own])
     off = Pair.of(Guard(), settings, name, records, make)
+    each = corrected(confidence, len(chosen))
     found = []
     for guard in chosen:
         on = Pair.of(guard, settings, name, records, make)
-        found += [_finding(attack, guard, off, on) for attack in _attacks(off.true)]
+        found += [_finding(attack, guard, off, on, each) for attack in _attacks(off.true)]
     return sorted(found, key=lambda finding: -(finding.on.value if finding.on else 0))
 
 
@@ -219,20 +223,20 @@ def _claim(followed: Followed) -> Claim | None:
     return None
 
 
-def _bound(coins: Followed, claim: Claim | None) -> LowerBound:
+def _bound(coins: Followed, claim: Claim | None, confidence: float) -> LowerBound:
     rows = coins.unknown()
     scores = _scores("direction", coins)[rows, 1]
     delta = claim.delta if claim else 0.0
-    return one_run_bound(scores, coins.labels[rows] == 1, delta=delta, confidence=_SURE)
+    return one_run_bound(scores, coins.labels[rows] == 1, delta=delta, confidence=confidence)
 
 
-def _finding(attack: str, guard: Guard, off: Pair, on: Pair) -> Finding:
+def _finding(attack: str, guard: Guard, off: Pair, on: Pair, confidence: float) -> Finding:
     claim = _claim(on.true)
-    bound = _bound(on.coins, claim) if attack == "direction" else None
+    bound = _bound(on.coins, claim, confidence) if attack == "direction" else None
     also = tuple(score_of(attack, pair.coins, "AUC of labels that are fair coins") for pair in (off, on))
     not_tested: tuple[str, ...] = _NOT_TESTED
     if bound is not None:
-        limit = expected_limit(bound.samples, delta=bound.delta, confidence=_SURE)
+        limit = expected_limit(bound.samples, delta=bound.delta, confidence=confidence)
         not_tested += (f"epsilons above {limit:.3g} by gradients: {bound.samples} records cannot show more",)
     return Finding(
         attack=f"labels inferred from the {attack} of gradients",

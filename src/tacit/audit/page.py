@@ -66,8 +66,8 @@ def _cards(made: Audit) -> list[Markup]:
             what = "with the protection" if strongest.on else "nothing protects"
             note = f"{score.metric}, {what}; {words.baseline_words(score)} without information"
             found.append(page.card("Strongest attack", f"{score.value:.3g}", note))
-    found.append(page.card("Attacks", str(len(made.attacks)), f"and {len(made.audited)} lower bounds on ε"))
-    found.append(page.card("False claims", str(len(made.false_claims)), "a lower bound above what is proved"))
+    found.append(page.card("Attacks", str(len(made.attacks)), f"and {len(made.audited)} tests of claims"))
+    found.append(page.card("False claims", str(len(made.false_claims)), "refuted by an attack"))
     return found
 
 
@@ -114,11 +114,13 @@ def _audited(made: Audit) -> Markup:
                 words.unit_words(each.proved),
                 words.claim_words(each.proved),
                 words.bound_words(bound),
-                f"{bound.confidence:.5g}" if bound else "",
+                words.curve_words(each),
+                words.confidence_of(each),
                 f"{bound.method}, {bound.samples:,} samples" if bound else "",
             )
         )
-    head = ["claim", "adversary, and what it sees", "unit, relation", "proved", "audited", "confidence", "method"]
+    head = ["claim", "adversary, and what it sees", "unit, relation", "proved", "audited", "trade-off curve"]
+    head += ["confidence", "method of the bound"]
     curves = [drawings.audited_curve(each, number) for number, each in enumerate(made.audited)]
     return join(
         page.paragraph(words.confidence_words(made)),
@@ -157,6 +159,8 @@ def _attack(found: Finding) -> Markup:
     about.append(("proved", str(found.proved) if found.proved else words.NOTHING_PROVED))
     if found.audited is not None:
         about.append(("audited", str(found.audited)))
+    if found.curve is not None:
+        about.append(("trade-off curve", str(found.curve)))
     listed = [part for name, value in about for part in (element("dt", name), element("dd", value))]
     pairs: list[tuple[Score | None, Score | None]] = [(found.off, found.on), *found.also]
     rows = []
@@ -189,7 +193,10 @@ def _glossary() -> Markup:
 def _settings(made: Audit) -> Markup:
     manner = "--quick" if made.scope.quick else "--full"
     return join(
-        page.paragraph("The same audit again, to the last digit, of a file with these settings or of the run:"),
+        page.paragraph(
+            "The same audit again, of a file with these settings or of the run. Tests whose noise the operating system "
+            "draws, as in a real run, differ in the last digits:"
+        ),
         page.code(f"tacit audit FILE|RUN {manner} --seed {made.scope.seed}"),
         page.folded("The settings, with every default filled in", page.code(resolved(made.settings))),
     )

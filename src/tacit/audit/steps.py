@@ -6,17 +6,15 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
 
 from tacit.audit.bounds import corrected
 from tacit.audit.finding import Cost, Finding
+from tacit.audit.tradeoff import Curve, claim_curve
 from tacit.dp.accounting import HIDES_NOTHING, Ledger
 from tacit.dp.pricing import Method
 from tacit.dp.release import Relation
@@ -25,7 +23,7 @@ from tacit.runs.report.meaning import Promise
 from tacit.runs.report.meaning import promise as bare_promise
 
 T = TypeVar("T")
-CONFIDENCE = 0.999  # of all lower bounds of an audit together: a true claim is called false once in a thousand audits
+CONFIDENCE = 0.99  # of all tests of an audit together: true claims are called false in at most one audit of a hundred
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class Scope:
         return seeded_rng(self.number(purpose))
 
     def confidence(self, tests: int) -> float:
-        """Of each of so many lower bounds."""
+        """Of each of so many tests: the lower bounds on epsilon, and the tests of trade-off curves."""
         return corrected(CONFIDENCE, max(1, tests))
 
 
@@ -70,21 +68,11 @@ class Proved:
         promise = Promise(what, epsilon, delta, made.central, reading, ledger.unit, against)
         return cls(promise, ledger.relation, ledger, method)
 
-    def missed(self, false_alarms: ArrayLike) -> NDArray[np.float64]:
+    def curve(self) -> Curve:
         """The least part of the true cases that any attacker misses, at each rate of false alarms."""
         if self.promise.epsilon > HIDES_NOTHING:
-            return missed(false_alarms, self.promise.epsilon, self.promise.delta)
-        return self.ledger.trade_off(false_alarms, self.method)
-
-
-def missed(false_alarms: ArrayLike, epsilon: float, delta: float) -> NDArray[np.float64]:
-    """What one (epsilon, delta) leaves an attacker.
-
-    Source: Kairouz, Oh, Viswanath 2015, Theorem 2.1.
-    """
-    rates = np.asarray(false_alarms, dtype=np.float64)
-    steep = 1 - delta - np.exp(min(epsilon, 700.0)) * rates
-    return np.asarray(np.maximum(0.0, np.maximum(steep, math.exp(-epsilon) * (1 - delta - rates))))
+            return claim_curve(self.promise.epsilon, self.promise.delta)
+        return Curve.of(self.ledger, self.method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,4 +102,6 @@ def named(found: Finding, mechanism: str, words: str, adversary: str) -> Finding
 def bare(found: Finding) -> Finding:
     """The finding where nothing protects: only what was measured without a protection."""
     pictures = replace(found.pictures, on=None) if found.pictures is not None else None
-    return replace(found, protection="none", proved=None, audited=None, on=None, also=(), pictures=pictures, cost=None)
+    return replace(
+        found, protection="none", proved=None, audited=None, curve=None, on=None, also=(), pictures=pictures, cost=None
+    )

@@ -10,6 +10,7 @@ from tacit.audit import summary
 from tacit.audit.carry_out import Audit
 from tacit.audit.finding import Claim, Cost, Finding, LowerBound, Score, rounded_down
 from tacit.audit.steps import Proved
+from tacit.audit.tradeoff import CurveTest
 from tacit.runs.report.words import percent
 
 NOTHING_PROVED = "none"
@@ -28,6 +29,26 @@ def unit_words(claim: Claim | None) -> str:
 
 def bound_words(bound: LowerBound | None) -> str:
     return "" if bound is None else f"ε ≥ {rounded_down(bound.epsilon, 3):g}"
+
+
+def curve_words(found: Finding) -> str:
+    """What the attack missed beside what the claim needs, or how often a rule was watched."""
+    if found.curve is not None:
+        return error_words(found.curve)
+    if found.broken:
+        return "rule broken"
+    return f"rule kept, {found.watched} times" if found.watched else ""
+
+
+def error_words(test: CurveTest) -> str:
+    """False negatives of the attack and those that the claim needs: below them the claim is false."""
+    compared, verdict = ("<", "refuted") if test.refuted else (">", "consistent")
+    return f"FN {test.false_negatives:.3f} {compared} {test.needed:.3f}, {verdict}"
+
+
+def confidence_of(found: Finding) -> str:
+    """Of a finding's tests together."""
+    return f"{1 - found.failure:.5g}" if found.audited or found.curve else ""
 
 
 def score_words(score: Score | None) -> str:
@@ -53,12 +74,19 @@ def cost_words(cost: Cost) -> tuple[str, str, str]:
 
 def false_claim(finding: Finding) -> str:
     """Which claim is false, and by how much."""
-    assert finding.audited is not None  # noqa: S101  # else nothing would be refuted
-    found = finding.audited
-    return (
-        f"FALSE CLAIM: {finding.protection}. Claimed {finding.proved}; found epsilon at least "
-        f"{rounded_down(found.epsilon, 4):g} with {found.confidence:.5g} confidence ({found.method})"
-    )
+    seen = []
+    test, bound = finding.curve, finding.audited
+    if test is not None and test.refuted:
+        seen.append(
+            f"an attack misses at most {test.false_negatives:.3g} of the true cases at {test.false_positives:.3g} "
+            f"false positives, and the claim needs {test.needed:.3g} ({test.confidence:.5g} confidence)"
+        )
+    if bound is not None and finding.proved is not None and bound.epsilon > finding.proved.epsilon:
+        found = rounded_down(bound.epsilon, 4)
+        seen.append(f"epsilon at least {found:g} with {bound.confidence:.5g} confidence ({bound.method})")
+    seen += finding.broken
+    claimed = f"Claimed {finding.proved}; found " if finding.proved is not None else "Found: "
+    return f"FALSE CLAIM: {finding.protection}. {claimed}{'; '.join(seen)}"
 
 
 def proved_words(proved: Proved) -> str:
@@ -76,11 +104,11 @@ def headline(made: Audit) -> str:
 
 
 def confidence_words(made: Audit) -> str:
-    """Of all bounds together: what each may fail by adds up."""
-    failure = sum(1 - finding.audited.confidence for finding in made.findings if finding.audited is not None)
+    """Of all tests together: what each may fail by adds up."""
     return (
-        f"All lower bounds together hold with {1 - failure:.2%} confidence. A bound below the claim proves nothing: a "
-        "better attack may find more."
+        f"All tests together hold with {1 - made.failure:.2%} confidence. FN is the part of the true cases that the "
+        "attack missed at most, beside the least that the claim allows at the same false positives. A claim that is "
+        "not refuted is not proved: a better attack may find more."
     )
 
 
@@ -120,12 +148,11 @@ def _table(title: str, width: int, first: str, **columns: int) -> Any:
 
 
 def _claims(made: Audit, width: int) -> Any:
-    table = _table("Proved and audited", width, "claim", unit=18, proved=18, audited=10, confidence=11)
+    table = _table("Proved and audited", width, "claim", unit=12, proved=14, audited=10, curve=17, confidence=10)
     for each in made.audited:
-        bound = each.audited
-        confidence = f"{bound.confidence:.5g}" if bound else ""
         claim = f"{each.attack}\n  {subject_words(each)}"
-        table.add_row(claim, unit_words(each.proved), claim_words(each.proved), bound_words(bound), confidence)
+        tested = bound_words(each.audited), curve_words(each), confidence_of(each)
+        table.add_row(claim, unit_words(each.proved), claim_words(each.proved), *tested)
     return table
 
 
@@ -176,6 +203,7 @@ def plain(made: Audit) -> dict[str, Any]:
         "seed": made.scope.seed,
         "protection": made.protection,
         "proved": promises,
+        "confidence": 1 - made.failure,
         "findings": [_finding(each) for each in made.findings],
         "costs": [asdict(cost) for cost in made.costs],
         "not_tested": list(made.not_tested),
@@ -193,6 +221,9 @@ def _finding(found: Finding) -> dict[str, Any]:
         "protection": found.protection,
         "proved": asdict(found.proved) if found.proved else None,
         "audited": asdict(found.audited) if found.audited else None,
+        "curve": _curve(found.curve) if found.curve else None,
+        "watched": found.watched,
+        "broken": list(found.broken),
         "refuted": found.refuted,
         "off": asdict(found.off) if found.off else None,
         "on": asdict(found.on) if found.on else None,
@@ -200,6 +231,17 @@ def _finding(found: Finding) -> dict[str, Any]:
         "cost": asdict(found.cost) if found.cost else None,
         "pictures": 0 if found.pictures is None else len(found.pictures.originals),
         "not_tested": list(found.not_tested),
+    }
+
+
+def _curve(test: CurveTest) -> dict[str, Any]:
+    return {
+        "false_positives": test.false_positives,
+        "false_negatives": test.false_negatives,
+        "needed": test.needed,
+        "confidence": test.confidence,
+        "samples": test.samples,
+        "refuted": test.refuted,
     }
 
 

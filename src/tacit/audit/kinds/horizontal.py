@@ -10,11 +10,13 @@ import numpy as np
 
 from tacit import tasks
 from tacit.audit import gradients, network, own_round
+from tacit.audit.client_canaries import audit_sums, audit_uploads
 from tacit.audit.differences import audit_differences
 from tacit.audit.finding import Claim, Cost, Finding
 from tacit.audit.inversion import Search
 from tacit.audit.masks import audit_federation_masks
 from tacit.audit.mechanisms import Effort, Rows, audit_gaussian, audit_laplace, audit_skellam
+from tacit.audit.protocol_rules import audit_masking, audit_repeats
 from tacit.audit.steps import Attacks, Proved, Scope, Step, named
 from tacit.dp.accounting import Ledger
 from tacit.engines.memory import MemoryEngine
@@ -22,17 +24,18 @@ from tacit.events import Evaluated, Event, RoundFinished
 from tacit.horizontal import evaluation, frames
 from tacit.horizontal.costs import Costs, Spent
 from tacit.horizontal.plan import most_uploads
-from tacit.horizontal.protection import LocalDP
+from tacit.horizontal.protection import LocalDP, skellam_encoding
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
 from tacit.horizontal.vector import Layout
 from tacit.secagg import messages
-from tacit.secagg.skellam import SkellamEncoding
 
 _MOST_CLIENTS = 1000  # of a round that is recorded whole
 _SUBTRACTED = 10, 20  # clients whose sums are subtracted, quickly and in full
 _TAPPED = 12  # clients of a round over the network
 _WIDTH = 8  # numbers in a vector whose noise is audited: the noise of each is drawn by itself
+_SUMS = 1_200  # of the file's own model: each takes the noise of all its clients
+_FEWEST_SUMS, _MOST_SHARES = 8_000, 8_000_000  # of a few numbers, and noise shares in all of them
 _WORDS = {
     "NOT_ENCRYPT": "none: updates in the clear",
     "DP_ENCRYPT": "DP_ENCRYPT: each update clipped, with Gaussian noise",
@@ -52,9 +55,10 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     size = Layout.of(task.model()).size
     costs = Costs(settings, size)
     kind = settings.encrypt.encrypt_type
-    claims = [name for name in ("DP_ENCRYPT", "DDP_ENCRYPT") if name == kind]
+    noised = kind in ("DP_ENCRYPT", "DDP_ENCRYPT")
     laplace = evaluation.inference_event(settings)
-    effort = Effort(confidence=scope.confidence(len(claims) + (laplace is not None)))
+    effort = Effort(confidence=scope.confidence(2 * noised + (laplace is not None)))
+    layout = Layout.of(task.model())
     scene, many = _scenes(settings, scope)
     encrypt = _of_scene(settings, costs)
     steps: list[Step] = []
@@ -87,6 +91,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
             not_tested.append(f"sums over nearly the same clients: few clients cannot have the protection: {error}")
         else:
             steps.append(Step("sums subtracted", lambda: _subtracted(nearly, task)))
+            steps.append(Step("masks of two rounds", lambda: [_masking(nearly, task)]))
     if settings.clients <= _MOST_CLIENTS:
         once = _one_round(settings, costs, scope)
         if own_round.fits(task):
@@ -98,10 +103,17 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         steps.append(Step("cost in utility", lambda: _utility(settings, task, scope)))
     else:
         not_tested.append(f"a round of all {settings.clients} clients: at most {_MOST_CLIENTS} are recorded")
+    if kind != "NOT_ENCRYPT":
+        steps.append(Step("a client asked twice", lambda: [_repeats(settings, layout)]))
     if kind == "DP_ENCRYPT":
         steps.append(Step("noise of an upload", lambda: [_local_noise(settings, scope, effort)]))
+        steps.append(Step("canaries in each tensor", lambda: [_uploads(settings, layout, scope, effort)]))
     if kind == "DDP_ENCRYPT":
-        steps.append(Step("noise of a sum", lambda: [_noise_of_sums(settings, costs, scope, effort)]))
+        steps.append(Step("noise of a sum", lambda: [_noise_of_sums(settings, size, scope, effort)]))
+        if scope.quick:
+            not_tested.append("canaries in each tensor of the model: --full has them")
+        else:
+            steps.append(Step("canaries in each tensor", lambda: [_sums(settings, layout, scope, effort)]))
     if laplace is not None:
         steps.append(Step("noise of inference vectors", lambda: [_laplace(laplace.epsilon, task, scope, effort)]))
     promises = [_proved(spent) for spent in costs.spent(most_uploads(settings), settings.rounds)]
@@ -304,20 +316,45 @@ def _local_noise(settings: Settings, scope: Scope, effort: Effort) -> Finding:
     return named(found, "Gaussian noise of an upload", f"clipped to {clip:g}, noise of one upload", "server")
 
 
-def _noise_of_sums(settings: Settings, costs: Costs, scope: Scope, effort: Effort) -> Finding:
-    one = _of_one_sum(settings, costs)
-    claim = Claim(one["ddp_eps"], one["ddp_delta"], "client", "zero-out")
-    encoding = SkellamEncoding.for_budget(
-        values=_WIDTH,
-        clip=settings.encrypt.ddp_encrypt.ddp_norm_clip,
-        clients=settings.sampled,
-        fewest=settings.fewest,
-        colluders=settings.colluders,
-        epsilon=claim.epsilon,
-        delta=claim.delta,
-    )
-    samples = scope.pick(16_000, 100_000)
-    found = audit_skellam(encoding, claim, effort=replace(effort, samples=samples), rng=scope.rng("noise of a sum"))
+def _uploads(settings: Settings, layout: Layout, scope: Scope, effort: Effort) -> Finding:
+    brief = replace(effort, samples=scope.pick(1_200, 24_000))
+    found = audit_uploads(_unlimited(settings), layout, scope.rng("canaries of uploads"), brief)
+    return named(found, "Uploads of a client", "its own clipping and noise, the file's own model", "server")
+
+
+def _sums(settings: Settings, layout: Layout, scope: Scope, effort: Effort) -> Finding:
+    found = audit_sums(settings, layout, scope.rng("canaries of sums"), replace(effort, samples=_SUMS))
+    return named(found, "Opened sums", "clients' own clipping and noise shares, the file's own model", "server")
+
+
+def _unlimited(settings: Settings) -> Settings:
+    """Without a budget, and with noise from the operating system as in a real run."""
+    data = settings.model_dump() | {"budget": None, "engine": {}, "unsupervised": None}
+    data["simulation"] = {}
+    data["encrypt"] |= {"privacy_eval_type": "NOT_ENCRYPT", "laplace_eval": None}
+    data["encrypt"]["dp_encrypt"]["dp_delta"] = settings.delta
+    return Settings.model_validate(data)
+
+
+def _repeats(settings: Settings, layout: Layout) -> Finding:
+    protection = f"{_WORDS[settings.encrypt.encrypt_type]}; each client answers a round once"
+    return audit_repeats(_unlimited(settings), layout, protection=protection)
+
+
+def _masking(settings: Settings, task: Task) -> Finding:
+    data = settings.model_dump() | {"rounds": 2, "budget": None, "simulation": {}}
+    protection = f"{_WORDS[settings.encrypt.encrypt_type]}; new masks in each round"
+    return audit_masking(Settings.model_validate(data), task.model(), protection=protection)
+
+
+def _noise_of_sums(settings: Settings, size: int, scope: Scope, effort: Effort) -> Finding:
+    """The file's own noise multiplier, in vectors of a few numbers: the noise of each column is drawn by itself."""
+    encoding = replace(skellam_encoding(settings, size), values=_WIDTH)
+    honest = settings.fewest - settings.colluders
+    most = max(_FEWEST_SUMS, _MOST_SHARES // honest)
+    brief = replace(effort, samples=min(most, scope.pick(16_000, 400_000)))
+    rng = scope.rng("noise of a sum")
+    found = audit_skellam(encoding, delta=settings.central[1], honest=honest, effort=brief, rng=rng)
     words = f"noise shares of {settings.fewest} survivors, {settings.colluders} of whom collude"
     return named(found, "Skellam noise of an opened sum", words, "server")
 

@@ -123,7 +123,7 @@ def _labels(settings: Settings, scope: Scope) -> Sequence[Finding]:
 
     records = scope.pick(_RECORDS, None)
     if settings.label_dp is not None or settings.gradients.protection == "noised":
-        return audit_gradients(settings, records=records)
+        return audit_gradients(settings, records=records, confidence=scope.confidence(_tests(settings)))
     return [bare(each) for each in audit_gradients(settings, [Guard()], records=records)]
 
 
@@ -158,7 +158,7 @@ def _mechanisms(settings: Settings, schedule: Schedule, parts: Mapping[str, Part
     embedding, label = settings.embedding, settings.label
     bits = embedding is not None and embedding.eps is not None
     noised = settings.gradients.protection == "noised"
-    effort = Effort(scope.pick(1_000_000, 4_000_000), scope.confidence(bits + (label is not None) + noised))
+    effort = Effort(scope.pick(1_000_000, 4_000_000), scope.confidence(_tests(settings)))
     found = []
     if bits and embedding is not None:
         found.append(Step("randomized bits", lambda: [_bits(embedding, scope, effort)]))
@@ -168,7 +168,15 @@ def _mechanisms(settings: Settings, schedule: Schedule, parts: Mapping[str, Part
         found.append(Step("randomized labels", lambda: [_randomized(label, classes, scope, effort)]))
     if noised:
         found.append(Step("noise of gradients", lambda: [_noise(settings, schedule, scope, effort)]))
+        found.append(Step("canaries at the cut", lambda: [_canaries(settings, schedule, scope, effort)]))
     return found
+
+
+def _tests(settings: Settings) -> int:
+    """Of claims, in a whole audit: bits, labels, noise by itself and at the cut, and labels inferred from gradients."""
+    bits = settings.embedding is not None and settings.embedding.eps is not None
+    labels, noised = settings.label is not None, settings.gradients.protection == "noised"
+    return bits + labels + 2 * noised + (labels or noised)
 
 
 def _bits(embedding: EmbeddingDP, scope: Scope, effort: Effort) -> Finding:
@@ -217,3 +225,15 @@ def _noise(settings: Settings, schedule: Schedule, scope: Scope, effort: Effort)
     found = audit_gaussian(mechanism, -longest, longest, claim, effort=brief)
     words = f"clipped to {given.clip:g}, noise of {noise.noise_multiplier:.4g} times twice that, one visit"
     return named(found, "Noise of gradients", words, "who receives gradients")
+
+
+def _canaries(settings: Settings, schedule: Schedule, scope: Scope, effort: Effort) -> Finding:
+    from tacit.audit.cut_canaries import audit_gradients
+
+    noise = gradient_noise(settings, schedule)
+    assert noise is not None  # noqa: S101
+    parts = {name: make_part(settings, name) for name in settings.parties}
+    brief = replace(effort, samples=scope.pick(2_000, 40_000))
+    found = audit_gradients(settings, parts, noise, scope.rng("canaries at the cut"), brief)
+    words = f"a training of the file's own networks, clipped to {settings.gradients.clip:g}, noise of one visit"
+    return named(found, "Gradients at the cut", words, "the party that receives gradients")
