@@ -241,7 +241,7 @@ def test_help_says_how_it_ends():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", sorted(set(FILES) - {"private"}))  # its noise is that of the operating system
 def test_every_kind_repeats_under_a_seed(name):
     first, page = invoke(f"{name}.yaml", "--json", "--quiet", "--seed", "5"), Path(f"{name}-audit.html").read_text()
     assert first.exit_code == 0, first.output
@@ -277,10 +277,14 @@ def test_protections_with_an_epsilon(protection, claim):
 def test_private_training():
     made = json.loads(invoke("private.yaml", "--json", "--quiet").stdout)
     audited = {finding["attack"]: finding for finding in made["findings"] if finding["audited"]}
+<<<<<<< HEAD
+    assert len(audited) == 7
+=======
     assert len(audited) == 5
     assert made["confidence"] >= 0.99
+>>>>>>> curve
     assert not made["false_claims"]
-    end_to_end = audited["Private SGD, end to end: canaries in the finished model"]
+    end_to_end = audited["Private SGD, end to end: canaries, every step observed"]
     assert end_to_end["proved"]["epsilon"] == pytest.approx(3, rel=0.05)
     assert 0.1 < end_to_end["audited"]["epsilon"] < 3
 
@@ -293,7 +297,7 @@ def test_noise_that_is_halved_is_found(monkeypatch):
     monkeypatch.setattr(Gaussian, "normal", lambda self, flat, deviation: honest(self, flat, deviation / 4))
     done = invoke("private.yaml", "--quiet")
     assert done.exit_code == 1
-    assert "FALSE CLAIM: Noise and clipping of a step" in done.stderr
+    assert "FALSE CLAIM: Single steps" in done.stderr
 
 
 @pytest.mark.slow

@@ -19,7 +19,10 @@
     similarity    how alike two images are: PSNR, SSIM
     training      what membership inference attacks: digits, trained plainly or by private SGD
     utility       what a protection costs in accuracy
-    canaries      records made to be found, and what their traces in a model say about epsilon
+    canaries      gradients of an attacker's making, in place of what chosen records leave in the engine
+    observer      everything that leaves a file's own private training, step by step
+    single_steps  canaries in each tensor, in single steps; `few_records` alone or opposed, `whole_training` end to end
+    likelihood    what one noisy number says for a canary in it
     residues      attacks on vertical regression; `deals` makes them on a file's own tables
     network       what whoever taps the wire sees, with TLS and without; `wiretap` is the proxy
     own_round     a round of a file's own federation, recorded and attacked

@@ -169,7 +169,7 @@ def audit_membership(
     limit = expected_limit(on.took_part.shape[1], delta=delta, confidence=confidence)
     not_tested = (
         f"epsilons above {limit:.3g} by membership: {on.took_part.shape[1]} records of one run cannot show more",
-        "an attacker who sees the model after every step: a proof covers him, these attacks do not use it",
+        "membership inference from the models after single steps: it uses the finished model",
     )
     found = []
     for name, score in _ATTACKS.items():

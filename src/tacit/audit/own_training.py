@@ -1,38 +1,28 @@
 """A file's own private training as a subject: its task, its model and its plan, with and without privacy. Needs torch.
 
     Subject(task, settings, plan)       trains on some of the task's records; `membership` attacks what comes of it
-    canary_training(plan, seed)         the same plan on records that are made to be found: see `canaries`
-    noisy_sums(plan, seed)              single sums of the engine, as the optimizer makes them: see `mechanisms`
 
 Noise and samples are drawn from seeds: an audit can be repeated, and nothing of it is released.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import Subset, TensorDataset, default_collate
+from torch.utils.data import Subset, default_collate
 
-from tacit.audit.bounds import Scores
-from tacit.audit.canaries import Coins
 from tacit.audit.inversion import one_thread
-from tacit.audit.mechanisms import Rows, Sums
 from tacit.audit.membership import Indices, Losses, Predict
 from tacit.randomness import seeded_rng
 from tacit.training.attach import attach
-from tacit.training.engine import Engine
 from tacit.training.noise import KEY_BYTES, Gaussian
 from tacit.training.plan import Plan
 from tacit.training.settings import Settings
-from tacit.training.sums import noisy_sum
 from tacit.training.task import Task
-
-_OVERSIZED = 5.0  # times the clipping norm: a canary that is not clipped moves the model as much more
 
 
 class Subject:
@@ -117,62 +107,3 @@ def _optimizer(settings: Settings, model: nn.Module) -> torch.optim.Optimizer:
     from tacit.runs.private_training import optimizer_of
 
     return optimizer_of(settings, model)
-
-
-def canary_plan(plan: Plan, canaries: int, steps: int) -> Plan:
-    """The same noise and the same sampling probability for so many canaries, and at most so many steps."""
-    batch = max(1, round(plan.batch / plan.records * canaries))
-    small = replace(
-        plan,
-        records=canaries,
-        batch=batch,
-        epsilon=None,
-        noise_multiplier=plan.initial_noise,
-        count_noise=plan.count_noise * plan.batch / batch,
-        physical=None,
-    )
-    return replace(small, epochs=max(1, min(plan.epochs, steps // small.steps_an_epoch)))
-
-
-def canary_training(plan: Plan, seed: int) -> Callable[[Coins], Scores]:
-    """Canary j moves weight j of a linear model alone, with a gradient far above the clipping norm: its score."""
-    runs = iter(range(seed, seed + 10**6))
-
-    def train(members: Coins) -> Scores:
-        number = next(runs)
-        data = TensorDataset(torch.diag(torch.from_numpy(members).float()) * _OVERSIZED * plan.clip)
-        model = nn.Linear(plan.records, 1, bias=False)
-        nn.init.zeros_(model.weight)
-        inner = torch.optim.SGD(model.parameters(), lr=1.0)
-        _, optimizer, loader = attach(
-            plan, model, inner, data, check=False, source=_source(model, number), rng=seeded_rng(number)
-        )
-        for _ in range(plan.epochs):
-            for (batch,) in loader:
-                (-model(batch)).mean().backward()
-                optimizer.step()
-        return np.asarray(model.weight.detach().numpy()[0], dtype=np.float64)
-
-    return train
-
-
-def noisy_sums(plan: Plan, width: int, seed: int) -> Sums:
-    """Noisy sums of given gradients, by the engine and the tier of the plan."""
-    model = nn.Linear(width, 1, bias=False).double()
-    engine = Engine(model, reduction="sum")
-    noisy = noisy_sum(plan, engine, _source(model, seed), seeded_rng(seed))
-    multiplier = plan.noise_of(plan.steps - 1)
-
-    def sums(gradients: Rows, count: int) -> Rows:
-        found = np.empty((count, width))
-        records = torch.from_numpy(np.asarray(gradients, dtype=np.float64))
-        with one_thread():
-            for row in found:
-                noisy.begin(plan.clip, multiplier)
-                model(records).sum().backward()  # the gradient of a record is the record
-                noisy.add(engine.norms(order=noisy.order), plan.clip)
-                noisy.finish(plan.clip, multiplier)
-                row[:] = engine.sum.numpy() * plan.batch
-        return found
-
-    return sums

@@ -1,108 +1,174 @@
-"""Attacks on a private training: who was trained on, seen from the finished model. Needs torch."""
+"""Attacks on a private training: who was trained on, for an observer of every step and for the finished model.
+
+Needs torch.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tacit import tasks
-from tacit.audit.canaries import audit_canaries
+from tacit.audit.few_records import guess_with_few
 from tacit.audit.finding import Claim, Cost, Finding
-from tacit.audit.mechanisms import Effort, audit_clipping
+from tacit.audit.mechanisms import Effort, judged
 from tacit.audit.membership import audit_membership, run_trials
-from tacit.audit.steps import Attacks, Proved, Scope, Step, named
+from tacit.audit.observer import Training
+from tacit.audit.single_steps import Learned, guess_steps, paid, step_curve
+from tacit.audit.steps import Attacks, Proved, Scope, Step
+from tacit.audit.tradeoff import Curve, gaussian_curve
+from tacit.audit.whole_training import Work, guess_trainings, training_plan
 from tacit.dp.gaussian import gaussian_epsilon
 from tacit.dp.release import GaussianEvent
 from tacit.training.plan import Plan
 from tacit.training.settings import Settings
 from tacit.training.task import Task
 
-_TESTS = 5  # lower bounds: the noise, the canaries, and three attacks on membership
-_WIDTH = 4
+_FINDINGS = 7  # that test a claim: single steps, two with few records, whole trainings, three attacks on membership
 _FEWEST = 40  # records
-_GUESSES = 1000  # at least, of canaries, where there are few records
-_AGAINST = "for each record, against whoever has the model, and every model stored on the way"
+_FEWEST_STEPS = 100  # of an experiment
+_LARGEST_PASS = 2 * 10**8  # numbers in the gradients of all canaries of a step
+_EXACT = 2 * 10**6  # numbers of exact noise that a quick experiment draws
+_AGAINST = "for each record, against anyone who has the model, and every model stored on the way"
+_NOT_TESTED = (
+    "floating-point noise, bit by bit, in the tier fast",
+    "whether the layers' rules record the true gradient of a record: canaries replace it behind them",
+    "gradients along several coordinates at once",
+)
 
 
 def attacks(settings: Settings, scope: Scope) -> Attacks:
-    """Membership of the file's own records, canaries in its own plan, and its noise."""
+    """Canaries under the eyes of an observer of every step, membership of the file's own records, and the cost."""
     task = tasks.make_training(settings.task, settings.seed, settings.task_options)
     if len(task.records) < _FEWEST:
         raise ValueError(f"the task has {len(task.records)} records, an audit needs {_FEWEST} or more")
     plan = settings.plan(len(task.records))
-    confidence = scope.confidence(_TESTS)
+    confidence = scope.confidence(_FINDINGS)
     steps = [
-        Step("canaries", lambda: [_canaries(plan, scope, confidence)]),
+        Step("canaries, every step observed", lambda: _observed(task, settings, plan, scope, confidence)),
         Step("membership inference", lambda: _membership(task, settings, plan, scope, confidence)),
         Step("cost in utility", lambda: _utility(task, settings, plan, scope)),
     ]
-    not_tested = [
-        "an attacker who sees the model after every step: a proof covers him, these attacks do not use it",
-        "floating-point noise, bit by bit, in the tier fast",
-    ]
-    if plan.noise == "gaussian":
-        steps.insert(0, Step("noise and clipping of a step", lambda: [_noise(plan, scope, confidence)]))
-    else:
-        not_tested.append("a single step of Laplace noise; the canaries cover the whole training")
     ledger, epsilon = plan.ledger(plan.steps), plan.epsilon_after(plan.steps)
     promise = Proved.of("model", ledger, epsilon, plan.delta, against=_AGAINST, method=plan.method)
     words = (
         f"private SGD: gradients clipped to {plan.clip:g}, {plan.noise} noise of {plan.initial_noise:.4g} times that, "
         f"tier {plan.drawn}"
     )
-    return Attacks(words, steps, [promise], not_tested)
+    return Attacks(words, steps, [promise], _NOT_TESTED)
 
 
-def _noise(plan: Plan, scope: Scope, confidence: float) -> Finding:
-    """One step on a whole sample: its price without the luck of not being in it."""
-    from tacit.audit.own_training import noisy_sums
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """The file's own training, and how hard to try on it."""
 
-    multiplier = _paid(plan, plan.steps - 1)
-    claim = Claim(gaussian_epsilon(multiplier, plan.delta), plan.delta, "record", plan.relation)
-    sums = noisy_sums(plan, _WIDTH, scope.number("noise of a step"))
-    effort = Effort(scope.pick(24_000, 200_000), confidence)
-    found = audit_clipping(sums, claim, clip=plan.clip, width=_WIDTH, sizes=(1, 4), effort=effort)
-    words = f"noise of {multiplier:.4g} times the clipping norm on one sum, tier {plan.drawn}"
-    return named(found, "Noise and clipping of a step", words, "whoever sees one step's sum")
+    training: Training
+    plan: Plan
+    tensors: tuple[str, ...]
+    size: int
+    scope: Scope
+    effort: Effort  # of a finding
+
+    def canaries(self, most: int) -> int:
+        return max(len(self.tensors), min(self.size, most, _LARGEST_PASS // self.size))
+
+    @property
+    def affordable(self) -> int:
+        """Steps of an experiment whose noise is drawn in reasonable time."""
+        limit = _EXACT * self.scope.pick(1, 10) // self.size if self.plan.drawn == "secure" else 10**9
+        return max(_FEWEST_STEPS, limit)
 
 
-def _paid(plan: Plan, step: int) -> float:
-    """The noise multiplier of a step's sum that the ledger pays for: of the event, less what the noisy count takes."""
-    event = plan.event(step)
-    assert isinstance(event, GaussianEvent)  # noqa: S101  # Laplace noise is audited as a whole
-    if plan.adapt is None:
-        return event.noise_multiplier
-    return float((event.noise_multiplier**-2 - (2 * plan.count_noise * plan.batch) ** -2) ** -0.5)
+def _observed(task: Task, settings: Settings, plan: Plan, scope: Scope, confidence: float) -> list[Finding]:
+    training = Training(task, settings, plan.batch)
+    sizes = training.sizes()
+    own = _Own(training, plan, tuple(sizes), sum(sizes.values()), scope, Effort(0, confidence))
+    steps, learned = _steps(own)
+    return [steps, *_few(own), _trainings(own, learned)]
 
 
-def _canaries(plan: Plan, scope: Scope, confidence: float) -> Finding:
-    from tacit.audit.inversion import one_thread
-    from tacit.audit.own_training import canary_plan, canary_training
-
-    small = canary_plan(plan, min(plan.records, scope.pick(1200, 3000)), scope.pick(150, 2000))
-    runs = max(scope.pick(8, 16), -(-_GUESSES // small.records))
-    train = canary_training(small, scope.number("canaries"))
-    rng = scope.rng("coins of canaries")
-    with one_thread():
-        found = audit_canaries(
-            train, canaries=small.records, delta=plan.delta, rng=rng, runs=runs, confidence=confidence
-        )
-    epsilon = small.epsilon_after(small.steps)
-    return Finding(
-        attack="Private SGD, end to end: canaries in the finished model",
-        adversary="whoever sees the trained model",
-        sees="the weights; made the canaries",
-        protection=f"Private SGD, end to end: {small.steps} steps with the file's noise, sampling and clipping on "
-        f"{small.records} records that are made to be found",
-        proved=Claim(epsilon, plan.delta, "record", plan.relation),
-        audited=found,
-        not_tested=(
-            f"epsilons above {math.log(found.samples / 4):.2g} by canaries: {found.samples} guesses cannot show more",
-        ),
+def _steps(own: _Own) -> tuple[Finding, Learned]:
+    """Canaries of every tensor in single steps, against the curve of a step without the luck of not being sampled."""
+    plan, scope, rng = own.plan, own.scope, own.scope.rng("single steps")
+    canaries = own.canaries(scope.pick(256, 1024))
+    largest = scope.pick(4 * 10**9, 4 * 10**10) // (canaries * own.size)
+    steps = min(max(_FEWEST_STEPS, min(scope.pick(60_000, 400_000) // canaries, largest)), own.affordable)
+    guesses, learned, small = guess_steps(own.training, plan, canaries, steps, rng)
+    multiplier = paid(small, 0)
+    found = judged(
+        "Single steps: canaries in each tensor of the file's own model",
+        _step_claim(small, multiplier),
+        step_curve(small),
+        [guesses.of(tensor, rng) for tensor in (None, *range(len(own.tensors)))],
+        own.effort,
+        gaussian=plan.noise == "gaussian",
+        names=("all tensors", *own.tensors),
     )
+    words = (
+        f"Single steps: {plan.noise} noise of {multiplier:.4g} times the clipping norm, tier {plan.drawn}; {steps} "
+        f"steps with {canaries} canaries in {len(own.tensors)} tensors"
+    )
+    return _seen(found, "a step", words), learned
+
+
+def _few(own: _Own) -> list[Finding]:
+    """A canary alone, and among records that oppose it: one guess a step, by the sum and the clipping norm."""
+    plan, found = own.plan, []
+    steps = min(own.scope.pick(800, 4000), own.affordable)
+    for opposing, words in ((0, "a canary or nobody"), (3, "a canary or not, among three records that oppose it")):
+        without, with_it, small = guess_with_few(own.training, plan, opposing, steps, own.scope.rng(words))
+        event = small.event(0)
+        gaussian = isinstance(event, GaussianEvent)
+        multiplier = event.noise_multiplier if isinstance(event, GaussianEvent) else paid(small, 0)
+        made = judged(
+            f"Single steps: {words}",
+            _step_claim(small, multiplier),
+            gaussian_curve(multiplier) if gaussian else step_curve(small),
+            [(without, with_it)],
+            own.effort,
+            gaussian=gaussian,
+        )
+        told = f"Single steps: {words}; {plan.noise} noise of {multiplier:.4g} times the clipping norm, {steps} steps"
+        found.append(_seen(made, "a step", told))
+    return found
+
+
+def _step_claim(small: Plan, multiplier: float) -> Claim:
+    if small.noise == "gaussian":
+        return Claim(gaussian_epsilon(multiplier, small.delta), small.delta, "record", small.relation)
+    return Claim(1 / multiplier, 0.0, "record", small.relation)
+
+
+def _trainings(own: _Own, learned: Learned) -> Finding:
+    """The whole training, or the first steps of a long one, with its sampling."""
+    plan, scope = own.plan, own.scope
+    longest, canaries = min(scope.pick(150, 600), own.affordable), own.canaries(scope.pick(500, 1000))
+    steps = training_plan(plan, canaries, longest).steps
+    most = min(scope.pick(3000, 30_000), own.affordable) // steps
+    work = Work(max(2, min(-(-scope.pick(2000, 16_000) // canaries), most)), canaries, longest)
+    without, with_it, small = guess_trainings(own.training, plan, learned, work, scope.rng("whole trainings"))
+    guesses = len(without) + len(with_it)
+    found = judged(
+        "Private SGD, end to end: canaries, every step observed",
+        Claim(small.epsilon_after(small.steps), plan.delta, "record", plan.relation),
+        Curve.of(small.ledger(small.steps), small.method),
+        [(without[:, None], with_it[:, None])],
+        own.effort,
+        not_tested=(f"epsilons above {math.log(guesses / 4):.2g} by canaries: {guesses} guesses cannot show more",),
+    )
+    words = (
+        f"Private SGD, end to end: {small.steps} steps with the file's noise, sampling and clipping; {work.trainings} "
+        f"trainings with {canaries} canaries"
+    )
+    return _seen(found, "every step", words)
+
+
+def _seen(found: Finding, when: str, words: str) -> Finding:
+    sees = f"what the optimizer receives and the clipping norm, at {when}; made the canaries, knows all other records"
+    return replace(found, adversary="an observer of every step", sees=sees, protection=words)
 
 
 def _membership(task: Task, settings: Settings, plan: Plan, scope: Scope, confidence: float) -> Sequence[Finding]:

@@ -1,0 +1,59 @@
+"""Steps on few records: a canary alone, or among records that oppose it.
+
+An empty sample must look like any other. The sum is divided by a number that does not depend on who came: were it the
+size of the sample, a record that turns the mean of the others around would count twice. The clipping norm that adapts
+to the records must not tell of one of them. One guess a step, by all that comes out of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from tacit.audit.observer import Cast, Seen, Training, observe
+from tacit.audit.single_steps import LENGTH, step_plan
+from tacit.training.plan import Plan
+
+Columns = NDArray[np.float64]  # a row for each step, a column for each score
+_RIDGE = 1e-9
+
+
+def guess_with_few(
+    training: Training, plan: Plan, opposing: int, steps: int, rng: Generator
+) -> tuple[Columns, Columns, Plan]:
+    """Scores of steps without and with a canary among `opposing` records, in random order.
+
+    Columns: Fisher's discriminant, learned from the first half of the steps; the coordinate; the change of the clipping
+    norm; whether anything came out at all.
+    """
+    small = step_plan(plan, 1 + opposing, steps)
+    spot = int(rng.integers(sum(training.sizes().values())))
+    coins = rng.permutation(np.arange(steps) % 2 == 1)
+    cast = Cast(
+        spots=np.full(1 + opposing, spot),
+        lengths=np.array([-LENGTH] + [LENGTH] * opposing),
+        present=np.hstack([coins[:, None], np.ones((steps, opposing), dtype=np.bool_)]),
+        watched=np.array([spot]),
+        fresh=True,
+    )
+    features = _features(observe(training, small, cast))
+    without, with_it = features[~coins], features[coins]
+    direction = _fisher(without[: len(without) // 2], with_it[: len(with_it) // 2])
+    return np.column_stack([without @ direction, without]), np.column_stack([with_it @ direction, with_it]), small
+
+
+def _features(seen: Seen) -> Columns:
+    silent = seen.silent
+    released = np.where(silent, 0.0, np.nan_to_num(seen.released[:, 0]))
+    moved = np.nan_to_num(np.log(seen.clips[:, 1] / seen.clips[:, 0]))
+    return np.column_stack([released, moved, silent.astype(np.float64)])
+
+
+def _fisher(without: Columns, with_it: Columns) -> NDArray[np.float64]:
+    apart = with_it.mean(axis=0) - without.mean(axis=0)
+    within = (np.cov(without.T) + np.cov(with_it.T)) / 2
+    scale = np.sqrt(np.square(np.vstack([without, with_it])).mean(axis=0))
+    scale[scale == 0] = 1.0
+    scaled = within / np.outer(scale, scale) + _RIDGE * np.eye(len(apart))
+    return np.asarray(np.linalg.solve(scaled, apart / scale) / scale)
