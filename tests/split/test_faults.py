@@ -13,9 +13,10 @@ from torch import nn
 from tacit.channel import pair
 from tacit.errors import BudgetError, PeerError, Unfit
 from tacit.split.crossing import take_gradient
-from tacit.split.lockstep import Aids, Schedule
+from tacit.split.lockstep import Aids, Schedule, refuse_mixing
 from tacit.split.messages import Activations, Gradient, Offer, Reached, Start
 from tacit.split.parts import Bottom, Rows
+from tacit.training import refuse_unfit
 from tests.split.networks import functions, parts_u, parts_v, settings_u, settings_v
 from tests.subprocesses import HANGS
 
@@ -112,13 +113,35 @@ def test_a_network_that_does_not_fit_its_own_cut():
 def test_a_network_that_mixes_records_where_each_has_a_price():
     parts = parts_v()
     parts["east"] = replaced(parts["east"], network=nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6)))
-    words = "network.1 mixes the records of a batch"
+    words = r"network.1 \(BatchNorm1d\).* mixes the records of a batch: use nn.GroupNorm"
     assert_all_say(ends(settings_v(embedding_dp={"eps": 5}), parts)[0], words, (Unfit, PeerError))
     parts = parts_v()
     lead = parts["lead"]
     lead.network.layers[1] = nn.BatchNorm1d(12)
     noised = settings_v(gradients={"protection": "noised", "noise_multiplier": 1})
-    assert_all_say(ends(noised, parts)[0], "network.layers.1 mixes the records", (Unfit, PeerError))
+    assert_all_say(ends(noised, parts)[0], r"network.layers.1 \(BatchNorm1d\).* mixes the records", (Unfit, PeerError))
+
+
+@pytest.mark.parametrize(
+    ("layer", "reason"),
+    [
+        (nn.Sequential(nn.Flatten(), nn.Embedding(4, 6, max_norm=1.0)), "max_norm"),
+        (nn.Embedding(4, 6, scale_grad_by_freq=True), "scale_grad_by_freq"),
+        (nn.utils.parametrizations.spectral_norm(nn.Linear(4, 6)), "spectral_norm"),
+        (nn.utils.spectral_norm(nn.Linear(4, 6)), "spectral_norm"),
+        (nn.InstanceNorm1d(4, track_running_stats=True), "running statistics"),
+        (nn.SyncBatchNorm(4), "mixes the records"),
+    ],
+)
+def test_the_list_of_layers_that_mix_is_that_of_private_training(layer, reason):
+    with pytest.raises(ValueError, match=reason):
+        refuse_unfit(layer)
+    with pytest.raises(Unfit, match=rf"bottom.*, because of eps: .*{reason}"):
+        refuse_mixing({"bottom": layer}, "because of eps")
+
+
+def test_layers_that_only_private_training_cannot_record_are_accepted():
+    refuse_mixing({"bottom": nn.Sequential(nn.LSTM(4, 4), nn.EmbeddingBag(4, 4), nn.GroupNorm(2, 4))}, "")
 
 
 def test_a_network_of_doubles():

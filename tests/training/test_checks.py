@@ -3,9 +3,10 @@
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import parametrizations
+from torch.nn.utils import parametrizations, prune
 
 from tacit.training import refuse_unfit
+from tacit.training.checks import refuse_replicas
 
 
 class Tracking(nn.Module):
@@ -30,6 +31,8 @@ class Tracking(nn.Module):
         (nn.MultiheadAttention(4, 2, add_bias_kv=True), r"1 \(MultiheadAttention\).*scaled_dot_product_attention"),
         (parametrizations.spectral_norm(nn.Linear(4, 4)), r"\(_SpectralNorm\).*weight_norm"),
         (nn.utils.spectral_norm(nn.Linear(4, 4)), r"1 \(Linear\).*weight_norm"),
+        (nn.DataParallel(nn.Linear(4, 4)), r"1 \(DataParallel\).*attach the module inside it"),
+        (prune.identity(nn.Linear(4, 4), "weight"), r"1 \(Linear\).*in a hook"),
         (nn.Linear(4, 4).to(torch.bfloat16), r"1\.weight has dtype torch\.bfloat16"),
         (nn.Linear(4, 4).double(), "differ in dtype or device"),
     ],
@@ -68,3 +71,22 @@ def test_what_keeps_records_apart_is_accepted():
             parametrizations.weight_norm(nn.Linear(4, 4)),
         )
     )
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_weight_that_a_hook_computes_is_refused():
+    with pytest.raises(ValueError, match=r"in a hook: use torch\.nn\.utils\.parametrizations"):
+        refuse_unfit(nn.Sequential(nn.utils.weight_norm(nn.Linear(4, 4))))
+
+
+def test_distributed_replicas_are_refused(monkeypatch):
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        refuse_replicas()  # one process is one training
+        with pytest.raises(ValueError, match=r"the model \(DistributedDataParallel\).*attach the module inside it"):
+            refuse_unfit(nn.parallel.DistributedDataParallel(nn.Linear(4, 4)))
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+        with pytest.raises(ValueError, match="2 processes train together"):
+            refuse_replicas()
+    finally:
+        torch.distributed.destroy_process_group()

@@ -1,13 +1,16 @@
 """Who is in a sample, what the loader hands out, and what data it refuses."""
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset, WeightedRandomSampler
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, TensorDataset, WeightedRandomSampler
 
 from tacit.randomness import seeded_rng
 from tacit.training.sampler import Loader, Sampler
+from tacit.training.source import _UNUSED
 from tests.training.trainings import data, plan
 
 
@@ -48,14 +51,21 @@ def test_pieces_are_what_memory_holds():
 
 
 class Nobody:
-    unproved = False
     steps = 0
 
     def begin(self, piece):
         self.steps += piece.last
 
+    def settle(self):
+        pass
+
     def abandon(self):
         pass
+
+
+class Pairwise:
+    def __iter__(self):
+        return iter([[0, 1], [2, 3]])
 
 
 class Stream(IterableDataset):
@@ -68,6 +78,15 @@ class Stream(IterableDataset):
     [
         (lambda: DataLoader(data(), batch_size=8, drop_last=True), "drop_last=False"),
         (lambda: DataLoader(data(), sampler=WeightedRandomSampler([1.0] * 40, 40)), "WeightedRandomSampler"),
+        (lambda: DataLoader(data(), sampler=RandomSampler(data(), replacement=True)), "RandomSampler"),
+        (lambda: DataLoader(data(), sampler=RandomSampler(data(), num_samples=20)), "RandomSampler"),
+        (lambda: DataLoader(data(), batch_sampler=Pairwise()), "Pairwise"),
+        (lambda: DataLoader(data(), batch_size=8), "batch_size=8, the plan batch=10"),
+        (lambda: DataLoader(data(), batch_size=None), "batch_size=None"),
+        (lambda: DataLoader(data(), num_workers=2), "num_workers=2 would be ignored"),
+        (lambda: DataLoader(data(), pin_memory=True), "pin_memory=True would be ignored"),
+        (lambda: DataLoader(data(), generator=torch.Generator()), "generator=.* would be ignored"),
+        (lambda: DataLoader(data(), worker_init_fn=print), "worker_init_fn=.* would be ignored"),
         (lambda: DataLoader(Stream()), "__len__ and __getitem__"),
         (lambda: Stream(), "__len__ and __getitem__"),
         (lambda: iter(data()), "__len__ and __getitem__"),
@@ -95,3 +114,25 @@ def test_any_dataset_and_a_loaders_own_collation():
     assert batch["y"].tolist() == list(range(40))
     loader = DataLoader(TensorDataset(torch.arange(40)), collate_fn=lambda rows: sum(int(row[0]) for row in rows))
     assert list(Loader(given, loader, Sampler(given), Nobody())) == [780]
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 10}, {"batch_size": 4}, {"shuffle": True}, {"timeout": 0}])
+def test_arguments_of_a_loader_that_change_nothing_are_accepted(options):
+    given = plan(batch=10, physical=4)
+    list(Loader(given, DataLoader(data(), **options), Sampler(given), Nobody()))
+
+
+def test_every_argument_of_a_loader_is_used_or_refused():
+    known = {"self", "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "collate_fn", "drop_last"}
+    assert set(inspect.signature(DataLoader.__init__).parameters) - known == set(_UNUSED)
+
+
+class Doubled(TensorDataset):
+    def __getitem__(self, index):
+        return tuple(2 * tensor for tensor in super().__getitem__(index))
+
+
+def test_a_dataset_of_tensors_with_a_reading_of_its_own():
+    given = plan(batch=40)
+    ((x,),) = list(Loader(given, Doubled(torch.arange(40)), Sampler(given), Nobody()))
+    assert x.tolist() == list(range(0, 80, 2))

@@ -151,11 +151,11 @@ class _Training:
             loss = self._task.loss(self._model, batch)
             loss.backward()
             self._optimizer.step()
-            value = float(loss.detach())
-            losses.append(value)
-            records += _size(batch)
+            if not self._optimizer.checking:
+                losses.append(float(loss.detach()))
+                records += _size(batch)
             if self._optimizer.steps != before:
-                self._say(epoch, value, records / (time.perf_counter() - start))
+                self._say(epoch, losses[-1], records / (time.perf_counter() - start))
                 self._save_sometimes()
                 if should_stop():
                     raise KeyboardInterrupt

@@ -152,6 +152,11 @@ def unprotected(settings: Settings) -> list[str]:
         found.append(
             "The epsilon of gradients covers a record's own gradients, not what the leader's network learnt from it."
         )
+    if settings.spends:
+        found.append(
+            "Layers that are known to mix records, or to keep statistics of them, are refused. A network that mixes "
+            "records by code of its own is not noticed, and its epsilon is then too small."
+        )
     found.append("A party that does not follow the protocol can choose gradients or activations to learn more.")
     found.append("The trained parts remember records; whoever is given a part can attack it.")
     if settings.simulation.insecure_noise_seed is not None:

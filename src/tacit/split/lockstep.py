@@ -14,7 +14,6 @@ import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from tacit.channel import LIMIT, Channel, Failed, sentence
 from tacit.dp.accounting import Budget, Ledger
@@ -23,6 +22,7 @@ from tacit.randomness import secure_rng, seeded_rng
 from tacit.split.learner import Ledgers, State
 from tacit.split.messages import Activations, Gradient, Offer, Reached, Start, frame_bytes
 from tacit.split.settings import Settings
+from tacit.training.checks import mixing
 from tacit.wire import Message
 
 T = TypeVar("T")
@@ -232,12 +232,16 @@ def probed(network: nn.Module, features: Any, declared: Shape, name: str) -> Non
 
 
 def refuse_mixing(networks: Mapping[str, nn.Module], why: str) -> None:
-    """Unfit where a layer mixes the records of a batch: then what leaves of one record also depends on others."""
+    """Unfit where a layer mixes records, or keeps what it saw of them: then what leaves of one also depends on others.
+
+    The list is that of private training. A forward that mixes records by hand is not noticed.
+    """
     for name, network in networks.items():
         for place, module in network.named_modules():
-            if isinstance(module, _BatchNorm):
+            reason = mixing(module)
+            if reason is not None:
                 where = f"{name}.{place}" if place else name
-                raise Unfit(f"{where} mixes the records of a batch, {why}: use nn.GroupNorm or nn.LayerNorm")
+                raise Unfit(f"{where} ({type(module).__name__}), {why}: {reason}")
 
 
 def check_shape(tensor: Tensor, shape: Shape, name: str) -> None:

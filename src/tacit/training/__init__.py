@@ -2,9 +2,12 @@
 
 plan        ties sampler, noise and accountant together; `settings`, `boundary`, `forecast` and `task` are of a file
 attach      puts a plan into the ordinary loop: `sampler`, `optimizer`, `sums` (the tiers of noise), `monitor`,
-            `company` (whether records keep apart), `checkpoint`
-engine      records one backward pass and adds clipped gradients; `layers`, `attention` and `recurrent` say how each
-            kind of layer is recorded, `parts` are the recorded gradients, `margins` bound what rounding can hide
+            `checkpoint`; `source` reads the data, `independence` looks whether records keep apart (`generators`),
+            `contents` whether anything is stored without noise
+losses      one value for each record
+engine      records one backward pass and adds clipped gradients; `layers`, `attention`, `recurrent` and `fallback` say
+            how each kind of layer is recorded, `parts` are the recorded gradients, `margins` bound what rounding can
+            hide
 checks      refuses unfit models
 
 A plan and its price need no torch; training needs the extra `torch`.
@@ -20,11 +23,12 @@ from tacit.training.plan import Plan
 if TYPE_CHECKING:
     from tacit.training.checks import refuse_unfit
     from tacit.training.engine import Engine
+    from tacit.training.losses import record_loss
     from tacit.training.optimizer import PrivateOptimizer
 
-__all__ = ["Engine", "Monitor", "Plan", "PrivateOptimizer", "refuse_unfit"]
+__all__ = ["Engine", "Monitor", "Plan", "PrivateOptimizer", "record_loss", "refuse_unfit"]
 
-_HOMES = {"Engine": "engine", "PrivateOptimizer": "optimizer", "refuse_unfit": "checks"}
+_HOMES = {"Engine": "engine", "PrivateOptimizer": "optimizer", "record_loss": "losses", "refuse_unfit": "checks"}
 
 
 def require_torch() -> None:

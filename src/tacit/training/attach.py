@@ -9,7 +9,9 @@ import torch
 from numpy.random import Generator
 from torch import nn
 
+from tacit.training.checks import refuse_replicas
 from tacit.training.engine import Engine
+from tacit.training.independence import Watch
 from tacit.training.monitor import Monitor
 from tacit.training.optimizer import PrivateOptimizer
 from tacit.training.plan import Plan
@@ -31,28 +33,33 @@ def attach(
     memory: int = 512 << 20,
     source: NoiseSource | None = None,
     rng: Generator | None = None,
+    check_rng: Generator | None = None,
 ) -> tuple[M, PrivateOptimizer, Loader]:
     """The same model, an optimizer whose steps are private, and a loader of the plan's samples.
 
     Args:
         reduction: of the loss over the records of a batch.
         monitors: are told as the cost grows.
-        check: whether the first batch is followed by a part of itself, to see that records keep apart; see `company`.
+        check: whether some batches are followed by changed copies of themselves, to see that records keep apart (see
+            `independence`), and whether it is seen that nothing is stored without noise (see `contents`).
         memory: bytes that the gradients of single records may take; more is slower to do without.
         source: noise of the fast tier. Secret, as `rng` is, from which samples and all other noise are drawn: both
             come from the operating system by default, and others are for tests.
+        check_rng: of the times at which batches are shown again; secret likewise.
     """
     for monitor in monitors:
         if monitor.plan != plan:
             raise ValueError("a monitor is of another plan: make it with Monitor(plan, ...) of this one")
     _check_optimizer(model, optimizer)
+    refuse_replicas()
     plan.noise_of(0)  # calibrated now, and refused where the count leaves nothing for the gradients
     engine = Engine(model, reduction=reduction, memory=memory)
     try:
         sampler = Sampler(plan, rng)
         noisy = noisy_sum(plan, engine, source, rng)
-        private = PrivateOptimizer(plan, engine, optimizer, noisy, sampler, monitors=monitors, check=check, rng=rng)
-        return model, private, Loader(plan, data, sampler, private)
+        watch = Watch(check_rng) if check else None
+        private = PrivateOptimizer(plan, engine, optimizer, noisy, sampler, monitors=monitors, watch=watch, rng=rng)
+        return model, private, Loader(plan, data, sampler, private, watch)
     except BaseException:
         engine.detach()
         raise

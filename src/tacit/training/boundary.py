@@ -38,6 +38,9 @@ def unprotected(settings: Settings) -> tuple[str, ...]:
         "The loss on private records, how many of them were clipped, how long steps took: epsilon covers none of it.",
         "Trying several settings on the same records and keeping the best one costs more than this ledger says.",
         "Records that belong to one person are protected one by one, not together.",
+        "The epsilon assumes that the loss and the model keep records apart, and that nothing but trained weights is "
+        "written into the model. Both are checked at the first step and at secret later ones; a mistake that shows in "
+        "none of these is not noticed.",
     ]
     if settings.privacy.tier == "fast":
         found.append(

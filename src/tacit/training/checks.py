@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import torch
 from torch import Tensor, float32, float64, nn
 from torch.jit import ScriptModule
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.nn.parameter import UninitializedParameter, is_lazy
 from torch.nn.utils.parametrizations import _SpectralNorm
+from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
 from torch.optim import Optimizer
+
+_REPLICAS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule")
 
 
 def refuse_unfit(model: nn.Module) -> None:
     """Raise ValueError if a layer mixes records, keeps statistics of them, or has parameters that cannot be clipped.
 
     Assumes: the model's own code keeps records apart. A forward that mixes them by hand (a mean over the batch, records
-    reshaped into each other, attention across the batch, a loss that compares records) cannot be detected in general,
-    and neither can an input whose first dimension is not that of records but happens to be as long.
+    reshaped into each other, attention across the batch, a loss that compares records) cannot be seen in its layers:
+    `independence` looks for it while the model is trained.
     """
     for name, module in model.named_modules():
-        reason = _unfit(module)
+        reason = mixing(module) or _unrecorded(module)
         if reason is not None:
             raise ValueError(f"{name or 'the model'} ({type(module).__name__}): {reason}")
     _check_parameters(model)
 
 
-def _unfit(module: nn.Module) -> str | None:
-    if any(is_lazy(tensor) for tensor in (*module._parameters.values(), *module._buffers.values())):
-        return "not initialised: run the model once on a few records that are not private, or state its sizes"
+def mixing(module: nn.Module) -> str | None:
+    """Why what a layer makes of a record is not the record's own, and what to use instead."""
     match module:
-        case ScriptModule():
-            return "compiled by torch.jit, so its layers cannot be recorded: attach the module that it was made from"
-        case _ if type(module).__name__ == "OptimizedModule":  # of torch._dynamo, which takes a second to import
-            return "compiled already: attach the model itself first, and compile what attach returns"
         case _ if _spectral(module):
             return "spectral_norm rewrites its vectors in each forward: use weight_norm, or the layer without it"
         case _InstanceNorm() if module.track_running_stats:
@@ -44,20 +44,36 @@ def _unfit(module: nn.Module) -> str | None:
             return None
         case _BatchNorm():
             return "mixes the records of a batch: use nn.GroupNorm(groups, channels)"
-        case nn.Embedding() | nn.EmbeddingBag() if module.sparse:
-            return "sparse gradients: use sparse=False"
         case nn.Embedding() | nn.EmbeddingBag() if module.max_norm is not None:
             return "max_norm changes the weight in each forward by which ids are there: use max_norm=None"
         case nn.Embedding() | nn.EmbeddingBag() if module.scale_grad_by_freq:
             return "scale_grad_by_freq divides by counts over the batch: use scale_grad_by_freq=False"
+    if getattr(module, "track_running_stats", False) is True:
+        return "keeps running statistics of the records (track_running_stats): use a layer without them"
+    return None
+
+
+def _unrecorded(module: nn.Module) -> str | None:
+    """Why the gradients of single records cannot be recorded, and what to use instead."""
+    if any(is_lazy(tensor) for tensor in (*module._parameters.values(), *module._buffers.values())):
+        return "not initialised: run the model once on a few records that are not private, or state its sizes"
+    match module:
+        case ScriptModule():
+            return "compiled by torch.jit, so its layers cannot be recorded: attach the module that it was made from"
+        case _ if type(module).__name__ == "OptimizedModule":  # of torch._dynamo, which takes a second to import
+            return "compiled already: attach the model itself first, and compile what attach returns"
+        case _ if any(kind.__name__ in _REPLICAS for kind in type(module).__mro__):
+            return "replicas would draw samples and noise of their own and diverge: attach the module inside it"
+        case _ if any(isinstance(h, WeightNorm | BasePruningMethod) for h in module._forward_pre_hooks.values()):
+            return "computes its weight in a hook: use torch.nn.utils.parametrizations, or torch.nn.utils.parametrize"
+        case nn.Embedding() | nn.EmbeddingBag() if module.sparse:
+            return "sparse gradients: use sparse=False"
         case nn.EmbeddingBag():
             return "takes the ids of all records in one list: use nn.Embedding and a sum or mean over dimension 1"
         case nn.RNNBase() if _trained(module):
             return "runs all steps in one kernel: use nn.RNNCell, nn.GRUCell or nn.LSTMCell in a loop, or attention"
         case nn.MultiheadAttention() if not module._qkv_same_embed_dim or module.bias_k is not None:
             return "kdim, vdim or add_bias_kv: build it of nn.Linear layers and F.scaled_dot_product_attention"
-    if getattr(module, "track_running_stats", False) is True:
-        return "keeps running statistics of the records (track_running_stats): use a layer without them"
     return None
 
 
@@ -98,18 +114,13 @@ def refuse_unclipped(trained: Collection[Tensor], optimizer: Optimizer) -> None:
                 )
 
 
-def buffer_versions(model: nn.Module) -> dict[str, tuple[int, int]]:
-    """Which tensors the buffers are, and how often each was written."""
-    return {name: (id(buffer), buffer._version) for name, buffer in model.named_buffers()}
-
-
-def refuse_written(model: nn.Module, before: dict[str, tuple[int, int]]) -> None:
-    """Raise ValueError if a forward wrote to a buffer: what it holds then derives from the records, without noise."""
-    written = sorted(dict(buffer_versions(model).items() - before.items()))
-    if written:
+def refuse_replicas() -> None:
+    """Raise ValueError in a group of processes: each would draw its own samples and noise, and their models diverge."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
         raise ValueError(
-            f"the buffer {written[0]} was written while the model saw private records, and no noise covers what it "
-            "holds: leave running statistics out. If it does not derive from the records: attach(..., check=False)"
+            f"{distributed.get_world_size()} processes train together, which is not supported: their samples and noise "
+            "would not be one, and their models diverge. Train in one process, without init_process_group"
         )
 
 

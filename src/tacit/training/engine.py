@@ -23,7 +23,8 @@ from torch.nn.utils import parametrize
 
 from tacit.training import attention
 from tacit.training.checks import refuse_unfit
-from tacit.training.layers import Forward, Site, fallback
+from tacit.training.fallback import Arguments, fallback
+from tacit.training.layers import Forward, Site
 from tacit.training.margins import gamma, unit_roundoff
 from tacit.training.parts import Part, absolute_norms, join, squared_norms_of
 from tacit.training.rules import rule
@@ -178,6 +179,7 @@ class Engine:
         self._pass = Pass(self.parameters, self.names, memory)
         self._bypassed = False
         self._patched: list[tuple[nn.Module, Forward | None]] = []
+        self._arguments: list[Arguments] = []  # of layers without a rule
         self._instrument(model, "")
         self._hooks = [p.register_hook(self._guard(name)) for name, p in named]
 
@@ -234,6 +236,11 @@ class Engine:
         """Forget the recorded pass, if any."""
         self._pass.clear()
 
+    @property
+    def undecided(self) -> str | None:
+        """An argument of a layer without a rule that may be of records or shared: see `fallback.Arguments`."""
+        return next((each.undecided for each in self._arguments if each.undecided is not None), None)
+
     def detach(self) -> None:
         """Give the model back as it was."""
         for module, forward in self._patched:
@@ -280,7 +287,9 @@ class Engine:
                 "record, which is slower. If it holds layers, put its own parameters into a small module"
             )
             inside = frozenset(path for path, parameter in module.named_parameters() if parameter.requires_grad)
-            self._patch(module, fallback(Site(shown, module, inside, self._pass), self._bypass))
+            self._arguments.append(Arguments(shown))
+            site = Site(shown, module, inside, self._pass)
+            self._patch(module, fallback(site, self._bypass, self._arguments[-1]))
         else:
             for child_name, child in module.named_children():
                 self._instrument(child, f"{name}.{child_name}" if name else child_name)

@@ -1,7 +1,7 @@
 """How each kind of layer is recorded: a forward in place of the layer's own, whose backward hands over gradient parts.
 
 The functions here compute what the layer computes, pass on the gradient of the inputs, and leave the parameters'
-gradients to the recorder. Layers without a rule run once for each record under `vmap`, with everything inside them.
+gradients to the recorder. For layers without a rule see `fallback`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.instancenorm import _InstanceNorm
-from torch.utils import _pytree as pytree
 
 from tacit.training.margins import squared_norms
 from tacit.training.parts import Geometry, Kept, Outer, Part, Patches, Room, Rows, gram_is_cheaper
@@ -270,41 +269,3 @@ def normalization(site: Site) -> Forward:
         return normalized(x) * weight if bias is None else torch.addcmul(bias, normalized(x), weight)
 
     return forward
-
-
-def fallback(site: Site, bypass: Callable[[], Any]) -> Forward:
-    """Any module: run once for each record under `vmap`, each with its own copy of the parameters inside.
-
-    Arguments whose first dimension is that of the first tensor are split into records; others are given whole.
-    """
-
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        leaves, spec = pytree.tree_flatten((args, kwargs))
-        sizes = [leaf.shape[0] for leaf in leaves if isinstance(leaf, Tensor) and leaf.dim() > 0]
-        if not sizes:
-            raise ValueError(
-                f"{site.name} takes no tensor of records, so its gradient has no records: give it the batch"
-            )
-        records = sizes[0]
-        split = [isinstance(leaf, Tensor) and leaf.dim() > 0 and leaf.shape[0] == records for leaf in leaves]
-        own = {name: _named(site, name).per_record(name.rpartition(".")[2], records) for name in sorted(site.trained)}
-
-        def one(parameters: dict[str, Tensor], *tensors: Tensor) -> Any:
-            given = iter(tensors)
-            filled = [next(given).unsqueeze(0) if cut else leaf for cut, leaf in zip(split, leaves, strict=True)]
-            arguments, keywords = pytree.tree_unflatten(filled, spec)
-            with bypass():
-                out = torch.func.functional_call(site.module, parameters, arguments, keywords)
-            return pytree.tree_map(lambda leaf: leaf.squeeze(0) if isinstance(leaf, Tensor) else leaf, out)
-
-        tensors = [leaf for cut, leaf in zip(split, leaves, strict=True) if cut]
-        return torch.vmap(one, randomness="different")(own, *tensors)
-
-    return forward
-
-
-def _named(site: Site, path: str) -> Site:
-    """The site of the submodule that holds the parameter at `path`."""
-    inner, _, parameter = path.rpartition(".")
-    name = f"{site.name}.{inner}" if inner else site.name
-    return Site(name, site.module.get_submodule(inner), frozenset([parameter]), site.recorder)

@@ -18,9 +18,10 @@ from tacit.dp.pricing import Method
 from tacit.errors import BudgetError
 from tacit.randomness import secure_rng
 from tacit.training import checkpoint
-from tacit.training.checks import buffer_versions, refuse_unclipped, refuse_written
-from tacit.training.company import MIXED, random_state, refuse_company
+from tacit.training.checks import refuse_replicas, refuse_unclipped
+from tacit.training.contents import Contents, contents, refuse_changed, refuse_written, versions
 from tacit.training.engine import Engine
+from tacit.training.independence import Watch
 from tacit.training.monitor import Monitor, most_steps
 from tacit.training.plan import Plan
 from tacit.training.sampler import Piece, Sampler
@@ -34,7 +35,8 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     `step` after each backward pass; the model moves when a sample is whole. `steps` are the moves so far, `clip_norm`
     is the norm of the next one. `unclipped` is the share of records of the last sample that were below it: derived
-    from private records and covered by no epsilon.
+    from private records and covered by no epsilon. `checking` says that the batch at hand is shown again, to see that
+    records keep apart, and adds nothing: leave it out of averages, counters and schedulers.
 
     Guarantee: what the model's parameters show after each move is paid for in `ledger`, before the sample is looked at.
     A sample that was begun and never finished stays paid for, though nothing of it was released.
@@ -49,7 +51,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         sampler: Sampler,
         *,
         monitors: Sequence[Monitor] = (),
-        check: bool = True,
+        watch: Watch | None = None,
         rng: Generator | None = None,
     ) -> None:
         # Not that of torch: groups and defaults are those of `inner`, and schedulers ask for nothing else.
@@ -63,13 +65,16 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._sampler = sampler
         self._monitors = tuple(monitors)
         self._rng = rng or secure_rng()
-        self._check = self._unproved = check
-        self._buffers: dict[str, tuple[int, int]] = {}
+        self.checking = False
+        self._watch = watch  # None where nothing is checked
+        self._versions: dict[str, tuple[int, int]] = {}
+        self._contents: Contents | None = None  # of what is stored and not trained, since the first batch
+        self._shown: Contents | None = None  # of all that is stored, while a batch is shown again
         self._abandoned: dict[int, int] = {}  # steps whose samples were begun in vain, and how often
         self._limits: dict[tuple[Method, float], int] = {}
         self._piece: Piece | None = None
-        self._random_state: Tensor | None = None
-        self._shown: tuple[Tensor, bool] | None = None
+        self._settings: list[dict[str, Any]] | None = None  # of `inner`, for a move that waits
+        self._whole = False  # the sample, all but what is shown again
         self._under_way = False
         self._seen = self._below = 0
 
@@ -115,24 +120,18 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             raise ValueError("step without a batch of the private loader: take batches from the loader of attach()")
         try:
             self._refuse_unprotected()
-            norms = self._norms(piece)
             if piece.again:
-                self._prove(norms, piece)
+                self._compare(piece)
             else:
-                self._take(norms, piece)
+                self._take(self._norms(piece), piece)
         except Exception:
             self.abandon()
             raise
         self._piece = None
-        if piece.last:
-            self._finish()
+        if self._watch is None or self._watch.asks() is None:
+            self.settle()
 
     # --- what the loader uses
-
-    @property
-    def unproved(self) -> bool:
-        """Whether a batch is still to be shown in part again: see `company`."""
-        return self._unproved
 
     def begin(self, piece: Piece) -> None:
         """A piece is about to be handed out. An empty sample is stepped at once: nobody will call `step` for it."""
@@ -140,14 +139,31 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             self.abandon()
             raise ValueError("the last batch was not stepped: call loss.backward() and optimizer.step() for each one")
         refuse_unclipped(self.engine.parameters, self.inner)  # here too: an empty sample moves the model at once
+        refuse_replicas()
         if not self._under_way:
             self._pay()
+        self.checking = piece.again
         if len(piece.indices) == 0:
             self._finish()
             return
         self._piece = piece
-        self._buffers = buffer_versions(self.engine.model) if self._check else {}
-        self._random_state = random_state(self.engine.sum.device) if self._unproved else None
+        if self._watch is not None:
+            self._versions = versions(self.engine.model)
+            if self._contents is None:
+                self._contents = contents(self.engine.model, leave_out=self.engine.parameters)
+
+    def settle(self) -> None:
+        """Nothing more is shown of a batch. If the sample is whole, move the model."""
+        if self._shown is not None:
+            try:
+                refuse_changed(self._shown, contents(self.engine.model))
+            except ValueError:
+                self.abandon()
+                raise
+            self._shown = None
+        if self._whole:
+            self._finish()
+        self._settings = None
 
     def abandon(self) -> None:
         """Forget the sample under way, if any: it stays paid for."""
@@ -155,11 +171,13 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             self._abandoned[self.steps] = self._abandoned.get(self.steps, 0) + 1
             self._limits.clear()
         self.engine.discard()
+        if self._watch is not None:
+            self._watch.forget()
         self._forget_sample()
 
     def _forget_sample(self) -> None:
-        self._piece = self._shown = self._random_state = None
-        self._under_way = False
+        self._piece = self._shown = self._settings = None
+        self._under_way = self._whole = False
         self._seen = self._below = 0
 
     # --- one step
@@ -198,15 +216,18 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def _refuse_unprotected(self) -> None:
         """Whatever would leave with the model beside the noisy sum."""
         refuse_unclipped(self.engine.parameters, self.inner)
-        if self._check:
-            refuse_written(self.engine.model, self._buffers)
+        if self._watch is not None:
+            refuse_written(self.engine.model, self._versions)
+
+    def _refuse_changed(self) -> None:
+        """Whatever is stored with the model, is not trained under noise and was written nevertheless."""
+        if self._contents is not None:
+            refuse_changed(self._contents, contents(self.engine.model, leave_out=self.engine.parameters))
 
     def _norms(self, piece: Piece) -> Tensor:
         try:
             norms = self.engine.norms(order=self._sum.order)
         except FloatingPointError as error:
-            if piece.again:
-                raise ValueError(MIXED) from error  # among others these records had finite gradients
             raise ValueError(f"nothing was released, the model is as before: {error}") from error
         if len(norms) != len(piece.indices):
             raise ValueError(
@@ -218,21 +239,35 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def _take(self, norms: Tensor, piece: Piece) -> None:
         self._seen += len(norms)
         self._below += int((norms <= self.clip_norm).sum())
-        if self._unproved:
-            before, now = self._random_state, random_state(self.engine.sum.device)
-            random = before is None or not torch.equal(before, now)
-            self._shown = norms.clone(), random
+        if self._watch is not None:
+            self._look(self._watch, norms)
         self._sum.add(norms, self.clip_norm)
+        self._whole = piece.last
 
-    def _prove(self, norms: Tensor, piece: Piece) -> None:
-        """The same records in other company: see `company`."""
-        if self._shown is not None:
-            whole, random = self._shown
-            same = whole[piece.start : piece.start + len(norms)]
-            refuse_company(same, norms, (len(whole), len(norms)), random)
-        if piece.again == 1:
-            self._unproved = False
-            self._shown = None
+    def _look(self, watch: Watch, norms: Tensor) -> None:
+        """Decide whether the batch is shown again. The model moves after that, with the settings of now."""
+        undecided = self.engine.undecided
+        watch.look(norms, resize=undecided is not None)
+        if watch.asks() is not None:
+            self._refuse_changed()
+            self._shown = contents(self.engine.model)
+            self._settings = [_settings(group) for group in self.param_groups]
+        elif undecided is not None:
+            raise ValueError(
+                f"{undecided} is as long as the batch, and came up after the first step, so it cannot be told whether "
+                "it has a row for each record: give the module the same arguments from the first step on"
+            )
+
+    def _compare(self, piece: Piece) -> None:
+        """What was shown again must leave the gradients of the other records as they were: see `independence`."""
+        try:
+            norms = self._norms(piece)
+        except ValueError as error:
+            if not isinstance(error.__cause__, FloatingPointError):
+                raise
+            norms = None
+        assert self._watch is not None  # noqa: S101
+        self._watch.take(norms)
         self.engine.discard()
 
     def _finish(self) -> None:
@@ -240,7 +275,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._sum.finish(clip, self.plan.noise_of(self.steps))
         for parameter, view in zip(engine.parameters, engine.views, strict=True):
             parameter.grad = view
-        self.inner.step()
+        self._move()
         for parameter in engine.parameters:
             parameter.grad = None  # the buffer is about to hold another sample
         self._adapt()
@@ -249,6 +284,17 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         for monitor in self._monitors:
             if monitor.due(self.steps):
                 monitor.tell(self.steps, self._cost(self.steps, monitor.method), monitor.method)
+
+    def _move(self) -> None:
+        """Step `inner`. If the step waited for what was shown again, a scheduler has moved on: not for this one."""
+        moved = []
+        for group, before in zip(self.param_groups, self._settings or (), strict=False):
+            later = {key: group[key] for key, value in before.items() if not _equal(group[key], value)}
+            group.update({key: before[key] for key in later})
+            moved.append((group, later))
+        self.inner.step()
+        for group, later in moved:
+            group.update(later)
 
     def _adapt(self) -> None:
         """Move the clipping norm by the noisy share of records below it.
@@ -305,6 +351,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def report(self) -> dict[str, Any]:
         """What was done and what it cost, as plain data. What is under `not_covered` derives from private records."""
+        self._refuse_changed()
         plan = self.plan
         return {
             "steps": self.steps,
@@ -324,13 +371,13 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def state(self) -> dict[str, Any]:
         """Arrays and plain numbers, all but the model. Taken within a sample, it says that this one was abandoned."""
+        self._refuse_changed()
         return {
             "version": _VERSION,
             "round": self.epoch,
             "steps": self.steps,
             "clip_norm": self.clip_norm,
             "abandoned": self.abandoned,
-            "proved": not self._unproved,
             "plan": _same(self.plan),
             "initial_noise": self.plan.initial_noise,
             "ledger": self.ledger.to_json(),
@@ -374,8 +421,16 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._sampler.restore(state)
         checkpoint.load(self.inner, state)
         self.steps, self.clip_norm, self._abandoned = steps, clip_norm, abandoned
-        self._unproved = self._unproved and not state["proved"]
         self._limits.clear()
+
+
+def _settings(group: dict[str, Any]) -> dict[str, Any]:
+    """Learning rate and the like. Schedulers write into tensors."""
+    return {k: v.clone() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return torch.equal(one, other) if isinstance(one, Tensor) and isinstance(other, Tensor) else bool(one == other)
 
 
 def _same(plan: Plan) -> dict[str, Any]:

@@ -7,33 +7,22 @@ that is empty still makes a step, of noise alone. Who is sampled is secret, so t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.random import Generator
-from numpy.typing import NDArray
-from torch.utils.data import (
-    DataLoader,
-    Dataset,
-    IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-    TensorDataset,
-    default_collate,
-)
 
 from tacit.randomness import secure_rng
-from tacit.training.company import MOST_PARTS, parts, some_of
+from tacit.training.generators import Generators
+from tacit.training.independence import Watch
 from tacit.training.plan import Plan
-
-Indices = NDArray[np.int64]
+from tacit.training.source import Indices, Items, source
 
 _UNSEEN = (
-    "whether the loss keeps records apart is not checked, because it cannot be seen what of the batch belongs to a "
-    "record: collate into tensors whose first dimension is that of records, or say attach(..., check=False) if it does"
+    "whether records keep apart is not checked, because another record changes the shapes of the collated batch: "
+    "collate into tensors whose first dimension is that of records"
 )
 
 
@@ -43,8 +32,7 @@ class Piece:
 
     indices: Indices
     last: bool  # whether the sample is whole with it
-    again: int = 0  # shown again, in other company, to see that its gradients stay the same: so many showings are left
-    start: int = 0  # of these records among those that were shown together
+    again: bool = False  # shown again and changed, to see that records keep apart: it adds nothing
 
 
 class Sampler:
@@ -90,28 +78,28 @@ class Taker(Protocol):
 
     def begin(self, piece: Piece) -> None: ...
 
-    def abandon(self) -> None: ...
+    def settle(self) -> None: ...
 
-    @property
-    def unproved(self) -> bool: ...
+    def abandon(self) -> None: ...
 
 
 class Loader:
     """The batches of an epoch, for the ordinary loop. An iteration goes on to the end of the epoch it begins in.
 
-    The taker is told of each piece before it is handed out. The first batch of all is followed by some of its records
-    again, in parts, where the taker wants that: see `company`.
+    The taker is told of each piece before it is handed out. Where the watch asks for it, a batch is followed by changed
+    copies of itself: see `independence`.
     """
 
-    def __init__(self, plan: Plan, data: Any, sampler: Sampler, taker: Taker) -> None:
+    def __init__(self, plan: Plan, data: Any, sampler: Sampler, taker: Taker, watch: Watch | None = None) -> None:
         self._plan = plan
-        self._fetch = _fetcher(plan, data)
+        self._source = source(plan, data)
         self._sampler = sampler
         self._taker = taker
+        self._watch = watch
 
     def __len__(self) -> int:
-        """The batches of an epoch, where `physical` does not cut them; at most three more than its steps."""
-        return self._plan.steps_an_epoch + MOST_PARTS * self._taker.unproved
+        """The batches of an epoch, where `physical` does not cut them; those that are shown again are not counted."""
+        return self._plan.steps_an_epoch
 
     def __iter__(self) -> Iterator[Any]:
         self._taker.abandon()
@@ -123,49 +111,34 @@ class Loader:
         if len(piece.indices) == 0:
             self._taker.begin(piece)
             return
-        batch = self._fetch(piece.indices)
-        shown = self._again(batch, len(piece.indices))
-        self._taker.begin(replace(piece, last=False) if shown else piece)
+        items = self._source.read(piece.indices)
+        if self._watch is not None and self._watch.armed:
+            yield from self._watched(self._watch, piece, items)
+            return
+        batch = self._source.batch(items)
+        self._taker.begin(piece)
         yield batch
-        for left, (part, some) in zip(range(len(shown), 0, -1), shown, strict=True):
-            self._taker.begin(Piece(piece.indices[part], piece.last and left == 1, left, part.start))
-            yield some
 
-    def _again(self, batch: Any, records: int) -> list[tuple[slice, Any]]:
-        """What of the first batch is shown again: see `company`."""
-        if not self._taker.unproved or records < 2:
-            return []
-        found = [(part, some_of(batch, records, part)) for part in parts(records)]
-        if any(some is None for _, some in found):
-            warnings.warn(_UNSEEN, stacklevel=4)
-            return []
-        return found
-
-
-def _fetcher(plan: Plan, data: Any) -> Callable[[Indices], Any]:
-    collate: Callable[[list[Any]], Any] = default_collate
-    if isinstance(data, DataLoader):
-        if data.drop_last:
-            raise ValueError("the loader drops records (drop_last): give the dataset itself, or drop_last=False")
-        known = isinstance(data.sampler, RandomSampler | SequentialSampler)
-        if not known and not isinstance(data.dataset, IterableDataset):
-            raise ValueError(
-                f"the loader samples by {type(data.sampler).__name__}, the plan by itself: give the dataset itself"
-            )
-        collate = data.collate_fn or default_collate
-        data = data.dataset
-    if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
-        raise ValueError(
-            "the data must have a length and be read by index, because a sample is drawn from all of it: make a "
-            "dataset with __len__ and __getitem__ of it, such as torch.utils.data.TensorDataset"
-        )
-    if len(data) != plan.records:
-        raise ValueError(
-            f"the data has {len(data)} records, the plan is for {plan.records}: make it with records=len(data) (and "
-            "put tensors into a TensorDataset)"
-        )
-    if isinstance(data, TensorDataset) and collate is default_collate:
-        tensors = data.tensors
-        return lambda indices: [tensor.index_select(0, torch.from_numpy(indices)) for tensor in tensors]
-    source: Dataset[Any] = data
-    return lambda indices: collate([source[int(index)] for index in indices])
+    def _watched(self, watch: Watch, piece: Piece, items: Items) -> Iterator[Any]:
+        """A batch, and what the watch asks for after it. Generators end where they would have ended without that."""
+        collating = Generators.now()
+        batch = self._source.batch(items)
+        self._taker.begin(piece)
+        passing = Generators.now() if self._source.own else collating
+        yield batch
+        if watch.asks() is None:
+            return
+        after = Generators.now()
+        watch.drew(not after.same(passing))
+        while (places := watch.asks()) is not None:
+            again = self._source.changed(items, places, collating)
+            if again is None:
+                watch.skip()
+                continue
+            passing.restore()
+            self._taker.begin(Piece(piece.indices[places], piece.last, again=True))
+            yield again
+        after.restore()
+        if watch.unseen:
+            warnings.warn(_UNSEEN, stacklevel=5)
+        self._taker.settle()

@@ -114,8 +114,8 @@ class Secure:
     what rounding to the grid moves, step · √d, and raises sigma for that whole sensitivity and for the smoothing of a
     discrete Gaussian. A Poisson sample has at most B records but with probability 2^-256, which is in the event's
     slack, as is the distance of the sampled noise (below d · 2^-2000).
-    Assumes: a record's recorded gradient is the same in any company. Kernels may round it otherwise in a batch of
-    another size; that difference is not bounded here.
+    Assumes: a record's recorded gradient is the same among any other records. Kernels may round it otherwise in a
+    batch of another size; that difference is not bounded here.
     """
 
     order: Literal[1, 2] = 2
@@ -155,8 +155,8 @@ class Laplace:
 
     Guarantee: 1 / multiplier, pure, for each record in the sample. A record adds an integer vector of L1 norm at most
     1 / step + d / 2 (in units of the clipping norm; each entry is rounded by at most half a step), integers add up
-    without rounding, and the noise is sized for just that. No company of a record changes what it adds.
-    Assumes: as for `Secure`, a record's recorded gradient is the same in any company.
+    without rounding, and the noise is sized for just that. No other record changes what it adds.
+    Assumes: as for `Secure`, a record's recorded gradient is the same among any other records.
     Source: Ghosh, Roughgarden, Sundararajan 2009, Theorem 2.2.
     """
 
