@@ -161,7 +161,7 @@ def test_a_false_claim_ends_in_1_and_is_named(monkeypatch):
     assert done.exit_code == 1
     assert "FALSE CLAIM: Laplace noise of inference vectors" in done.stderr
     assert "Claimed epsilon 1 for each vector (replace-one); found an attack misses at most" in done.stderr
-    assert "epsilon at least 1.8" in done.stderr
+    assert "epsilon at least 1.9" in done.stderr
     page = Path("fleet-audit.html").read_text()
     assert "A claim is false: Laplace noise of inference vectors" in page
 
