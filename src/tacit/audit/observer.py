@@ -23,7 +23,8 @@ from tacit.audit.inversion import one_thread
 from tacit.training.attach import attach
 from tacit.training.optimizer import PrivateOptimizer
 from tacit.training.plan import Plan
-from tacit.training.sampler import Indices, Loader, Piece
+from tacit.training.sampler import Loader, Piece
+from tacit.training.source import Indices
 from tacit.training.settings import Settings
 from tacit.training.task import Task
 
@@ -78,7 +79,7 @@ def observe(training: Training, plan: Plan, cast: Cast) -> Seen:
         warnings.simplefilter("ignore")  # of layers without a rule: a run says it
         inner = _optimizer(training, plan, model)
         _, optimizer, loader = attach(plan, model, inner, data, check=False)
-        watch = _Watch(plan, cast, model, optimizer, loader)
+        watch = _Watch(plan, cast, optimizer, loader)
         model.train()
         for _ in range(plan.epochs):
             for batch in loader:
@@ -95,7 +96,6 @@ class _Watch:
 
     plan: Plan
     cast: Cast
-    model: nn.Module
     optimizer: PrivateOptimizer
     loader: Loader
     seen: Seen = field(init=False)
