@@ -24,8 +24,8 @@ from tacit.training.attach import attach
 from tacit.training.optimizer import PrivateOptimizer
 from tacit.training.plan import Plan
 from tacit.training.sampler import Loader, Piece
-from tacit.training.source import Indices
 from tacit.training.settings import Settings
+from tacit.training.source import Indices
 from tacit.training.task import Task
 
 Numbers = NDArray[np.float64]
