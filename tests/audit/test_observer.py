@@ -150,7 +150,7 @@ def test_an_honest_training_is_consistent(name):
     assert not refuted_with_few(plan, subject, 2, SURE, steps=60)
 
 
-@pytest.mark.slow  # 4 minutes: the curve of each plan is priced
+@pytest.mark.slow  # 100 s on a busy machine: the curve of each plan is priced
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_trainings_as_a_whole_are_consistent(name):
     model, changed = HONEST[name]
@@ -309,7 +309,7 @@ def new_permutations(patch):
     patch.setattr(Sampler, "sample", sample)
 
 
-@pytest.mark.slow  # 2 minutes
+@pytest.mark.slow  # 4 minutes on a busy machine
 @pytest.mark.parametrize("fault", [sampled_more_often, fixed_batches, new_permutations, OF_STEPS["noise halved"]])
 def test_a_fault_shows_in_whole_trainings(fault, monkeypatch):
     fault(monkeypatch)
