@@ -14,7 +14,7 @@ INPUTS := pyproject.toml constraints.txt
 comma := ,
 
 .NOTPARALLEL: # two pips in one environment would break it
-.PHONY: help demo test test-all coverage check bench clean
+.PHONY: help demo test test-all coverage check bench sabotage clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 16
@@ -39,6 +39,9 @@ check: $(DEV) ## formatting, lint, types and the direction of imports
 
 bench: $(BENCH) ## install the peers and run all benchmarks
 	$(RUN) -m bench all
+
+sabotage: $(DEV) ## plant known faults in copies of the package, and see that tests and audits notice each
+	$(RUN) -m bench sabotage
 
 clean: ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage

@@ -1,11 +1,14 @@
 """The command line: `python -m bench NAME [--json] [--quick] [--data DIR] [--plots DIR]`.
 
+`python -m bench sabotage` measures nothing and is not among `all`: see `bench/sabotage`.
+
 Exit codes: 0 every judged row reaches its floor, 1 one does not, 2 the user's input or a missing package.
 """
 
 import argparse
 import ast
 import importlib
+import importlib.util
 import os
 import pkgutil
 import sys
@@ -79,7 +82,7 @@ def run_benchmark(name: str, options: Options) -> Result:
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Tacit against its peers.")
-    parser.add_argument("name", metavar="NAME", help="a benchmark, or all")
+    parser.add_argument("name", metavar="NAME", help="a benchmark, or all; or sabotage, which has options of its own")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line, not a table")
     parser.add_argument("--quick", action="store_true", help=f"small inputs; the run ends within {QUICK_LIMIT:.0f} s")
     parser.add_argument("--data", metavar="DIR", type=Path, help="a folder with data for the benchmarks that use it")
@@ -128,8 +131,23 @@ def measure(
     return results, missing
 
 
+def sabotage(argv: Sequence[str]) -> int:
+    """Plant faults: see `bench/sabotage`. It needs what the tests need."""
+    if importlib.util.find_spec("pytest") is None or importlib.util.find_spec("torch") is None:
+        print(
+            "Planted faults need pytest and torch: install them with pip install -c constraints.txt -e '.[dev,torch]'.",
+            file=sys.stderr,
+        )
+        return 2
+    from bench.sabotage import command
+
+    return command.main(argv)
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
+    if argv[:1] == ["sabotage"]:
+        return sabotage(argv[1:])
     options = arguments(argv)
     try:
         names = chosen(options.name)

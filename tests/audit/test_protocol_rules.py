@@ -50,6 +50,13 @@ def test_what_is_forgotten_in_a_restart_is_seen(name, monkeypatch):
     assert any("after a restart" in sentence for sentence in found.broken)
 
 
+def test_uploads_that_are_not_stored_are_seen(monkeypatch):
+    honest = horizontal_client.Client.state
+    monkeypatch.setattr(horizontal_client.Client, "state", lambda self: honest(self) | {"uploads": 0})
+    found = audit_repeats(settings("DP_ENCRYPT"), LAYOUT, protection="p")
+    assert "after a restart a client has paid for 0 of 1 releases" in found.broken
+
+
 def test_the_same_noise_in_two_rounds_is_seen(monkeypatch):
     asked = horizontal_client.Client._noisy
     monkeypatch.setattr(horizontal_client.Client, "_noisy", lambda self, work, rng: asked(self, work, seeded_rng(1)))

@@ -82,6 +82,33 @@ def test_dp_accounting_agrees_on_sampled_steps(multiplier, q, steps):
     assert ledger.epsilon(1e-6, "rdp") == pytest.approx(renyi.get_epsilon(1e-6), rel=1e-9)
 
 
+def exact_delta(multiplier, q, epsilon):
+    """Of one Gaussian step on a Poisson sample, from the densities: where one is above e^epsilon times the other."""
+
+    def both(x):
+        """The tails above x of the noise alone, and of the noise with the record."""
+        alone = norm.sf(x / multiplier)
+        return alone, (1 - q) * alone + q * norm.sf((x - 1) / multiplier)
+
+    def crossing(ratio):
+        return multiplier**2 * math.log((ratio - 1 + q) / q) + 0.5
+
+    alone, there = both(crossing(math.exp(epsilon)))
+    removed, added = there - math.exp(epsilon) * alone, 0.0
+    if math.exp(-epsilon) > 1 - q:
+        alone, there = both(crossing(math.exp(-epsilon)))
+        added = (1 - alone) - math.exp(epsilon) * (1 - there)
+    return max(removed, added)
+
+
+@pytest.mark.parametrize(("multiplier", "q"), [(1.0, 0.1), (0.7, 0.01), (3.0, 0.5)])
+def test_a_sampled_step_is_never_priced_below_what_it_costs(multiplier, q):
+    ledger = ledger_of((gaussian(multiplier, q), 1))
+    for epsilon in (0.05, 0.1, 0.3, 0.7, 1.5):
+        exact = exact_delta(multiplier, q, epsilon)
+        assert exact - 1e-15 <= ledger.delta(epsilon) <= exact * 1.01 + 1e-10
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_pure_events_compose_like_randomized_response(epsilon):
     """Exactly: n binary responses against the flipped ones, a sum over binomial outcomes."""

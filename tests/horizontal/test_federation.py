@@ -120,6 +120,30 @@ def test_a_client_keeps_its_own_budget_whatever_the_coordinator_says():
     assert sum(count for _, count in client.local.lines) == 1
 
 
+def test_a_client_that_restarts_has_answered_and_paid_what_it_had():
+    """A coordinator that makes a client restart gets neither an upload above the budget nor a second answer."""
+    settings = settings_for(
+        rounds=9, encrypt={"encrypt_type": "DP_ENCRYPT", "dp_eps": 1.0, "dp_delta": 1e-3}, budget={"epsilon": 1.7}
+    )
+    task = Numbers()
+    state = Client(settings, 1, task.fit, Layout.of(task.model())).state()
+    for number in range(2):
+        client = Client(settings, 1, task.fit, Layout.of(task.model()))
+        client.restore(state)
+        client.receive(Work(number, np.zeros(5), 1.0), 0.0)
+        state = client.state()
+    again = Client(settings, 1, task.fit, Layout.of(task.model()))
+    again.restore(state)
+    assert sum(count for _, count in again.local.lines) == 2
+    (spent,) = again.spent()
+    assert spent.epsilon == pytest.approx(gaussian_epsilon(gaussian_sigma(1.0, 1e-3) / math.sqrt(2), 1e-3), rel=1e-3)
+    with pytest.raises(PeerError, match="it was asked before"):
+        again.receive(Work(1, np.zeros(5), 1.0), 0.0)
+    with pytest.raises(BudgetError):
+        again.receive(Work(2, np.zeros(5), 1.0), 0.0)
+    assert again.state()["uploads"] == 2
+
+
 def test_the_coordinator_cannot_raise_the_clipping_norm():
     settings = settings_for(encrypt={"encrypt_type": "DP_ENCRYPT", "dp_eps": 1e6, "dp_norm_clip": 0.5})
     task = Numbers()

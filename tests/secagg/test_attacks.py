@@ -328,6 +328,26 @@ def test_one_kind_of_share_per_peer_ever():
     assert [again] == [m for sender, m in fed.seen if sender == identity and isinstance(m, Reveal)]
 
 
+@pytest.mark.parametrize("config", [ACTIVE, HONEST], ids=["active", "honest"])
+def test_a_client_reveals_one_share_of_each_peer_and_of_the_right_kind(config):
+    """Of a survivor the share of its self-mask, of a client that left that of its masking key, by their hashes."""
+    ids = sorted(vectors_for(config))
+    fed = federation(config, vanish_before={ids[6]: Masked})
+    fed.run()
+    published = {sender: m.hashes for sender, m in fed.seen if isinstance(m, Shares)}
+    reveals = [(sender, m) for sender, m in fed.seen if isinstance(m, Reveal)]
+    assert sorted(sender for sender, _ in reveals) == ids[:6]
+    for holder, message in reveals:
+        owners = unpack_ids(message.ids)
+        assert owners == tuple(ids)
+        assert len(message.shares) == len(ids) * shamir.ROW_BYTES
+        for place, owner in enumerate(owners):
+            row = message.shares[place * shamir.ROW_BYTES :][: shamir.ROW_BYTES]
+            kind, half = (tie.MASKING, 0) if owner == ids[6] else (tie.SELF_MASK, 1)
+            due = published[owner][(2 * ids.index(holder) + half) * tie.HASH_BYTES :][: tie.HASH_BYTES]
+            assert tie.share_hash(message.session, owner, holder, kind, row) == due
+
+
 # --- replays and substitutions
 
 
@@ -604,6 +624,21 @@ def test_an_upload_is_independent_of_its_vector(value):
         if isinstance(message, Masked):
             # Each of the four bytes of a word: random ones fail at one of 16 places once in 6 million times.
             assert min(byte_p_value(message.words[place::4]) for place in range(4)) > 1e-8
+
+
+def test_no_mask_is_used_in_two_rounds():
+    """The same vectors in two rounds: no upload has a word of the other, but once in 10^8 runs."""
+    vectors = vectors_for(HONEST)
+    rounds = []
+    for seed in (1, 2):
+        fed = Federation(HONEST, vectors, seed=seed)
+        fed.run()
+        rounds.append({who: np.frombuffer(m.words, "<u4") for who, m in fed.seen if isinstance(m, Masked)})
+    assert all((rounds[0][who] != rounds[1][who]).all() for who in vectors)
+    own, peer = KeyPair(bytes([1] * 32)), Advertise(2, bytes(32), KeyPair(bytes([2] * 32)).public, b"")
+    sessions = [bytes([number] * 32) for number in (1, 2)]
+    assert len({mask_key(own, 1, peer, session) for session in sessions}) == 2  # though the keys were the same
+    assert len({tie.self_mask_key(bytes(32), session) for session in sessions}) == 2
 
 
 def test_float_masks_give_the_vector_away():

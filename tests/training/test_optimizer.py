@@ -88,6 +88,35 @@ def test_the_default_noise_has_the_deviation_that_is_paid_for():
     assert abs(float(noise.mean())) < 0.03
 
 
+def noise_of_each_step(given):
+    """What each step moves three layers without gradients, over the deviation that is paid for: [step, coordinate]."""
+    deep = nn.Sequential(nn.Linear(5, 15), nn.Linear(15, 20), nn.Linear(20, 3)).double()
+    _, optimizer, loader = given.attach(deep, torch.optim.SGD(deep.parameters(), lr=1.0), data(), check=False)
+    moves, before = [], flat(deep)
+    for _ in range(given.epochs):
+        for x, _ in loader:
+            (deep(x) * 0).mean().backward()
+            optimizer.step()
+            moves.append(flat(deep) - before)
+            before = flat(deep)
+    return torch.stack(moves) * given.batch / (given.noise_multiplier * given.clip)
+
+
+def test_every_coordinate_gets_fresh_noise_at_every_step():
+    """By chance it fails less often than once in 10^8 runs."""
+    noise = noise_of_each_step(plan(epochs=30, noise_multiplier=3.0, clip=0.2))
+    assert noise.shape == (120, 473)
+    assert float(noise.std(dim=0).min()) > 0.5  # of each coordinate over the steps: 7 deviations
+    assert float(noise.std(dim=1).sub(1).abs().max()) < 0.25  # of each step over the coordinates: 7 deviations
+    among_steps, among_coordinates = torch.corrcoef(noise), torch.corrcoef(noise.T)
+    assert float(among_steps.fill_diagonal_(0).abs().max()) < 0.4  # 8 deviations
+    assert float(among_coordinates.fill_diagonal_(0).abs().max()) < 0.75  # (1 - 0.75^2)^59 < 1e-21 for each pair
+    beyond = float((noise.abs() > 3.05).double().mean())
+    assert beyond == pytest.approx(0.00229, rel=0.55)  # 6 deviations of the number among 56,760
+    again = noise_of_each_step(plan(epochs=1, noise_multiplier=3.0, clip=0.2))
+    assert float((again[0] - noise[0]).abs().max()) > 1.0  # another training draws other noise
+
+
 @pytest.mark.parametrize("kind", ["Linear", "Geometric"])
 def test_the_clipping_norm_follows_the_quantile(kind):
     """With little noise the share of norms below the clipping norm comes to the quantile."""
@@ -125,6 +154,25 @@ def test_one_move_of_the_clipping_norm(kind, expected, monkeypatch):
         optimizer.step()
     assert optimizer.clip_norm == pytest.approx(expected)
     assert spent == {"sensitivity": 0.5, "multiplier": 2 * 0.05 * 40, "count": 20.0}
+
+
+def test_the_clipping_norm_follows_a_noisy_count():
+    """All norms are below the clipping norm, so that what varies is the noise that is paid for. By chance it fails less
+    often than once in 10^7 runs."""
+    adapt = ClipAdaptation("Geometric", quantile=0.999, rate=0.1)
+    given = plan(batch=40, epochs=300, clip=1.0, adapt=adapt, noise_multiplier=1.0, count_noise=0.3)
+    trained = model()
+    inner = torch.optim.SGD(trained.parameters(), lr=0.0)
+    _, optimizer, loader = given.attach(trained, inner, data(), check=False)
+    clips = [optimizer.clip_norm]
+    for _ in range(given.epochs):
+        for x, _ in loader:
+            (trained(x) * 0).mean().backward()
+            optimizer.step()
+            clips.append(optimizer.clip_norm)
+    shares = torch.tensor(clips).double().log().diff() / -0.1 + 0.999
+    assert float(shares.mean()) == pytest.approx(1.0, abs=0.11)  # 6 deviations
+    assert float(shares.std()) == pytest.approx(0.3, rel=0.25)  # 6 deviations
 
 
 @pytest.mark.parametrize("kind", ["Time", "Step", "Exp"])

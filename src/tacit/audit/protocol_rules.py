@@ -53,7 +53,7 @@ def audit_repeats(settings: Settings, layout: Layout, *, protection: str) -> Fin
     for number in range(rounds):
         answers = _ask(client, number, model)
         sent += [answer.vector for answer in answers if isinstance(answer, Update)]
-        before = client.state()
+        before, paid = client.state(), _paid(client)
         for how in ("asked again", "asked again after a restart"):
             if how.endswith("restart"):
                 client = _restarted(settings, layout, before)
@@ -61,6 +61,8 @@ def audit_repeats(settings: Settings, layout: Layout, *, protection: str) -> Fin
                 watched += 1
                 if any(kept[name] < before[name] for name in ("attempts", "uploads", "sums")):
                     broken.append(f"after a restart a client counts {kept['uploads']} of {before['uploads']} uploads")
+                if _paid(client) < paid:
+                    broken.append(f"after a restart a client has paid for {_paid(client)} of {paid} releases")
             watched += 1
             again = _ask(client, number, model)
             if any(not _same(one, answers) for one in again):
@@ -95,6 +97,11 @@ def _restarted(settings: Settings, layout: Layout, state: dict[str, Any]) -> Cli
     client = _client(settings, layout)
     client.restore(json.loads(json.dumps(state)))
     return client
+
+
+def _paid(client: Client) -> int:
+    """Releases in its ledgers: what a client stores may be wrong, and look right to itself."""
+    return sum(count for ledger in (client.local, client.central) for _, count in ledger.lines)
 
 
 def _ask(client: Client, number: int, model: Flat) -> list[ToCoordinator]:

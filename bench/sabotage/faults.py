@@ -1,0 +1,325 @@
+"""The faults that are put into a copy of the package, one at a time, and who must notice each.
+
+To add one: a name, where it goes (see `patches`), the tests that must fail by an assertion, each of them, and a file
+of `files/` for which `tacit audit --full` must say that a claim is false, or None if nothing that is released changes.
+`tests/bench/test_sabotage.py` holds that every patch has its place and every named test exists.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.sabotage.patches import Patch
+
+FILES = Path(__file__).parent / "files"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault. `file` is None where only the accounting is wrong: what is released stays the same."""
+
+    name: str
+    patches: tuple[Patch, ...]
+    tests: tuple[str, ...]
+    file: str | None
+
+
+# 32 bytes that a client of secure aggregation drew before, in any round of this process.
+_KEPT = "globals().setdefault('_kept', {}).setdefault(identity, random_bytes(rng, 32))"
+
+FAULTS = (
+    # --- the noise of private training
+    Fault(
+        "noise halved",
+        (Patch("Fast.begin", "multiplier * clip / self._divisor", "multiplier * clip / self._divisor / 2"),),
+        ("test_the_default_noise_has_the_deviation_that_is_paid_for",),
+        "training.yaml",
+    ),
+    Fault(
+        "noise on half of the coordinates",
+        (
+            Patch(
+                "Fast._draw",
+                "self._source.normal(self._engine.sum, self._deviation)",
+                "self._source.normal(self._engine.sum, self._deviation)\nself._engine.sum[1::2].zero_()",
+            ),
+        ),
+        (
+            "test_the_default_noise_has_the_deviation_that_is_paid_for",
+            "test_every_coordinate_gets_fresh_noise_at_every_step",
+        ),
+        "training.yaml",
+    ),
+    Fault(
+        "last layer bare",  # a model of one layer keeps its noise
+        (
+            Patch(
+                "Fast._draw",
+                "self._source.normal(self._engine.sum, self._deviation)",
+                "self._source.normal(self._engine.sum, self._deviation)\n"
+                "for view in self._engine.views[2:][-2:]:\n    view.zero_()",
+            ),
+        ),
+        ("test_every_coordinate_gets_fresh_noise_at_every_step",),
+        "training.yaml",
+    ),
+    Fault(
+        "noise off after step 50",
+        (
+            Patch(
+                "PrivateOptimizer._pay",
+                "self.plan.noise_of(self.steps)",
+                "self.plan.noise_of(self.steps) * (1.0 if self.steps < 50 else 1e-6)",
+            ),
+        ),
+        ("test_every_coordinate_gets_fresh_noise_at_every_step",),
+        "training.yaml",
+    ),
+    Fault(
+        "same noise every step",
+        (Patch("Gaussian.normal", "with torch.no_grad():", "self._page = 0\nwith torch.no_grad():"),),
+        (
+            "test_numbers_are_independent_of_each_other_and_between_calls",
+            "test_every_coordinate_gets_fresh_noise_at_every_step",
+        ),
+        "training.yaml",
+    ),
+    Fault(
+        "fixed key",
+        (
+            Patch(
+                "Gaussian.__init__",
+                "os.urandom(KEY_BYTES) if key is None else key",
+                "bytes(KEY_BYTES) if key is None else key",
+            ),
+        ),
+        (
+            "test_a_key_repeats_and_the_system_does_not",
+            "test_every_coordinate_gets_fresh_noise_at_every_step",
+        ),
+        "training.yaml",
+    ),
+    Fault(
+        "noise pairs equal",
+        (Patch("Gaussian._fill", "torch.sin(angles", "torch.cos(angles"),),
+        (
+            "test_numbers_are_independent_of_each_other_and_between_calls",
+            "test_every_coordinate_gets_fresh_noise_at_every_step",
+        ),
+        "training.yaml",
+    ),
+    Fault(
+        "tail cut at 3 sigma",
+        (
+            Patch(
+                "Gaussian._fill",
+                "second.mul_(radii[: len(second)])",
+                "second.mul_(radii[: len(second)])\nhere.clamp_(-3 * deviation, 3 * deviation)",
+            ),
+        ),
+        (
+            "test_the_distribution_is_normal",
+            "test_every_coordinate_gets_fresh_noise_at_every_step",
+        ),
+        "training.yaml",
+    ),
+    Fault(
+        "secure tier halved",
+        (Patch("Secure.finish", "noise_multiplier=multiplier", "noise_multiplier=multiplier / 2"),),
+        (
+            "test_the_noise_of_the_secure_tier_is_on_a_grid_and_has_its_distribution",
+            "test_the_sensitivity_that_the_noise_is_for",
+        ),
+        "secure.yaml",
+    ),
+    # --- clipping, samples and the count of private training
+    Fault(
+        "clip at 2C",
+        (Patch("Engine.factors", "lowered = clip *", "lowered = 2 * clip *"),),
+        (
+            "test_no_record_adds_more_than_the_clip",
+            "test_contributions_of_the_secure_sum_stay_below_the_clip",
+        ),
+        "training.yaml",
+    ),
+    Fault(
+        "no clipping",
+        (Patch("Engine.factors", ".clamp_(max=1 / divisor)", ".fill_(1 / divisor)"),),
+        (
+            "test_no_record_adds_more_than_the_clip",
+            "test_contributions_of_the_secure_sum_stay_below_the_clip",
+        ),
+        "training.yaml",
+    ),
+    Fault(
+        "one parameter left out of the norm",
+        (
+            Patch(
+                "Pass.total",
+                "squared_norms_of([part for _, part in present])",
+                "squared_norms_of([part for _, part in present[:-1] or present])",
+            ),
+        ),
+        (
+            "test_steps_are_those_of_the_inner_optimizer_on_clipped_sums",
+            "test_contributions_of_the_secure_sum_stay_below_the_clip",
+        ),
+        "training.yaml",
+    ),
+    Fault(
+        "sampler at 1.5 q",
+        (Patch("Sampler.sample", "< plan.probability", "< 1.5 * plan.probability"),),
+        ("test_each_record_is_sampled_by_itself",),
+        "training.yaml",
+    ),
+    Fault(
+        "fixed batches",
+        (
+            Patch(
+                "Sampler.sample",
+                "np.flatnonzero(self._rng.random(plan.records) < plan.probability)",
+                "np.array_split(np.arange(plan.records), plan.steps_an_epoch)[step % plan.steps_an_epoch]",
+            ),
+        ),
+        ("test_each_record_is_sampled_by_itself",),
+        "training.yaml",
+    ),
+    Fault(
+        "division by the actual batch",
+        (
+            Patch(
+                "PrivateOptimizer._finish",
+                "self._sum.finish(clip, self.plan.noise_of(self.steps))",
+                "self._sum.finish(clip, self.plan.noise_of(self.steps))\n"
+                "engine.sum.mul_(self.plan.batch / max(1, self._seen))",
+            ),
+        ),
+        (
+            "test_steps_are_those_of_the_inner_optimizer_on_clipped_sums",
+            "test_the_default_noise_has_the_deviation_that_is_paid_for",
+        ),
+        "training.yaml",
+    ),
+    Fault(
+        "empty samples skipped",
+        (
+            Patch(
+                "PrivateOptimizer.begin",
+                "self._finish() return",
+                "self.steps += 1\nself._forget_sample()\nreturn",
+            ),
+        ),
+        ("test_an_empty_sample_steps_with_noise",),
+        "training.yaml",
+    ),
+    Fault(
+        "adaptive count without noise",
+        (Patch("PrivateOptimizer._adapt", "float(released.value[0])", "float(centred[0])"),),
+        ("test_the_clipping_norm_follows_a_noisy_count",),
+        "adaptive.yaml",
+    ),
+    # --- accounting
+    Fault(
+        "accounting with half q",
+        (Patch("Plan._event", "self.relation, self.probability, log2", "self.relation, self.probability / 2, log2"),),
+        ("test_gaussian_noise_on_poisson_samples",),
+        None,
+    ),
+    Fault(
+        "accounting with a step less",
+        (Patch("Plan._ledger", "[(1.0, steps)]", "[(1.0, max(1, steps - 1))]"),),
+        ("test_gaussian_noise_on_poisson_samples",),
+        None,
+    ),
+    Fault(
+        "optimistic PLD",
+        (
+            Patch(
+                "_pld_of_one",
+                "sampling_prob=event.sampling_probability,",
+                "sampling_prob=event.sampling_probability,\npessimistic_estimate=False,",
+            ),
+        ),
+        ("test_a_sampled_step_is_never_priced_below_what_it_costs", "test_dp_accounting_agrees_on_sampled_steps"),
+        None,
+    ),
+    # --- clients of a federation
+    Fault(
+        "local DP with C for 2C",
+        (Patch("LocalDP.protect", "sensitivity=2 * clip", "sensitivity=clip"),),
+        ("test_local_noise_has_the_size_of_the_claim",),
+        "local_dp.yaml",
+    ),
+    Fault(
+        "client uploads not kept",
+        (Patch("Client.state", '"uploads": self._uploads', '"uploads": 0'),),
+        ("test_a_client_that_restarts_has_answered_and_paid_what_it_had",),
+        "local_dp.yaml",
+    ),
+    Fault(
+        "client rounds not kept",
+        (Patch("Client._work", "self._attempts = work.round + 1", "self._attempts = 0"),),
+        ("test_a_client_answers_each_round_once",),
+        "masks.yaml",
+    ),
+    Fault(
+        "evaluation with sensitivity 1",
+        (Patch("protect", "sensitivity=SENSITIVITY", "sensitivity=1.0"),),
+        ("test_the_noise_has_the_scale_of_sensitivity_two",),
+        "evaluation.yaml",
+    ),
+    Fault(
+        "Skellam with half a share",
+        (
+            Patch(
+                "SkellamEncoding.encode", "noise.skellam(self.share_variance,", "noise.skellam(self.share_variance / 2,"
+            ),
+        ),
+        ("test_mean_and_variance_of_the_aggregate_under_dropouts",),
+        "distributed_dp.yaml",
+    ),
+    Fault(
+        "Skellam without colluders",
+        (Patch("SkellamEncoding.share_variance", "(self.fewest - self.colluders)", "self.fewest"),),
+        ("test_colluders_noise_is_not_counted_on",),
+        "distributed_dp.yaml",
+    ),
+    Fault(
+        "Skellam without clip",
+        (
+            Patch("SkellamEncoding.encode", "clip_l2(array, self.clip)", "pass"),
+            Patch("SkellamEncoding._round", "int(rounded @ rounded) <= self.l2_sensitivity**2", "True"),
+        ),
+        ("test_weights_are_equal_and_updates_clipped",),
+        "distributed_dp.yaml",
+    ),
+    # --- secure aggregation
+    Fault(
+        "masks reused over two rounds",  # by clients of one process: the keys of the first round, and no session
+        (
+            Patch(
+                "Client.__init__",
+                "KeyPair.generate(rng), KeyPair.generate(rng)",
+                f"KeyPair.generate(rng), KeyPair({_KEPT})",
+            ),
+            Patch("Client.__init__", "bytearray(random_bytes(rng, 32))", f"bytearray({_KEPT})"),
+            Patch("mask_key", "tie.pair_context(tie.MASKING, session,", "tie.pair_context(tie.MASKING, b'',"),
+            Patch("self_mask_key", "frame(SELF_MASK, session, seed)", "frame(SELF_MASK, seed)"),
+        ),
+        ("test_no_mask_is_used_in_two_rounds",),
+        "masks.yaml",
+    ),
+    Fault(
+        "a survivor's key share revealed",  # in a second message, so that the sum still opens
+        (
+            Patch(
+                "Client._reveal",
+                "self._end(State.DONE)",
+                'keys = b"".join(self._held[i][:half] for i in ids)\n'
+                "reply.append(Reveal(self._session, self.identity, pack_ids(ids), keys))\n"
+                "self._end(State.DONE)",
+            ),
+        ),
+        ("test_a_client_reveals_one_share_of_each_peer_and_of_the_right_kind",),
+        "masks.yaml",
+    ),
+)
