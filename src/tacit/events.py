@@ -157,6 +157,15 @@ class AnswerRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class EndHeard:
+    """The coordinator told a client how the run ended. It is told once: a client that is killed now must know it."""
+
+    client: int
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunFinished:
     status: Literal["done", "budget reached", "stopped", "failed"]
     rounds: int
@@ -250,6 +259,7 @@ Event = (
     | BudgetReached
     | Answered
     | AnswerRefused
+    | EndHeard
     | RunFinished
 )
 KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}

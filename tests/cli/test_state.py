@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tacit
-from tacit.events import RunFinished
+from tacit.events import Answered, EndHeard, RunFinished, RunStarted
 from tacit.runs import directory
 from tacit.runs.config import ConfigError, load
 from tacit.runs.directory import RunDirectory, party_of, read_events
@@ -61,6 +61,43 @@ def test_what_is_missing_of_a_finished_run_is_written(missing):
     assert "all 4 rounds are done" in done.output
     assert ends()[-1] == "done"
     assert Path("state/report.html").exists()
+
+
+NETWORK = "network: {coordinator: '127.0.0.1:9', patience: 1}\n"
+JOIN = ("join", "fleet.yaml", "--party", "client", "--id", "3", "--insecure", "--state", "state", "--quiet")
+
+
+def client_folder(*happened) -> None:
+    """Of a client that was killed after these events."""
+    Path("fleet.yaml").write_text(FILE + NETWORK)
+    settings = load("fleet.yaml").networked()
+    made = RunDirectory.create(Path("runs"), settings, 0.0, party="client-3", at=Path("state"))
+    for event in happened:
+        made.emit(event)
+    made.close()
+
+
+STARTED = RunStarted("fleet", "horizontal", 10, 4, "DP_ENCRYPT", 650)
+
+
+def test_a_client_that_is_killed_once_it_heard_the_end_knows_it():
+    answers = [Answered(3, number, {"Update": 9}) for number in (0, 2)]
+    client_folder(STARTED, *answers, EndHeard(3, "done", ""))
+    for _ in range(2):  # the second start finds nothing missing
+        done = invoke(*JOIN)
+        assert done.exit_code == 0, done.output
+        assert "the coordinator said that the run is done" in done.output
+        assert ends() == ["done"]
+        assert Path("state/report.html").exists()
+    assert [event.rounds for event in read_events("state/events.jsonl") if isinstance(event, RunFinished)] == [2]
+
+
+@pytest.mark.parametrize("happened", [[], [EndHeard(3, "done", ""), STARTED], [EndHeard(3, "failed", "no luck")]])
+def test_a_client_that_did_not_hear_that_it_is_done_connects(happened):
+    client_folder(STARTED, *happened)
+    waited = invoke(*JOIN)
+    assert waited.exit_code == 5, waited.output
+    assert "the coordinator was away for 1 s" in waited.output
 
 
 def test_the_file_may_not_change_between_two_starts():

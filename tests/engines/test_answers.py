@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from tacit.engines.grpc.client import ClientEngine
+from tacit.engines.grpc.handshake import Parting
 from tacit.errors import BudgetError, PeerError
-from tacit.events import Answered, AnswerRefused, Kept
+from tacit.events import Answered, AnswerRefused, EndHeard, Kept
 from tacit.horizontal.frames import to_frame
 from tacit.horizontal.messages import Work
 from tacit.horizontal.task import Fitted
+from tacit.wire import encode
 from tests.horizontal.federations import Inferring, settings_for
 
 WANTED = {"cluster_client_num": 6, "vectors": 4}
@@ -117,3 +119,21 @@ def test_without_noise_an_unusable_update_is_told_and_the_round_left():
     assert (refused.why, refused.reason) == ("update", "its training used no samples")
     assert list(answered.sent) == ["Abort"]
     assert answered.epsilons == {}
+
+
+@pytest.mark.parametrize("status", ["done", "failed", "budget reached"])
+def test_the_end_is_written_down_before_the_coordinator_hears_that_it_is_known(status):
+    """What is confirmed leaves at the next turn of the event loop: there must be none in between."""
+    made, kept, _ = engine(Inferring())
+    arrives = made.arrived(encode(Parting(status, "all 3 rounds")))
+    with pytest.raises(StopIteration):
+        arrives.send(None)
+    assert kept.events == [EndHeard(3, status, "all 3 rounds")]
+
+
+def test_a_coordinator_that_comes_back_has_not_ended_the_run():
+    made, kept, _ = engine(Inferring())
+    made._missing = lambda: None
+    with pytest.raises(StopIteration):
+        made.arrived(encode(Parting("stopped", "by hand"))).send(None)
+    assert not [event for event in kept.events if isinstance(event, EndHeard)]

@@ -13,6 +13,7 @@ from tacit.engines.grpc.handshake import Hello, Parting, Refused, Welcome
 from tacit.engines.grpc.link import PIECE_BYTES
 from tacit.engines.grpc.server import METHOD, OPTIONS, _Handler
 from tacit.errors import PeerAway, PeerError
+from tacit.events import EndHeard, Noted
 from tacit.wire import decode, encode
 from tests.engines.loopback import Federation, file_of, quickly
 from tests.horizontal.federations import Numbers, settings_for
@@ -139,11 +140,13 @@ def test_the_words_of_a_farewell_cannot_steer_a_terminal(status):
     async def scenario():
         engine = federation().client(0, "127.0.0.1:1")
         await engine.arrived(encode(Parting(status, MARK)))
-        said = [event.text for event in engine._sink.events]
+        said = list(engine._sink.events)
         return said, None if status == "stopped" else await engine.run()
 
     said, parting = quickly(scenario())
     if status == "stopped":
-        assert said == [f"waiting for the coordinator to come back: {SHOWN}"]
+        assert said == [Noted(f"waiting for the coordinator to come back: {SHOWN}")]
     else:
-        assert parting == Parting(status, SHOWN)
+        shown = " [2J" if status == "\x1b[2J" else status
+        assert said == [EndHeard(0, shown, SHOWN)]
+        assert parting == Parting(shown, SHOWN)

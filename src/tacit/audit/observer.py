@@ -23,8 +23,9 @@ from tacit.audit.inversion import one_thread
 from tacit.training.attach import attach
 from tacit.training.optimizer import PrivateOptimizer
 from tacit.training.plan import Plan
-from tacit.training.sampler import Indices, Loader, Piece
+from tacit.training.sampler import Loader, Piece
 from tacit.training.settings import Settings
+from tacit.training.source import Indices
 from tacit.training.task import Task
 
 Numbers = NDArray[np.float64]

@@ -13,6 +13,7 @@ from tacit.events import (
     ClientBlamed,
     ClientRefused,
     Curve,
+    EndHeard,
     EpochFinished,
     Evaluated,
     Event,
@@ -97,6 +98,9 @@ def _words(event: Event, rounds: int | None) -> str:
             return _answered(event)
         case AnswerRefused():
             return f"{_round(event.round, None)} client {event.client} {_REFUSALS[event.why]}: {event.reason}"
+        case EndHeard():
+            said = f"client {event.client} heard from the coordinator that the run is over ({event.status})"
+            return f"{said}: {event.reason}".rstrip(": ")
         case RunFinished():
             done = f"{event.status} after {event.rounds} {event.unit} in {event.seconds or 0:.1f} s"
             return f"{done}: {event.text}".rstrip(": ")

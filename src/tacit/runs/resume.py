@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tacit.events import Noted, RunFinished, RunStarted, TrainingStarted
+from tacit.events import Answered, EndHeard, Noted, RunFinished, RunStarted, TrainingStarted
 from tacit.runs import kinds
 from tacit.runs.config import ConfigError, Settings, changeable, fingerprint, flat, load
 from tacit.runs.directory import RunDirectory, Store, party_of, read_events
@@ -63,9 +63,8 @@ def resumed(
 
 def finished(settings: Settings, directory: RunDirectory, party: str | None = None) -> str | None:
     """Why a stored run has nothing left to do, as a sentence; None if it has."""
-    if _is_client(settings, party):  # it was told the end
-        last = _last_end(directory.path)
-        over = last is not None and last.status == "done" and not directory.changed
+    if _is_client(settings, party):
+        over = _heard_end(directory.path) and not directory.changed
         return "the coordinator said that the run is done" if over else None
     found = [store.stored() for store in _stores(directory, settings, party)]
     states = [each[0] for each in found if each is not None]
@@ -81,15 +80,15 @@ def concluded(directory: RunDirectory) -> bool:
 def conclude(directory: RunDirectory, settings: Any) -> None:
     """Write what is missing of a party's run that has nothing left to do, and close its folder.
 
-    A client's folder misses nothing: it knows of the end by its final event. A party in lock step may have been killed
-    between its last state and that event.
+    It may have been killed between its last state, or the words of the coordinator, and its final event.
     """
-    if hasattr(settings, "lead"):
-        last = _last_end(directory.path)
-        if last is None or last.status != "done":
-            directory.emit(RunFinished("done", settings.train.epochs, 0.0, "", "epochs"))
-        if not (directory.path / "report.html").exists():
-            report_run(directory.path)
+    last = _last_end(directory.path)
+    if last is None or last.status != "done":
+        lock_step = hasattr(settings, "lead")
+        count = settings.train.epochs if lock_step else _rounds_answered(directory.path)
+        directory.emit(RunFinished("done", count, 0.0, "", "epochs" if lock_step else "rounds"))
+    if not (directory.path / "report.html").exists():
+        report_run(directory.path)
     directory.close()
 
 
@@ -131,6 +130,27 @@ def _last_end(folder: Path) -> RunFinished | None:
         elif isinstance(event, RunStarted | TrainingStarted):
             last = None
     return last
+
+
+def _heard_end(folder: Path) -> bool:
+    """Whether the last process in a client's folder was told that the run is done."""
+    heard = False
+    for event in read_events(folder / "events.jsonl"):
+        match event:
+            case RunStarted():
+                heard = False
+            case EndHeard() | RunFinished():
+                heard = event.status == "done"
+    return heard
+
+
+def _rounds_answered(folder: Path) -> int:
+    """In how many rounds a client took part; of several clients, the most."""
+    rounds: dict[int, set[int]] = {}
+    for event in read_events(folder / "events.jsonl"):
+        if isinstance(event, Answered):
+            rounds.setdefault(event.client, set()).add(event.round)
+    return max(map(len, rounds.values()), default=0)
 
 
 def _left_by_start(name: str) -> bool:

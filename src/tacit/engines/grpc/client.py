@@ -22,7 +22,7 @@ from tacit.engines.grpc.handshake import Identities, Parting
 from tacit.engines.pins import Pins
 from tacit.engines.tls import Credentials, identity_of
 from tacit.errors import BudgetError, PeerAway, PeerError, comes_back
-from tacit.events import Answered, AnswerRefused, Noted, Sink
+from tacit.events import Answered, AnswerRefused, EndHeard, Noted, Sink
 from tacit.horizontal.client import Client, noise_source
 from tacit.horizontal.costs import Spent
 from tacit.horizontal.frames import to_client, to_frame
@@ -187,7 +187,9 @@ class ClientEngine:
                 self._missing()
                 self._sink.emit(Noted(f"waiting for the coordinator to come back: {sentence(about.reason)}"))
             elif isinstance(about, Parting):
-                self._parting = Parting(about.status, sentence(about.reason))
+                self._parting = Parting(sentence(about.status), sentence(about.reason))
+                # Written before the coordinator hears that this client knows, after which it may be gone.
+                self._sink.emit(EndHeard(self._identity, self._parting.status, self._parting.reason))
             elif isinstance(about, Identities):
                 self._meet(about)
             else:
