@@ -42,7 +42,10 @@ def found(confidence):
     return Finding("a", "b", "c", "d", Claim(1.0, 0.1, "vector", "replace-one"), bound, curve=test)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name == "sums" else name for name in FILES],  # 9 s: noise is sized
+)
 def test_failures_of_all_tests_add_up_to_one_in_a_hundred(name, monkeypatch):
     """In a full audit; a quick one leaves out some of its tests."""
     pytest.importorskip("torch")

@@ -264,7 +264,7 @@ def test_protections_with_an_epsilon(protection, claim):
     Path("noisy.yaml").write_text(MASKED.replace("PW_ENCRYPT", protection))
     made = json.loads(invoke("noisy.yaml", "--json", "--quiet").stdout)
     (found,) = (finding for finding in made["findings"] if finding["attack"].startswith(claim))
-    assert made["confidence"] >= 0.99
+    assert made["confidence"] >= 0.99 - 1e-9
     assert not found["curve"]["refuted"]
     rules = [finding for finding in made["findings"] if finding["watched"]]
     assert len(rules) == (2 if "DDP" in protection else 1)
@@ -278,7 +278,7 @@ def test_private_training():
     made = json.loads(invoke("private.yaml", "--json", "--quiet").stdout)
     audited = {finding["attack"]: finding for finding in made["findings"] if finding["audited"]}
     assert len(audited) == 7
-    assert made["confidence"] >= 0.99
+    assert made["confidence"] >= 0.99 - 1e-9
     assert not made["false_claims"]
     end_to_end = audited["Private SGD, end to end: canaries, every step observed"]
     assert end_to_end["proved"]["epsilon"] == pytest.approx(3, rel=0.05)
@@ -301,7 +301,7 @@ def test_split_learning():
     made = json.loads(invoke("cut.yaml", "--json", "--quiet").stdout)
     audited = [finding["attack"].partition(":")[0] for finding in made["findings"] if finding["audited"]]
     assert {"EmbeddingDP", "LabelDP"} <= set(audited)
-    assert made["confidence"] >= 0.99
+    assert made["confidence"] >= 0.99 - 1e-9
     assert not made["false_claims"]
     assert {proved["what"] for proved in made["proved"]} == {"activations of cloud", "labels"}
     assert any(finding["pictures"] for finding in made["findings"])

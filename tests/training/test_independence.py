@@ -168,7 +168,7 @@ def test_honest_trainings_are_not_refused(name):
     assert [refused(CASES[name], seed, 12, honest=True) for seed in range(4)] == [None] * 4
 
 
-@pytest.mark.slow  # three minutes
+@pytest.mark.slow  # 100 seconds
 @pytest.mark.parametrize("name", CASES)
 def test_long_honest_trainings_are_not_refused(name):
     assert [refused(CASES[name], seed, 150, honest=True) for seed in range(20)] == [None] * 20

@@ -2,6 +2,7 @@
 
     finding       the shape of every result: who attacks and sees what, the claim, the audited bound, scores off and on
     bounds        lower bounds on epsilon from samples, each with its confidence
+    tradeoff      the trade-off curve of a claim, and the test of scores against all of it; `separation` learns scores
     one_run       the same from one run, out of many guesses about who took part
     mechanisms    auditors of single mechanisms: Laplace, Gaussian, randomized response, labels, Skellam, clipped sums
     masks         whether a masked upload depends on what it hides
@@ -23,12 +24,15 @@
     observer      everything that leaves a file's own private training, step by step
     single_steps  canaries in each tensor, in single steps; `few_records` alone or opposed, `whole_training` end to end
     likelihood    what one noisy number says for a canary in it
+    client_canaries   the same in a client's uploads; `cut_canaries` at the cut of a split training
+    protocol_rules    rules of a federation that its own clients must keep: one answer a round, masks used once
     residues      attacks on vertical regression; `deals` makes them on a file's own tables
     network       what whoever taps the wire sees, with TLS and without; `wiretap` is the proxy
     own_round     a round of a file's own federation, recorded and attacked
     own_training  a file's own private training as a subject
     steps         what an audit is made of; `kinds` says which attacks fit a file, `carry_out` makes them
-    words, page   what came out, for a terminal and as `audit.html`; `drawings` has the pictures
+    words, page   what came out, for a terminal and as `audit.html`; `summary` is its first sentence, `drawings` the
+                  pictures
 
 An attack takes only what its adversary sees, and returns `Finding`s. A `Finding` states the adversary, the unit and
 the neighbouring relation, the proved (epsilon, delta) or None, the audited lower bound, the attack's score without and

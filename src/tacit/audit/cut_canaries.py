@@ -101,7 +101,11 @@ def _clean(settings: Settings, seen: list[tuple[Tensor, ...]], place: int, recor
 
 
 def _pair(received: NDArray[np.float32], clean: Floats, coins: NDArray[np.int64]) -> Pair:
-    """Scores of what arrived, by the direction that each record's gradient has for a coin of 1."""
+    """Scores of what arrived, by the direction that each record's gradient has for a coin of 1.
+
+    Assumes: coins are fair. The projection is distributed alike for all records; the other scores differ from record to
+    record, and only the coins make the records of both sides alike.
+    """
     signs = 2.0 * coins - 1
     width = clean.shape[2]
     places = np.unique(np.linspace(0, width - 1, min(width, _WIDEST)).astype(np.int64))

@@ -8,6 +8,7 @@ is built and kept as `log2_distance`: it may be far below the smallest float.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -94,6 +95,15 @@ def symmetric_table(masses: Sequence[gmpy2.mpfr], log2_tail: float, weight_bits:
         outcome=np.array([outcomes[k] for pair in enumerate(aliases) for k in pair], dtype=np.int64),
         log2_distance=float(np.logaddexp2(log2_moved, log2_tail)),
     )
+
+
+def symmetric_log2_distance(count: int, log2_tail: float, weight_bits: int) -> float:
+    """A bound on the `log2_distance` of any `symmetric_table` of `count` masses.
+
+    Each of the count - 1 pairs of weights moves by at most 1 in rounding, the weight of 0 by as much as all of them
+    together: half of that is count - 1. The last unit is for the error of the masses.
+    """
+    return float(np.logaddexp2(math.log2(count) - weight_bits, log2_tail))
 
 
 def _vose(weights: list[int], weight_bits: int) -> tuple[int, list[int], list[int]]:

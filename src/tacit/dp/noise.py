@@ -24,7 +24,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from tacit.dp.alias import AliasTable, mass_precision, symmetric_table
+from tacit.dp.alias import AliasTable, mass_precision, symmetric_log2_distance, symmetric_table
 from tacit.dp.release import check_epsilon, number
 from tacit.randomness import random_words, secure_rng
 
@@ -244,36 +244,42 @@ def _checked_variance(sigma: float) -> Fraction:
 
 def skellam(variance: float, shape: Shape, rng: Generator | None = None) -> Ints:
     """The difference of two Poisson variables of mean variance/2 each, within `skellam_log2_distance(variance)`."""
-    parts, table = _skellam_parts(variance)
+    parts, part = _skellam_parts(variance)
+    table = _skellam_table(part)
     rng = rng or secure_rng()
     result = np.zeros(shape, dtype=np.int64)
     flat = result.reshape(-1)
     for start in range(0, flat.size, _CHUNK):
-        part = flat[start : start + _CHUNK]
+        chunk = flat[start : start + _CHUNK]
         for _ in range(parts):
-            part += table.draw(part.size, rng)
+            chunk += table.draw(chunk.size, rng)
     return result
 
 
 def skellam_log2_distance(variance: float) -> float:
-    """log2 of a bound on the statistical distance of one draw from the Skellam distribution."""
-    parts, table = _skellam_parts(variance)
-    return math.log2(parts) + table.log2_distance
+    """log2 of a bound on the statistical distance of one draw from the Skellam distribution.
+
+    Without making the table: prices are asked for many variances before one is drawn from.
+    """
+    parts, part = _skellam_parts(variance)
+    last = _skellam_last(float(part))
+    tail = _skellam_log2_left_out(last, float(part))
+    return math.log2(parts) + symmetric_log2_distance(last + 1, tail, _SKELLAM_BITS)
 
 
-def _skellam_parts(variance: float) -> tuple[int, AliasTable]:
-    """Skellam variables of one kind add up to a Skellam variable: how many, and the table of one."""
+def _skellam_parts(variance: float) -> tuple[int, Fraction]:
+    """Skellam variables of one kind add up to a Skellam variable: how many, and the variance of one."""
     if not 1e-100 < number(variance) <= 2.0**40:
         raise ValueError(f"the Skellam variance must be in (0, 2^40], got {variance}: choose another scale")
     parts = math.ceil(variance / _SKELLAM_TABLE_SIGMA**2)
-    return parts, _skellam_table(Fraction(number(variance)) / parts)
+    return parts, Fraction(number(variance)) / parts
 
 
 @lru_cache(maxsize=64)
 def _skellam_table(variance: Fraction) -> AliasTable:
     """Masses e^-v I_k(v) by the downward recurrence I_(k-1) = I_(k+1) + (2k/v) I_k (Miller's algorithm)."""
     mean = float(variance)
-    last = _skellam_reach(mean, _SKELLAM_BITS - _TAIL_MARGIN_BITS)
+    last = _skellam_last(mean)
     start = _skellam_reach(mean, 2 * _SKELLAM_BITS)  # where the recurrence may start from anything
     with mass_precision(_SKELLAM_BITS):
         inverse = 2 / gmpy2.mpfr(gmpy2.mpq(variance))
@@ -283,7 +289,17 @@ def _skellam_table(variance: Fraction) -> AliasTable:
             if k <= last:
                 downward.append(here)
             above, here = here, above + k * inverse * here
-    return symmetric_table(downward[::-1], 1 + skellam_log2_tail(last + 1, mean), _SKELLAM_BITS)
+    return symmetric_table(downward[::-1], _skellam_log2_left_out(last, mean), _SKELLAM_BITS)
+
+
+def _skellam_last(variance: float) -> int:
+    """The largest number in a table."""
+    return _skellam_reach(variance, _SKELLAM_BITS - _TAIL_MARGIN_BITS)
+
+
+def _skellam_log2_left_out(last: int, variance: float) -> float:
+    """log2 of a bound on P(|X| > last)."""
+    return 1 + skellam_log2_tail(last + 1, variance)
 
 
 def _skellam_reach(variance: float, tail_bits: int) -> int:
