@@ -29,7 +29,7 @@ coverage: $(DEV) ## branch coverage of src/ by the tests without the slow ones
 	$(RUN) -m pytest -n 2 --dist worksteal --cov --cov-report=term
 
 test-all: $(DEV) $(FLEET) ## install Ray and Flower too, and run all tests
-	$(RUN) -m pytest -n 2 --dist worksteal -m ""
+	$(RUN) -m pytest -n 2 --dist worksteal -m "" --hypothesis-profile=explore
 
 check: $(DEV) ## formatting, lint, types and the direction of imports
 	$(VENV)/bin/ruff format --check .

@@ -11,7 +11,8 @@ from tests.subprocesses import end_all
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run in as many processes as there are cores
 
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("explore", deadline=None, max_examples=200, print_blob=True)  # of `make test-all`
 settings.load_profile("repeatable")
 
 

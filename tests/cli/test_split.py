@@ -81,6 +81,7 @@ def test_the_plan_gives_the_epsilon_that_the_run_has():
     assert "hides nothing" in words
 
 
+@pytest.mark.slow  # 10 s; tests/runs/test_interruptions.py kills parties without processes
 def test_killed_and_resumed_it_ends_as_if_it_had_not_been():
     process = start("run", "clinic.yaml", "--quiet", "--set", "train.epochs=100000")  # it is killed long before its end
     kill_once(process, lambda: any(_saved(run) > 2 for run in Path("runs").glob("*")))
@@ -100,11 +101,17 @@ def _saved(run: Path) -> int:
     return max((int(path.stem.split("-")[1]) for path in (run / "clinic").glob("state-*.safetensors")), default=0)
 
 
-def test_parties_over_tls_train_as_they_do_here_and_predict(here):
-    with Path("clinic.yaml").open("a") as file:
-        file.write("simulation: {insecure_noise_seed: 1}\n")  # first weights from the seed, also over a network
+@pytest.mark.parametrize(
+    "followers", [("laboratory",), pytest.param(("laboratory", "scanner"), marks=pytest.mark.slow)]
+)
+def test_parties_over_tls_train_as_they_do_here_and_predict(here, followers):
+    text = Path("clinic.yaml").read_text()
+    if "scanner" not in followers:
+        text = text.replace("  scanner: {role: follower}\n", "")
+    # First weights from the seed, also over a network.
+    Path("clinic.yaml").write_text(text + "simulation: {insecure_noise_seed: 1}\n")
     local = tacit.run("clinic.yaml", runs="local")
-    names = ("clinic", "laboratory", "scanner")
+    names = ("clinic", *followers)
     for name, own in certify(here, *names).items():
         Path(f"{name}-local.yaml").write_text(json.dumps({"keys": own}))
     processes = [
@@ -119,7 +126,9 @@ def test_parties_over_tls_train_as_they_do_here_and_predict(here):
         found = safetensors.numpy.load_file(run / "model.safetensors")
         assert all(np.allclose(array, expected[key], atol=1e-5) for key, array in found.items())
     data = load_breast_cancer()
-    for name, columns in (("clinic", range(0)), ("laboratory", range(15)), ("scanner", range(15, 30))):
+    share = 30 // len(followers)
+    held = {name: range(number * share, (number + 1) * share) for number, name in enumerate(followers)}
+    for name, columns in {"clinic": range(0), **held}.items():
         with Path(f"{name}.csv").open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["id", *(f"x{column}" for column in columns)])

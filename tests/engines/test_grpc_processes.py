@@ -243,6 +243,7 @@ def test_a_coordinator_that_is_killed_and_resumed_goes_on_with_the_same_clients(
     killed_and_resumed(parties, protection, moment)
 
 
+@pytest.mark.slow  # 10 s
 def test_a_coordinator_that_is_killed_while_secrets_are_revealed_goes_on(parties):
     killed_and_resumed(parties, "DDP_ENCRYPT", "Reveal 2")
 

@@ -13,6 +13,8 @@ from tacit.events import Evaluated
 from tacit.runs.directory import read_events
 from tacit.runs.report import write_report
 
+pytestmark = pytest.mark.slow  # three federations, 20 s
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_unsupervised.yaml"
 ROUNDS = 12  # of 40
 
