@@ -4,15 +4,20 @@ import gc
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import tacit.engines.tls  # noqa: F401 -- before a test loads gRPC: it says which versions of TLS gRPC takes
 from tests.subprocesses import end_all
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run in as many processes as there are cores
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
-settings.register_profile("explore", deadline=None, max_examples=200, print_blob=True)  # of `make test-all`
+WALL_TIME = [HealthCheck.too_slow]
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=40, suppress_health_check=WALL_TIME
+)
+settings.register_profile(  # of `make test-all`
+    "explore", deadline=None, max_examples=200, print_blob=True, suppress_health_check=WALL_TIME
+)
 settings.load_profile("repeatable")
 
 

@@ -282,7 +282,9 @@ def test_private_training():
     assert not made["false_claims"]
     end_to_end = audited["Private SGD, end to end: canaries, every step observed"]
     assert end_to_end["proved"]["epsilon"] == pytest.approx(3, rel=0.05)
-    assert 0.1 < end_to_end["audited"]["epsilon"] < 3
+    assert end_to_end["audited"]["epsilon"] < 3  # few trainings are observed: it may be 0
+    (steps,) = (finding for attack, finding in audited.items() if attack.startswith("Single steps: canaries in each"))
+    assert 0.5 * steps["proved"]["epsilon"] < steps["audited"]["epsilon"] < steps["proved"]["epsilon"]
 
 
 @pytest.mark.slow
