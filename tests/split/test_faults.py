@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 from torch import nn
+from torch.ao.quantization import FakeQuantize
 
 from tacit.channel import pair
 from tacit.errors import BudgetError, PeerError, Unfit
@@ -131,6 +132,7 @@ def test_a_network_that_mixes_records_where_each_has_a_price():
         (nn.utils.spectral_norm(nn.Linear(4, 6)), "spectral_norm"),
         (nn.InstanceNorm1d(4, track_running_stats=True), "running statistics"),
         (nn.SyncBatchNorm(4), "mixes the records"),
+        (FakeQuantize(), "range of the values"),
     ],
 )
 def test_the_list_of_layers_that_mix_is_that_of_private_training(layer, reason):

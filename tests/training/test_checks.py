@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.ao.quantization import FakeQuantize
 from torch.nn.utils import parametrizations, prune
 
 from tacit.training import refuse_unfit
@@ -20,6 +21,7 @@ class Tracking(nn.Module):
         (nn.BatchNorm2d(4, affine=False), r"1 \(BatchNorm2d\).*GroupNorm"),
         (nn.SyncBatchNorm(4), r"1 \(SyncBatchNorm\).*GroupNorm"),
         (nn.InstanceNorm1d(4, track_running_stats=True), r"1 \(InstanceNorm1d\).*track_running_stats=False"),
+        (FakeQuantize(), r"1 \(FakeQuantize\).*after training"),
         (Tracking(), r"1 \(Tracking\).*running statistics"),
         (nn.LazyLinear(4), r"1 \(LazyLinear\).*not initialised"),
         (nn.Embedding(4, 4, sparse=True), r"1 \(Embedding\).*sparse=False"),

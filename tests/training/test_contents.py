@@ -1,14 +1,23 @@
 """What is stored with a model and not trained under noise must stay as it was."""
 
 import copy
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from tacit.training.contents import contents, refuse_changed
+from tacit.training.contents import contents, refuse_changed, refuse_written, versions
 from tests.training.trainings import data, model, plan, train
+
+
+@dataclass(eq=False)
+class Table:
+    """An object of its own, made anew each time that it is asked for."""
+
+    values: torch.Tensor
 
 
 class Writing(nn.Module):
@@ -17,12 +26,14 @@ class Writing(nn.Module):
     def __init__(self, way, after=0):
         super().__init__()
         self.register_buffer("seen", torch.zeros(5, dtype=torch.float64))
+        self.register_buffer("recent", torch.zeros(5, dtype=torch.float64), persistent=False)
         self.book = nn.Parameter(torch.zeros(5, dtype=torch.float64), requires_grad=False)
         self.scale = nn.Linear(5, 5).double()
         self.way, self.left, self.notes = way, after, [0.0]
+        self.table = np.zeros(5000)
 
     def get_extra_state(self):
-        return {"notes": list(self.notes)}
+        return {"notes": list(self.notes), "table": Table(torch.from_numpy(self.table).clone()), "array": self.table}
 
     def set_extra_state(self, state):
         self.notes = state["notes"]
@@ -51,9 +62,17 @@ WAYS = {
     "a buffer": under_no_grad("seen"),
     "data of a trained parameter": lambda module, values: module.scale.bias.data.add_(1e-9 * values),
     "a trained parameter": lambda module, values: under_no_grad("bias")(module.scale, values),
+    "an entry of an extra array": lambda module, values: module.table.__setitem__(2500, float(values[0])),
+    "data of a recent buffer": lambda module, values: module.recent.data.add_(values),
     "extra state": lambda module, values: module.notes.append(float(values[0])),
 }
-NAMES = {"buffer": r"0\.seen", "frozen": r"0\.book", "trained": r"0\.scale\.bias", "extra": r"0\._extra_state"}
+NAMES = {
+    "recent": r"0\.recent",
+    "buffer": r"0\.seen",
+    "frozen": r"0\.book",
+    "trained": r"0\.scale\.bias",
+    "extra": r"0\._extra_state",
+}
 
 
 def writing(way, after=0):
@@ -108,6 +127,28 @@ def test_any_change_of_one_number_changes_the_digest(dtype, size):
             refuse_changed(before, contents(module))
         module.view[place] = 0
     refuse_changed(before, contents(module))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_sparse_buffers_are_compared(layout):
+    module = nn.Linear(2, 2)
+    module.register_buffer("graph", torch.eye(3).to_sparse(layout=layout))
+    before = contents(module, leave_out=list(module.parameters()))
+    refuse_changed(before, contents(module, leave_out=list(module.parameters())))
+    module.graph = (2 * torch.eye(3)).to_sparse(layout=layout)
+    with pytest.raises(ValueError, match="stored tensor graph"):
+        refuse_changed(before, contents(module, leave_out=list(module.parameters())))
+
+
+def test_a_buffer_that_is_replaced_in_the_same_memory_is_seen():
+    module = nn.Module()
+    module.register_buffer("seen", torch.zeros(5))
+    before = versions(module)
+    for _ in range(20):  # an object that is gone may leave its address to the next one
+        module.seen = module.seen + 1
+        with pytest.raises(ValueError, match="buffer seen was written"):
+            refuse_written(module, before)
 
 
 def test_tied_weights_are_trained():

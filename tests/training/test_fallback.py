@@ -151,6 +151,18 @@ def test_an_argument_that_comes_up_later_and_is_as_long_as_the_batch_is_refused(
         train(model, optimizer, loader, plan.epochs, loss)
 
 
+class Branching(Scaled):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.weight if x.sum() > 0 else x
+
+
+def test_what_vmap_cannot_do_is_said_with_a_remedy(engine):
+    layer = Branching()
+    engine(layer)
+    with pytest.raises(ValueError, match=r"the model \(Branching\) has no rule.*into a small module.*data-dependent"):
+        layer(torch.randn(5, 3).double())
+
+
 class Counted(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -16,6 +16,7 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 from torch.optim import Optimizer
 
+_OBSERVERS = ("ObserverBase", "FakeQuantizeBase")  # of torch.ao, by name: it takes long to import
 _REPLICAS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule")
 
 
@@ -48,6 +49,8 @@ def mixing(module: nn.Module) -> str | None:
             return "max_norm changes the weight in each forward by which ids are there: use max_norm=None"
         case nn.Embedding() | nn.EmbeddingBag() if module.scale_grad_by_freq:
             return "scale_grad_by_freq divides by counts over the batch: use scale_grad_by_freq=False"
+    if any(kind.__name__ in _OBSERVERS for kind in type(module).__mro__):
+        return "keeps the range of the values that it sees: prepare for quantization after training"
     if getattr(module, "track_running_stats", False) is True:
         return "keeps running statistics of the records (track_running_stats): use a layer without them"
     return None

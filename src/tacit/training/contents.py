@@ -8,41 +8,54 @@ not counted, so the contents are compared too: whenever a batch is shown again, 
 from __future__ import annotations
 
 import hashlib
+import io
+import pickle
 from collections.abc import Collection
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
-Contents = dict[str, str]  # a digest by the name in the model's state_dict
+Contents = dict[str, str]  # a digest by the name in the model's state_dict, or of the buffer
+Versions = dict[str, tuple[Tensor, int]]  # a tensor and how often it was written; kept, so that its id stays its own
 
 _WIDTH = 1021  # words in a row: the sums of columns notice a word that moves by anything but multiples of it
 
 
-def versions(model: nn.Module) -> dict[str, tuple[int, int]]:
+def versions(model: nn.Module) -> Versions:
     """Which tensors the parameters and buffers are, and how often each was written."""
     found = {f"parameter {name}": tensor for name, tensor in model.named_parameters()}
     found |= {f"buffer {name}": tensor for name, tensor in model.named_buffers()}
-    return {name: (id(tensor), tensor._version) for name, tensor in found.items()}
+    return {name: (tensor, tensor._version) for name, tensor in found.items()}
 
 
-def refuse_written(model: nn.Module, before: dict[str, tuple[int, int]]) -> None:
+def refuse_written(model: nn.Module, before: Versions) -> None:
     """Raise ValueError if a forward wrote to the model: what it holds then derives from the records, without noise."""
-    _refuse(sorted(dict(versions(model).items() - before.items())))
+    now = versions(model)
+    same = {name for name in now.keys() & before.keys() if _same(now[name], before[name])}
+    _refuse(sorted((now.keys() | before.keys()) - same))
+
+
+def _same(one: tuple[Tensor, int], other: tuple[Tensor, int]) -> bool:
+    return one[0] is other[0] and one[1] == other[1]
 
 
 def contents(model: nn.Module, leave_out: Collection[Tensor] = ()) -> Contents:
-    """A digest of everything that the model's state_dict holds, but for the tensors of `leave_out`.
+    """A digest of all that the model's state_dict holds, and of other buffers, but for the tensors of `leave_out`.
 
     One pass over the memory, on the device where it is. It tells mistakes, not forgeries.
     """
-    left = {(tensor.data_ptr(), tensor.numel()) for tensor in leave_out}
+    left = {_place(tensor) for tensor in leave_out}
     return {
-        name: " ".join(map(_digest, pytree.tree_leaves(value)))
-        for name, value in model.state_dict(keep_vars=True).items()
-        if not (isinstance(value, Tensor) and (value.data_ptr(), value.numel()) in left)
+        name: _digest(value)
+        for name, value in {**dict(model.named_buffers()), **model.state_dict(keep_vars=True)}.items()
+        if not (isinstance(value, Tensor) and _place(value) in left)
     }
+
+
+def _place(tensor: Tensor) -> tuple[int, int]:
+    """Where a tensor is in memory, as tied weights are in one place. Sparse ones are in several."""
+    return (tensor.data_ptr() if tensor.layout is torch.strided else -id(tensor), tensor.numel())
 
 
 def refuse_changed(before: Contents, after: Contents) -> None:
@@ -55,14 +68,35 @@ def _refuse(written: list[str]) -> None:
     if written:
         raise ValueError(
             f"the {written[0]} was written while the model saw private records, and no noise covers what it holds: "
-            "leave running statistics and code books out, and keep averages of weights outside of the model "
-            "(torch.optim.swa_utils.AveragedModel). If it does not derive from the records: attach(..., check=False)"
+            "leave running statistics and code books out, keep averages of weights outside of the model "
+            "(torch.optim.swa_utils.AveragedModel), and change weights after a step (a clamp, a projection) in "
+            "optimizer.register_step_post_hook. If it does not derive from the records: attach(..., check=False)"
         )
 
 
-def _digest(leaf: Any) -> str:
-    if not isinstance(leaf, Tensor):
-        return repr(leaf)
+def _digest(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return _digest_of_tensor(value)
+    found = io.BytesIO()
+    try:
+        _Pickler(found).dump(value)
+    except Exception:  # what cannot be pickled is not stored either
+        return type(value).__name__
+    return hashlib.sha256(found.getvalue()).hexdigest()
+
+
+class _Pickler(pickle.Pickler):
+    """Writes the digest of a tensor, by its contents: torch writes where in memory it is."""
+
+    def reducer_override(self, value: Any) -> Any:
+        return (str, (_digest(value),)) if isinstance(value, Tensor) else NotImplemented
+
+
+def _digest_of_tensor(leaf: Tensor) -> str:
+    if leaf.layout is torch.sparse_coo:
+        return f"{tuple(leaf.shape)} {_digest(leaf.detach()._indices())} {_digest(leaf.detach()._values())}"
+    if leaf.layout is not torch.strided:
+        leaf = leaf.to_dense()
     data = leaf.detach().reshape(-1).view(torch.uint8)
     data = data.clone() if data.storage_offset() % 8 else data
     whole = len(data) // (8 * _WIDTH) * 8 * _WIDTH

@@ -224,13 +224,25 @@ class Engine:
             records = self._recorded()
             if factors.shape != (records,):
                 raise ValueError(f"factors have shape {tuple(factors.shape)}, the pass has {records} records")
-            factors = factors.to(self.sum.dtype)
-            if self._mean:
-                factors = factors * records
-            for part, view in zip(self._pass.join(), self.views, strict=True):
-                if part is not None:
-                    part.add_to(view, factors)
+            self._add(factors, self.views)
         self._pass.clear()
+
+    def weighted(self, factors: Tensor) -> Tensor:
+        """The sum of factors_i times the gradient of record i over all parameters, in a row; the pass is kept."""
+        with torch.no_grad():
+            self._recorded()
+            total = torch.zeros_like(self.sum)
+            pieces = total.split([parameter.numel() for parameter in self.parameters])
+            self._add(factors, [piece.view(p.shape) for piece, p in zip(pieces, self.parameters, strict=True)])
+            return total
+
+    def _add(self, factors: Tensor, views: Sequence[Tensor]) -> None:
+        factors = factors.to(self.sum.dtype)
+        if self._mean:
+            factors = factors * len(factors)
+        for part, view in zip(self._pass.join(), views, strict=True):
+            if part is not None:
+                part.add_to(view, factors)
 
     def discard(self) -> None:
         """Forget the recorded pass, if any."""

@@ -84,7 +84,15 @@ def fallback(site: Site, bypass: Callable[[], Any], arguments: Arguments) -> For
             return pytree.tree_map(lambda leaf: leaf.squeeze(0) if isinstance(leaf, Tensor) else leaf, out)
 
         tensors = [leaf for cut, leaf in zip(split, leaves, strict=True) if cut]
-        return torch.vmap(one, randomness="different")(own, *tensors)
+        try:
+            return torch.vmap(one, randomness="different")(own, *tensors)
+        except RuntimeError as error:
+            if "vmap" not in str(error):
+                raise
+            raise ValueError(
+                f"{site.name} ({type(site.module).__name__}) has no rule of its own and cannot run once for each "
+                f"record: put its own parameters into a small module, apart from what vmap cannot do ({error})"
+            ) from error
 
     return forward
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,8 +19,9 @@ from tacit.errors import BudgetError
 from tacit.randomness import secure_rng
 from tacit.training import checkpoint
 from tacit.training.checks import refuse_replicas, refuse_unclipped
-from tacit.training.contents import Contents, contents, refuse_changed, refuse_written, versions
+from tacit.training.contents import Contents, Versions, contents, refuse_changed, refuse_written, versions
 from tacit.training.engine import Engine
+from tacit.training.generators import Generators
 from tacit.training.independence import Watch
 from tacit.training.monitor import Monitor, most_steps
 from tacit.training.plan import Plan
@@ -67,7 +68,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._rng = rng or secure_rng()
         self.checking = False
         self._watch = watch  # None where nothing is checked
-        self._versions: dict[str, tuple[int, int]] = {}
+        self._versions: Versions = {}
         self._contents: Contents | None = None  # of what is stored and not trained, since the first batch
         self._shown: Contents | None = None  # of all that is stored, while a batch is shown again
         self._abandoned: dict[int, int] = {}  # steps whose samples were begun in vain, and how often
@@ -101,6 +102,10 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             "a GradScaler cannot drive a private optimizer: it scales the loss, so each record would be clipped at "
             "another norm than the plan's: leave it out, gradients are float32 here and need no scaling"
         )
+
+    def register_step_post_hook(self, hook: Callable[..., None]) -> Any:
+        """Call `hook(inner, args, kwargs)` after each move of the model, which waits while a batch is shown again."""
+        return self.inner.register_step_post_hook(hook)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         raise ValueError("the parameters of a private training are fixed: attach an optimizer over all of them")
@@ -161,8 +166,13 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 self.abandon()
                 raise
             self._shown = None
+        watch = self._watch
+        if watch is not None and watch.after is not None:
+            watch.after.restore()  # an optimizer or a hook may draw
         if self._whole:
             self._finish()
+        if watch is not None and watch.after is not None:
+            watch.after = Generators.now()
         self._settings = None
 
     def abandon(self) -> None:
@@ -247,7 +257,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def _look(self, watch: Watch, norms: Tensor) -> None:
         """Decide whether the batch is shown again. The model moves after that, with the settings of now."""
         undecided = self.engine.undecided
-        watch.look(norms, resize=undecided is not None)
+        watch.look(norms, self.engine.weighted, resize=undecided is not None)
         if watch.asks() is not None:
             self._refuse_changed()
             self._shown = contents(self.engine.model)
@@ -267,7 +277,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 raise
             norms = None
         assert self._watch is not None  # noqa: S101
-        self._watch.take(norms)
+        self._watch.take(norms, None if norms is None else self.engine.weighted)
         self.engine.discard()
 
     def _finish(self) -> None:

@@ -129,7 +129,7 @@ class Loader:
         if watch.asks() is None:
             return
         after = Generators.now()
-        watch.drew(not after.same(passing))
+        watch.drew(not after.same(passing), after)
         while (places := watch.asks()) is not None:
             again = self._source.changed(items, places, collating)
             if again is None:
@@ -138,7 +138,7 @@ class Loader:
             passing.restore()
             self._taker.begin(Piece(piece.indices[places], piece.last, again=True))
             yield again
-        after.restore()
         if watch.unseen:
             warnings.warn(_UNSEEN, stacklevel=5)
         self._taker.settle()
+        watch.leave(after)

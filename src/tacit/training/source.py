@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,9 +29,9 @@ Indices = NDArray[np.int64]
 Items = list[Any] | Indices  # records as the dataset gives them; of tensors, only where they are
 
 _COLLATION = (
-    "the collation changes other records of a batch with one of them: it mixes records (mixup, cutmix), or how many "
-    "random numbers it draws depends on them. Collate each record by itself, and draw random numbers in the dataset's "
-    "__getitem__"
+    "the collation changes other records of a batch with one of them: it mixes records (mixup, cutmix), how many "
+    "random numbers it draws depends on them, or it draws from a generator of its own. Collate each record by itself, "
+    "and draw random numbers in the dataset's __getitem__"
 )
 _DEEPEST = 8  # an object may hold itself
 _UNUSED: dict[str, Any] = {  # arguments of a DataLoader that nothing here would use, with their defaults
@@ -58,7 +59,7 @@ class Source:
     def batch(self, items: Items) -> Any:
         if not self.own:
             return self.collate(items)
-        return self.collate([copy.copy(item) if isinstance(item, MutableMapping | list) else item for item in items])
+        return self.collate([_fresh(item) for item in items])
 
     def changed(self, items: Items, places: Indices, collating: Generators) -> Any:
         """The batch with the records `places` of `items`; None if a batch of the same size has other shapes.
@@ -98,13 +99,33 @@ def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any,
         inside = value.items()
     elif isinstance(value, list | tuple):
         inside = enumerate(value)
-    elif hasattr(value, "__dict__") and not isinstance(value, Tensor | type) and len(path) < _DEEPEST:
+    elif isinstance(value, Tensor | np.ndarray | type) or len(path) >= _DEEPEST:
+        pass
+    elif dataclasses.is_dataclass(value):  # it may have slots in place of a dictionary
+        inside = [(field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)]
+    elif hasattr(value, "__dict__"):
         inside = vars(value).items()
     if inside is None:
         yield path, value
         return
     for key, each in inside:
         yield from _leaves(each, (*path, key))
+
+
+def _fresh(item: Any) -> Any:
+    """A record that a collation may change in place: the same one is collated again when it is shown again."""
+    if isinstance(item, Tensor):
+        return item.clone()
+    if isinstance(item, np.ndarray):
+        return item.copy()
+    if type(item) is tuple:
+        return tuple(map(_fresh, item))
+    if isinstance(item, MutableMapping | list):
+        made = copy.copy(item)
+        for key in list(made) if isinstance(made, MutableMapping) else range(len(made)):
+            made[key] = _fresh(made[key])
+        return made
+    return item
 
 
 def _shape(leaf: Any) -> Any:
