@@ -67,6 +67,7 @@ def test_an_audit_can_be_repeated():
     assert (once.off, once.on) == (again.off, again.on)
 
 
+@pytest.mark.slow  # 5 s
 def test_unsplit_inverts_a_convolution_and_no_layer_that_mixes_all_pixels():
     (convolution,) = audit_embeddings(settings_v(), LEVELS[2:], attacks=[UNSPLIT], effort=SMALL, make=convolutions_only)
     assert convolution.off.value > 0.85 > convolution.off.baseline + 0.3

@@ -76,6 +76,7 @@ def test_gaussian_noise_for_updates_2c_apart(epsilon):
     assert faulty.audited.epsilon > 1.9 * epsilon
 
 
+@pytest.mark.slow  # 10 s; test_client_canaries.py asks a client in the fast tests
 def test_local_dp_as_a_client_runs_it():
     protection = LocalDP(gaussian_sigma(4.0, DELTA))
     rng = seeded_rng(2)

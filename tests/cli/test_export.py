@@ -39,6 +39,7 @@ def test_it_says_where_the_figures_are_and_how_to_look_at_them(run):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow  # 8 s; each by itself is tested
 def test_both_at_once(run):
     done = export(run, "--tensorboard", "board", "--mlflow", "store", "--experiment", "mine")
     assert (done.exit_code, done.stderr) == (0, "")

@@ -181,7 +181,7 @@ def test_float_gaussian_has_the_multiplier_it_was_asked_for():
     assert released.event == mechanisms.gaussian_event(100_000, 0.7)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.floats(9.5, 46))
 def test_the_certified_distance_holds_for_every_sigma(log2_sigma):
     drawn = noise.discrete_gaussian_log2_distance(2**log2_sigma)
@@ -190,7 +190,7 @@ def test_the_certified_distance_holds_for_every_sigma(log2_sigma):
     assert mechanisms.gaussian_event(1, 1.0).log2_slack == mechanisms._CERTIFIED_LOG2_DISTANCE
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.floats(0.05, 50), st.sampled_from([1, 10, 1000, 100_000]), st.floats(1e-3, 1e3))
 def test_float_gaussian_never_draws_less_than_the_claim_needs(multiplier, d, sensitivity):
     drawn: list[float] = []

@@ -98,7 +98,7 @@ def test_a_client_that_dies_while_it_trains_is_waited_for_once(encrypt_type):
     assert quickly(scenario()).survivors == [6, 5, 5]
 
 
-@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", "PW_ENCRYPT"])
+@pytest.mark.parametrize("encrypt_type", [pytest.param("NOT_ENCRYPT", marks=pytest.mark.slow), "PW_ENCRYPT"])
 def test_a_client_without_a_connection_does_not_hold_up_the_round(encrypt_type):
     async def scenario():
         found = Federation(federation(encrypt_type, window=10**9, lost_after=15), Numbers())
@@ -545,7 +545,7 @@ def through(pump, settings, authority=None) -> tuple[Federation, Proxy]:
     return quickly(scenario())
 
 
-@pytest.mark.parametrize("limit", [20_000, 150_000, 600_000])
+@pytest.mark.parametrize("limit", [20_000, pytest.param(150_000, marks=pytest.mark.slow), 600_000])
 def test_connections_that_are_cut_over_and_over_change_nothing(limit):
     passed: dict[int, int] = {}
 

@@ -12,7 +12,7 @@ from tacit.events import Answered, AnswerRefused, ClientRefused, Evaluated, Kept
 from tests.engines.loopback import Federation, quickly, whole
 from tests.horizontal.federations import Failing, another_model_after, run, settings_for
 
-CLIENTS = 20
+CLIENTS = 9
 NOISE = {"simulation": {"insecure_noise_seed": 5}}
 
 

@@ -292,7 +292,7 @@ def test_an_expired_client_takes_part_in_no_round_and_the_others_do():
     """Its certificate is really over, and it never gets in."""
 
     async def scenario():
-        found = federation(round={"start_fl_job_time_window": 5000})
+        found = federation(round={"start_fl_job_time_window": 1000})
         found.certified[1] = Asked("client-1").credentials(2, LONG_AGO)
         async with found.serve():
             for identity in (0, 2, 3, 4, 5, 6):

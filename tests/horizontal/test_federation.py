@@ -36,7 +36,7 @@ def test_the_mean_is_weighted_by_samples():
     assert only.training_loss == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("dropout", [pytest.param(0.0, marks=pytest.mark.slow), 0.3])
 def test_masks_lose_nothing(dropout):
     """The same model with and without masks, under the same dropouts, to the grid's precision."""
     common = {"clients": 40, "rounds": 3, "simulation": {"dropout": dropout}, "seed": 3}

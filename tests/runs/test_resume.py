@@ -73,7 +73,7 @@ def _ledgers(folder: Path) -> list[dict]:
 
 
 @pytest.mark.parametrize("encrypt_type", list(PROTECTIONS))
-@pytest.mark.parametrize("server", ["average", "momentum", "adam"])
+@pytest.mark.parametrize("server", [pytest.param("average", marks=pytest.mark.slow), "momentum", "adam"])
 def test_stopped_between_rounds_it_comes_to_the_same_end(tmp_path, monkeypatch, encrypt_type, server):
     encrypt = {"encrypt_type": encrypt_type} | PROTECTIONS[encrypt_type]
     config = SMALL | INSECURE | {"encrypt": encrypt, "server": {"kind": server, "learning_rate": 0.5}}

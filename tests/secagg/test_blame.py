@@ -275,7 +275,7 @@ def test_no_honest_client_is_ever_blamed(n, mode, data):
 
 
 @pytest.mark.parametrize("how", PROVED)
-@pytest.mark.parametrize("n", [12, 40])
+@pytest.mark.parametrize("n", [12, pytest.param(40, marks=pytest.mark.slow)])
 def test_larger_rounds(n, how):
     config = Settings(n, 2, share_secrets_ratio=0.75)
     fed = federation(config)
