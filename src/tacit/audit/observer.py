@@ -50,7 +50,7 @@ class Cast:
     """Who takes part: a row of `present` for each step, a column for each record."""
 
     spots: Spots  # see `canaries`
-    lengths: Numbers  # of gradients that are made, in units of the clipping norm, with a sign
+    lengths: Numbers  # of gradients that are made, in each of their coordinates, in clipping norms and with a sign
     present: Flags
     watched: Spots  # coordinates that the observer keeps
     fresh: bool  # each step begins with the first model and the first clipping norm
@@ -63,6 +63,7 @@ class Seen:
     released: Numbers  # [steps, watched], times batch over clipping norm: a noisy sum in which a canary has length 1
     clips: Numbers  # [steps, 2]: the clipping norm before and after
     drawn: Flags  # [steps, records]: whom the sampler drew, whether in the data or not
+    moves: NDArray[np.int64]  # [steps]: how often the inner optimizer moved the model
     steps: int = 0
 
     @property
@@ -107,6 +108,7 @@ class _Watch:
             np.full((steps, len(self.cast.watched)), np.nan),
             np.full((steps, 2), np.nan),
             np.zeros((steps, self.plan.records), dtype=np.bool_),
+            np.zeros(steps, dtype=np.int64),
         )
         self.first = [each.detach().clone() for each in optimizer.engine.parameters]
         planted, draw, begin = Planted(optimizer.engine), sampler.sample, optimizer.begin
@@ -139,6 +141,7 @@ class _Watch:
     def _receive(self) -> None:
         at = self.seen.steps - 1
         if at < self.plan.steps:
+            self.seen.moves[at] += 1
             engine = self.optimizer.engine
             flat = torch.cat(
                 [

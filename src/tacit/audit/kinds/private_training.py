@@ -36,7 +36,8 @@ _AGAINST = "for each record, against anyone who has the model, and every model s
 _NOT_TESTED = (
     "floating-point noise, bit by bit, in the tier fast",
     "whether the layers' rules record the true gradient of a record: canaries replace it behind them",
-    "gradients along several coordinates at once",
+    "gradients along several coordinates of one tensor at once",
+    "what changes the model beside its optimizer",
 )
 
 
@@ -97,6 +98,7 @@ def _steps(own: _Own) -> tuple[Finding, Learned]:
     largest = scope.pick(4 * 10**9, 4 * 10**10) // (canaries * own.size)
     steps = min(max(_FEWEST_STEPS, min(scope.pick(60_000, 400_000) // canaries, largest)), own.affordable)
     guesses, learned, small = guess_steps(own.training, plan, canaries, steps, rng)
+    moved = ("the optimizer receives a second gradient for the same sample",) * (guesses.moves > 1)
     multiplier = paid(small, 0)
     found = judged(
         "Single steps: canaries in each tensor of the file's own model",
@@ -111,7 +113,7 @@ def _steps(own: _Own) -> tuple[Finding, Learned]:
         f"Single steps: {plan.noise} noise of {multiplier:.4g} times the clipping norm, tier {plan.drawn}; {steps} "
         f"steps with {canaries} canaries in {len(own.tensors)} tensors"
     )
-    return _seen(found, "a step", words), learned
+    return replace(_seen(found, "a step", words), broken=moved, watched=steps), learned
 
 
 def _few(own: _Own) -> list[Finding]:
@@ -149,14 +151,15 @@ def _trainings(own: _Own, learned: Learned) -> Finding:
     steps = training_plan(plan, canaries, longest).steps
     most = min(scope.pick(3000, 30_000), own.affordable) // steps
     work = Work(max(2, min(-(-scope.pick(2000, 16_000) // canaries), most)), canaries, longest)
-    without, with_it, small = guess_trainings(own.training, plan, learned, work, scope.rng("whole trainings"))
-    guesses = len(without) + len(with_it)
+    pairs, small = guess_trainings(own.training, plan, learned, work, scope.rng("whole trainings"))
+    guesses = sum(map(len, pairs["all records"]))
     found = judged(
         "Private SGD, end to end: canaries, every step observed",
         Claim(small.epsilon_after(small.steps), plan.delta, "record", plan.relation),
         Curve.of(small.ledger(small.steps), small.method),
-        [(without[:, None], with_it[:, None])],
+        list(pairs.values()),
         own.effort,
+        names=list(pairs) if len(pairs) > 1 else (),
         not_tested=(f"epsilons above {math.log(guesses / 4):.2g} by canaries: {guesses} guesses cannot show more",),
     )
     words = (
