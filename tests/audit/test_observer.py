@@ -12,7 +12,7 @@ from tacit.audit.canaries import NOTHING
 from tacit.audit.few_records import guess_with_few
 from tacit.audit.likelihood import Likelihood, sampled
 from tacit.audit.observer import Cast, Seen, observe
-from tacit.audit.single_steps import guess_steps, learn, spread, step_curve, step_plan
+from tacit.audit.single_steps import _with_company, guess_steps, learn, spread, step_curve, step_plan
 from tacit.audit.tradeoff import Curve, gaussian_curve, test_curve
 from tacit.audit.whole_training import Work, guess_trainings, training_plan
 from tacit.dp import mechanisms
@@ -70,6 +70,22 @@ def test_canaries_are_spread_over_all_tensors():
     assert np.bincount(owners).tolist() == [1, 16, 3]
     assert len(set(spots.tolist())) == 20
     assert (np.searchsorted([1, 101], spots, side="right") == owners).all()
+
+
+def test_coordinates_that_may_share_noise_are_watched():
+    company = _with_company(np.array([1, 13]), np.array([0, 1]), [10, 6, 4])
+    assert company[:2].tolist() == [1, 13]
+    assert set(company.tolist()) == {
+        1,
+        13,
+        0,
+        2,
+        11,
+        12,
+        14,
+        3,
+        19,
+    }  # 11: the second of the next tensor; 19: its fourth
 
 
 def test_trainings_meet_the_same_plan():
@@ -132,6 +148,7 @@ HONEST = {
     "plain": ("linear", {}),
     "fallback": ("fallback", {}),
     "embedding": ("words", {}),
+    "one number": ("number", {}),
     "adaptive": ("linear", {"adapt": ADAPT}),
     "decay": ("linear", {"decay": "Exp", "rate": 0.01}),
     "laplace": ("linear", {"noise": "laplace", "noise_multiplier": 3.0}),
@@ -254,19 +271,31 @@ def repeated(rng, noise):
     return noise[rng.integers(0, 200, len(noise))]
 
 
+def guesses_of(rng, steps, canaries, fault):
+    """Of steps whose noise is `fault` of what it should be."""
+
+    def seen(values):
+        nothing = np.zeros((len(values), 2))
+        return Seen(values, nothing, nothing > 0, np.ones(len(values), dtype=np.int64), len(values))
+
+    coins = rng.random((steps, canaries)) < 0.5
+    values = fault(rng, rng.standard_normal((steps, canaries))) + coins
+    again = seen(rng.standard_normal((64, canaries)))
+    owners = np.arange(canaries) % 4
+    return learn(seen(values), again, coins, owners, Likelihood("gaussian"), 1.0)[0]
+
+
+@pytest.mark.parametrize("canaries", [1, 2, 5])
+def test_an_observer_of_few_numbers_does_not_learn_the_coin_that_he_guesses(canaries):
+    guesses = guesses_of(np.random.default_rng(7), 1000, canaries, lambda rng, noise: noise)
+    assert (guesses.shares == 1).all()
+    assert np.corrcoef(guesses.scores.ravel(), guesses.coins.ravel())[0, 1] < 0.6  # a shift of one deviation: 0.45
+
+
 @pytest.mark.parametrize("fault", [None, shared, repeated])
 def test_noise_that_other_numbers_or_steps_tell_is_predicted(fault):
-    rng, steps, canaries = np.random.default_rng(6), 1500, 83
-
-    def seen(noise):
-        nothing = np.zeros((len(noise), 2))
-        return Seen(noise, nothing, nothing > 0, np.ones(len(noise), dtype=np.int64), len(noise))
-
-    noise = rng.standard_normal((steps, canaries))
-    coins = rng.random((steps, canaries)) < 0.5
-    values = (noise if fault is None else fault(rng, noise)) + coins
-    again = seen(rng.standard_normal((64, canaries)))
-    guesses, _ = learn(seen(values), again, coins, np.arange(canaries) % 4, Likelihood("gaussian"), 1.0)
+    rng = np.random.default_rng(6)
+    guesses = guesses_of(rng, 1500, 83, fault or (lambda rng, noise: noise))
     assert (guesses.shares < 1).any() == (fault is not None)
     made = test_curve(*guesses.of(None, rng), gaussian_curve(1.0), confidence=0.999 if fault else SURE)
     assert made.refuted == (fault is not None)
@@ -334,7 +363,9 @@ def rows_of(part):
 def test_a_fault_shows_with_few_records(fault, opposing, changed, monkeypatch):
     fault(monkeypatch)
     few = fault in (empty_samples_skipped, empty_samples_without_noise, count_without_noise)
-    assert refuted_with_few(replace(PLAN, **changed), training(), opposing, steps=800 if opposing else 300 if few else 500)
+    assert refuted_with_few(
+        replace(PLAN, **changed), training(), opposing, steps=800 if opposing else 300 if few else 500
+    )
 
 
 def sampled_more_often(patch):

@@ -92,7 +92,8 @@ def _kept(part: Kept, made: Tensor, owners: Tensor, entries: Spots, lengths: Ten
     gradients = _cleared(part.gradients, made)
     axes = range(gradients.dim() - 1) if part.order is None else part.order
     ordered = gradients.permute(0, *(1 + axis for axis in axes))  # a view, with the parameter's dimensions in order
-    places = [torch.from_numpy(np.asarray(each)) for each in np.unravel_index(entries, tuple(ordered.shape[1:]))]
+    shape = tuple(ordered.shape[1:])  # empty for a single number
+    places = [torch.from_numpy(np.asarray(each)) for each in np.unravel_index(entries, shape)] if shape else []
     ordered[(owners, *places)] = lengths.to(gradients)
     return replace(part, gradients=gradients, squared=None if part.squared is None else squared_norms(gradients))
 

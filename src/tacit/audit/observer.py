@@ -8,7 +8,9 @@ The noise and the samples come from the operating system, as in a run. The attac
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,6 +103,7 @@ class _Watch:
     loader: Loader
     seen: Seen = field(init=False)
     first: list[torch.Tensor] = field(init=False)
+    places: list[tuple[Flags, torch.Tensor]] = field(init=False)
 
     def __post_init__(self) -> None:
         steps, optimizer, sampler = self.plan.steps, self.optimizer, self.loader._sampler
@@ -111,6 +114,7 @@ class _Watch:
             np.zeros(steps, dtype=np.int64),
         )
         self.first = [each.detach().clone() for each in optimizer.engine.parameters]
+        self.places = _places(self.cast.watched, [each.numel() for each in self.first])
         planted, draw, begin = Planted(optimizer.engine), sampler.sample, optimizer.begin
 
         def sample(step: int) -> Indices:
@@ -143,13 +147,10 @@ class _Watch:
         if at < self.plan.steps:
             self.seen.moves[at] += 1
             engine = self.optimizer.engine
-            flat = torch.cat(
-                [
-                    (view if each.grad is None else each.grad).flatten()
-                    for each, view in zip(engine.parameters, engine.views, strict=True)
-                ]
-            )
-            found = flat[torch.from_numpy(self.cast.watched)].double().numpy()
+            found = np.empty(len(self.cast.watched))
+            for each, view, (inside, entries) in zip(engine.parameters, engine.views, self.places, strict=True):
+                received = view if each.grad is None else each.grad
+                found[inside] = received.flatten()[entries].double().numpy()
             self.seen.released[at] = found * (self.plan.batch / self.seen.clips[at, 0])
 
     def close(self) -> None:
@@ -157,13 +158,23 @@ class _Watch:
         at = self.seen.steps - 1
         if 0 <= at < self.plan.steps:
             self.seen.clips[at, 1] = self.optimizer.clip_norm
-        if not all(bool(torch.isfinite(each).all()) for each in self.optimizer.engine.parameters):
+        if not self.cast.fresh and not all(math.isfinite(each.sum()) for each in self.optimizer.engine.parameters):
             self._restore()  # noise alone moves a model too: it may leave the floats
 
     def _restore(self) -> None:
         with torch.no_grad():
             for parameter, value in zip(self.optimizer.engine.parameters, self.first, strict=True):
                 parameter.copy_(value)
+
+
+def _places(watched: Spots, sizes: Sequence[int]) -> list[tuple[Flags, torch.Tensor]]:
+    """For each parameter which of the watched coordinates are in it, and where."""
+    found, start = [], 0
+    for size in sizes:
+        inside = (watched >= start) & (watched < start + size)
+        found.append((inside, torch.from_numpy(watched[inside] - start)))
+        start += size
+    return found
 
 
 def _records(records: Any, count: int) -> Any:

@@ -11,7 +11,7 @@ coordinates share, from another step or from another training. Where he learned 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -123,6 +123,11 @@ def spread(sizes: Mapping[str, int], canaries: int, rng: Generator) -> tuple[Spo
     return np.concatenate(spots).astype(np.int64), np.repeat(np.arange(len(room)), counts)
 
 
+def balanced(tosses: int, canaries: int, rng: Generator) -> Flags:
+    """Coins for each canary, of which half show each side: a few tosses too have enough of both."""
+    return rng.permuted(np.tile(np.arange(tosses)[:, None] % 2 == 0, (1, canaries)), axis=0)
+
+
 def guess_steps(
     training: Training, plan: Plan, canaries: int, steps: int, rng: Generator
 ) -> tuple[Guesses, Learned, Plan]:
@@ -130,12 +135,14 @@ def guess_steps(
     sizes = training.sizes()
     spots, owners = spread(sizes, canaries, rng)
     small = step_plan(plan, len(spots) + 1, steps)  # one record without a gradient: no sample is empty
-    coins = rng.random((steps, len(spots))) < 0.5
+    coins = np.empty((steps, len(spots)), dtype=np.bool_)
+    for half in (0, 1):
+        coins[half::2] = balanced(len(coins[half::2]), len(spots), rng)
     cast = Cast(
         spots=np.append(spots, NOTHING),
         lengths=np.full(len(spots) + 1, LENGTH),
         present=np.hstack([coins, np.ones((steps, 1), dtype=np.bool_)]),
-        watched=_with_company(spots, sum(sizes.values())),
+        watched=_with_company(spots, owners, list(sizes.values())),
         fresh=True,
     )
     seen = observe(training, small, cast)
@@ -145,10 +152,14 @@ def guess_steps(
     return guesses, learned, small
 
 
-def _with_company(spots: Spots, size: int) -> Spots:
-    """The canaries' coordinates, and those that may share noise with them: neighbours, and half a vector away."""
-    half = (size + 1) // 2
-    near = np.concatenate([spots ^ 1, spots + 1, spots + half, spots - half])
+def _with_company(spots: Spots, owners: NDArray[np.int64], sizes: Sequence[int]) -> Spots:
+    """The canaries' coordinates, and those that may share noise with them: neighbours, half a vector away, and in the
+    same place of the next tensor."""
+    size, room = sum(sizes), np.array(sizes)
+    half, starts, following = (size + 1) // 2, np.cumsum([0, *sizes[:-1]]), (owners + 1) % len(sizes)
+    inside = spots - starts[owners]
+    alike = (starts[following] + inside)[inside < room[following]]
+    near = np.concatenate([spots ^ 1, spots + 1, spots + half, spots - half, alike])
     others = np.setdiff1d(near[(near >= 0) & (near < size)], spots)
     return np.concatenate([spots, others])
 
@@ -205,8 +216,8 @@ def _predicted(noise: Numbers, again: Numbers, canaries: int, even: NDArray[np.i
     before[1:] = noise[:-1]
     other = np.full_like(noise, np.nan)
     other[: len(again)] = again[: len(noise)]
-    twins = noise[:, _twins(noise[even], canaries)]
-    for company in (before[:, :canaries], other[:, :canaries], twins):
+    twins = [noise[:, _twins(noise[even], canaries)]] if noise.shape[1] > 1 else []  # a number is no twin of itself
+    for company in (before[:, :canaries], other[:, :canaries], *twins):
         known = ~np.isnan(company[:, 0])
         rows = even[known[even]]
         if len(rows) < 12:

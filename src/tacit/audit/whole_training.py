@@ -20,7 +20,7 @@ from scipy.stats import binom, chi2
 from tacit.audit.canaries import NOTHING, OWN
 from tacit.audit.likelihood import Likelihood, Numbers, sampled
 from tacit.audit.observer import Cast, Flags, Seen, Training, observe
-from tacit.audit.single_steps import LENGTH, Learned, paid, spread
+from tacit.audit.single_steps import LENGTH, Learned, balanced, paid, spread
 from tacit.audit.tradeoff import Columns
 from tacit.training.plan import Plan
 
@@ -67,8 +67,7 @@ def guess_trainings(
     everyone = np.concatenate([spots, np.full(below, NOTHING), np.full(_OWN, OWN)])  # the norm stays where it is
     small = training_plan(plan, len(everyone), work.steps)
     observed: list[tuple[Seen, Flags]] = []
-    for _ in range(work.trainings):
-        coins = rng.random(canaries) < 0.5
+    for coins in balanced(work.trainings, canaries, rng):
         present = np.concatenate([coins, np.ones(below + _OWN, dtype=np.bool_)])
         cast = Cast(
             spots=everyone,

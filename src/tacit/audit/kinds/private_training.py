@@ -30,8 +30,10 @@ from tacit.training.task import Task
 _FINDINGS = 7  # that test a claim: single steps, two with few records, whole trainings, three attacks on membership
 _FEWEST = 40  # records
 _FEWEST_STEPS = 100  # of an experiment
+_FEWEST_GUESSES = 100  # in whole trainings
 _LARGEST_PASS = 2 * 10**8  # numbers in the gradients of all canaries of a step
-_EXACT = 2 * 10**6  # numbers of exact noise that a quick experiment draws
+_MOST_STEPS = 3_000, 30_000  # of an experiment: a model of few numbers has few canaries a step
+_EXACT, _FAST = 2 * 10**6, 10**9  # numbers of noise that a quick experiment draws, by tier
 _AGAINST = "for each record, against anyone who has the model, and every model stored on the way"
 _NOT_TESTED = (
     "floating-point noise, bit by bit, in the tier fast",
@@ -46,6 +48,8 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     task = tasks.make_training(settings.task, settings.seed, settings.task_options)
     if len(task.records) < _FEWEST:
         raise ValueError(f"the task has {len(task.records)} records, an audit needs {_FEWEST} or more")
+    if not Training(task, settings, 1).sizes():
+        raise ValueError(f"the model of {settings.task} has no parameter that is trained: there is nothing to audit")
     plan = settings.plan(len(task.records))
     confidence = scope.confidence(_FINDINGS)
     steps = [
@@ -79,8 +83,8 @@ class _Own:
     @property
     def affordable(self) -> int:
         """Steps of an experiment whose noise is drawn in reasonable time."""
-        limit = _EXACT * self.scope.pick(1, 10) // self.size if self.plan.drawn == "secure" else 10**9
-        return max(_FEWEST_STEPS, limit)
+        drawn = _EXACT if self.plan.drawn == "secure" else _FAST
+        return max(_FEWEST_STEPS, min(self.scope.pick(*_MOST_STEPS), drawn * self.scope.pick(1, 10) // self.size))
 
 
 def _observed(task: Task, settings: Settings, plan: Plan, scope: Scope, confidence: float) -> list[Finding]:
@@ -150,7 +154,8 @@ def _trainings(own: _Own, learned: Learned) -> Finding:
     longest, canaries = min(scope.pick(150, 600), own.affordable), own.canaries(scope.pick(500, 1000))
     steps = training_plan(plan, canaries, longest).steps
     most = min(scope.pick(3000, 30_000), own.affordable) // steps
-    work = Work(max(2, min(-(-scope.pick(2000, 16_000) // canaries), most)), canaries, longest)
+    enough = max(2, -(-_FEWEST_GUESSES // canaries))
+    work = Work(max(enough, min(-(-scope.pick(2000, 16_000) // canaries), most)), canaries, longest)
     pairs, small = guess_trainings(own.training, plan, learned, work, scope.rng("whole trainings"))
     guesses = sum(map(len, pairs["all records"]))
     found = judged(
@@ -189,8 +194,8 @@ def _membership(task: Task, settings: Settings, plan: Plan, scope: Scope, confid
     epsilon = max(each.epsilon_after(each.steps) for each in trained)
     claim = Claim(epsilon, plan.delta, "record", plan.relation)
     words = (
-        f"private SGD, {half.steps} steps on half of {records} records of the file's own task, noise of "
-        f"{half.initial_noise:.4g}"
+        f"Private SGD on half of the records: {half.steps} steps on half of {records} records of the file's own task, "
+        f"noise of {half.initial_noise:.4g}"
     )
     found = audit_membership(trials[0], trials[1], protection=words, proved=claim, confidence=confidence)
     return [replace(each, attack=f"Private SGD: {each.attack}") for each in found]
