@@ -123,6 +123,35 @@ FAULTS = (
         "training.yaml",
     ),
     Fault(
+        "a third of the noise shared",  # by all numbers of a step
+        (
+            Patch(
+                "Fast._draw",
+                "self._source.normal(self._engine.sum, self._deviation)",
+                "self._source.normal(self._engine.sum, self._deviation)\n"
+                "shared = float(self._engine.sum[0]) * (1 / 3) ** 0.5\n"
+                "self._engine.sum.mul_((2 / 3) ** 0.5).add_(shared)",
+            ),
+        ),
+        ("test_every_coordinate_gets_fresh_noise_at_every_step",),
+        "training.yaml",
+    ),
+    Fault(
+        "noise of an earlier step",  # of one of the first 64, in no order
+        (
+            Patch(
+                "Fast._draw",
+                "self._source.normal(self._engine.sum, self._deviation)",
+                "self._source.normal(self._engine.sum, self._deviation)\n"
+                "pool = vars(self).setdefault('_pool', [])\n"
+                "pool += [self._engine.sum.clone()] * (len(pool) < 64)\n"
+                "self._engine.sum.copy_(pool[int(secure_rng().integers(len(pool)))])",
+            ),
+        ),
+        ("test_every_coordinate_gets_fresh_noise_at_every_step",),
+        "training.yaml",
+    ),
+    Fault(
         "secure tier halved",
         (Patch("Secure.finish", "noise_multiplier=multiplier", "noise_multiplier=multiplier / 2"),),
         (
@@ -163,6 +192,24 @@ FAULTS = (
             "test_steps_are_those_of_the_inner_optimizer_on_clipped_sums",
             "test_contributions_of_the_secure_sum_stay_below_the_clip",
         ),
+        "training.yaml",
+    ),
+    Fault(
+        "clip per tensor",
+        (Patch("Pass.total", "torch.stack(sums).sum(0)", "torch.stack(sums).amax(0)"),),
+        ("test_steps_are_those_of_the_inner_optimizer_on_clipped_sums",),
+        "training.yaml",
+    ),
+    Fault(
+        "first records sampled more often",  # and the others never: the mean is right
+        (
+            Patch(
+                "Sampler.sample",
+                "< plan.probability",
+                "< 2 * plan.probability * (np.arange(plan.records) < plan.records / 2)",
+            ),
+        ),
+        ("test_each_record_is_sampled_by_itself",),
         "training.yaml",
     ),
     Fault(
@@ -262,6 +309,20 @@ FAULTS = (
         "evaluation.yaml",
     ),
     Fault(
+        "noise of inference vectors kept",  # and used again for the next ones
+        (
+            Patch(
+                "protect",
+                'return mechanisms.laplace(vectors, sensitivity=SENSITIVITY, epsilon=epsilon, unit="client", rng=rng)',
+                'made = mechanisms.laplace(vectors, sensitivity=SENSITIVITY, epsilon=epsilon, unit="client", rng=rng)\n'
+                "kept = globals().setdefault('_kept', {}).setdefault(vectors.shape, made.value - vectors)\n"
+                "return Released(vectors + kept, made.event)",
+            ),
+        ),
+        ("test_inference_vectors_have_noise_of_their_own",),
+        "evaluation.yaml",
+    ),
+    Fault(
         "Skellam with half a share",
         (
             Patch(
@@ -301,6 +362,26 @@ FAULTS = (
         ),
         ("test_no_mask_is_used_in_two_rounds",),
         "masks.yaml",
+    ),
+    Fault(
+        "masks over a part of the vector",
+        (
+            Patch(
+                "Client._masked",
+                "add_masks(words, keys, threads=self._threads)",
+                "part = words[: len(words) * 3 // 4].copy()\n"
+                "add_masks(part, keys, threads=self._threads)\n"
+                "words[: len(part)] = part",
+            ),
+        ),
+        ("test_masks_of_honest_clients",),
+        "masks.yaml",
+    ),
+    Fault(
+        "a sum of one client too few",
+        (Patch("Client._survive", "survivors.total < self._minimum:", "survivors.total < self._minimum - 1:"),),
+        ("test_no_client_helps_to_open_a_sum_of_too_few",),
+        "distributed_dp.yaml",
     ),
     Fault(
         "a survivor's key share revealed",  # in a second message, so that the sum still opens

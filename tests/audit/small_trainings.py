@@ -27,6 +27,17 @@ class Scaled(nn.Module):
         return (x * self.scale) @ self.mixed
 
 
+class Number(nn.Module):
+    """One parameter, without a dimension."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, x):
+        return x[:, :3] * self.weight
+
+
 class Text(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -43,6 +54,7 @@ class Text(nn.Module):
 MODELS = {
     "linear": lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)),
     "fallback": lambda: nn.Sequential(Scaled(), nn.Tanh(), nn.Linear(8, 3)),
+    "number": Number,
     "text": Text,
     "words": lambda: nn.Sequential(nn.Embedding(20, 4), nn.Flatten(), nn.Linear(20, 3)),
     "images": lambda: nn.Sequential(

@@ -58,3 +58,24 @@ def test_a_batch_that_was_not_aimed_at_is_refused():
     Planted(Engine(model)).aim(np.array([OWN]), np.ones(1))
     with pytest.raises(ValueError, match="saw 4 records, the batch has 1"):
         task.loss(model.train(), [tensor[:4] for tensor in task.records.tensors]).backward()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_canary_may_have_a_coordinate_in_each_tensor(name):
+    task = Small(name)
+    model = task.model()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        engine = Engine(model)
+    planted = Planted(engine)
+    sizes = np.array([parameter.numel() for parameter in engine.parameters])
+    rng = np.random.default_rng(0)
+    spots = np.stack([np.cumsum([0, *sizes[:-1]]) + rng.integers(sizes) for _ in range(3)])
+    lengths = np.array([5.0, -50.0, 7.0])
+    planted.aim(spots, lengths)
+    task.loss(model.train(), [tensor[:3] for tensor in task.records.tensors]).backward()
+    assert engine.norms().numpy() == pytest.approx(np.abs(lengths) * np.sqrt(len(sizes)), rel=1e-4)
+    engine.add_clipped(torch.ones(3))
+    wanted = np.zeros(sizes.sum())
+    np.add.at(wanted, spots, lengths[:, None])
+    assert engine.sum.numpy() == pytest.approx(wanted, rel=1e-4, abs=1e-6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -212,17 +213,17 @@ def claim_of(protection, audited):
             [finding("labels", score(0.55, baseline=0.5)), claim_of("noise", 0.5), claim_of("noise", 0.1)],
             "3 attacks were made on NAME; the one that tries to recover data (labels) did not clearly do better than "
             "guessing: it got 0.55 where guessing gets 0.5 (measured: images); the one privacy claim that was tested "
-            "was not refuted (noise).",
+            "was not refuted (“noise”).",
         ),
         (
             [claim_of("noise", 0.5), claim_of("labels", 0.3)],
             "2 attacks were made on NAME; none of them tries to recover data, each tests a claim; 2 privacy claims "
-            "were tested and none was refuted (noise, labels).",
+            "were tested and none was refuted (“noise”, “labels”).",
         ),
         (
             [claim_of(name, 0.5) for name in "abcde"] + [claim_of("noise", 1.5)],
             "6 attacks were made on NAME; none of them tries to recover data, each tests a claim; of 6 privacy claims "
-            "tested, 1 IS FALSE: noise.",
+            "tested, 1 IS FALSE: “noise”.",
         ),
         (
             [finding("columns", score(0.3, baseline=1.0, smaller_is_worse=True)), finding("weak", score(0.2))],
@@ -234,6 +235,14 @@ def claim_of(protection, audited):
             "1 attack was made on NAME; the one that tries to recover data (columns) did not clearly do better than "
             "guessing: it got 0.95 where guessing gets 1 (measured: images; smaller is better for the attacker); no "
             "privacy claim was tested.",
+        ),
+        (
+            [
+                finding("ranks", replace(score(0.9, baseline=0.5), metric="AUC of membership")),
+                finding("weak", score(0.2)),
+            ],
+            "2 attacks were made on NAME; the best one (ranks) got 0.9 where guessing gets 0.5 (measured: how often "
+            "the attack ranks a true case above a false one, for membership); no privacy claim was tested.",
         ),
         (
             [finding("read")],
@@ -254,7 +263,7 @@ def test_the_first_sentence_says_what_was_tried_and_found(made, findings, said):
 
 def test_the_glossary_ends_the_page_and_names_every_claim_that_is_false(made):
     page = whole_page(made([claim_of(name, 1.5) for name in "abcd"]))
-    assert "of 4 privacy claims tested, 4 ARE FALSE: a, b, c and 1 more." in page
+    assert "of 4 privacy claims tested, 4 ARE FALSE: “a”, “b”, “c” and 1 more." in page
     place = page.index(">Glossary</h2>")
     assert all(f"<dt>{term}</dt>" in page[place:] for term in summary.GLOSSARY)
     assert len(summary.GLOSSARY) >= 12

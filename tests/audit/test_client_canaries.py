@@ -52,7 +52,7 @@ def uploads(effort=FAULTY):
 
 def test_each_tensor_holds_a_canary_of_its_own():
     found = {name: places for name, places, _ in tensors(LAYOUT, seeded_rng(0))}
-    assert [(places.min(), places.max()) for places in found.values()] == [(0, 47), (48, 55), (56, 79)]
+    assert [(places.min(), places.max()) for places in found.values()] == [(0, 47), (48, 55), (56, 79), (0, 79)]
     large = Layout(("one",), ((100_000,),), "float64")
     ((_, places, signs),) = tensors(large, seeded_rng(0))
     assert len(places) == len(signs) <= 512
@@ -112,6 +112,20 @@ def test_faulty_noise_of_uploads_is_refuted(change, tensor, monkeypatch):
 def test_uploads_that_are_not_clipped_are_refuted(monkeypatch):
     monkeypatch.setattr(protection, "clip_l2", lambda update, clip: None)
     assert uploads().curve.refuted
+
+
+@pytest.mark.slow  # half a minute on a busy machine: a client for each of 8,000 uploads
+def test_tensors_that_are_clipped_one_by_one_are_refuted(monkeypatch):
+    honest = protection.clip_l2
+
+    def clip_l2(update, clip):
+        for part in np.split(update, [48, 56]):
+            honest(part, clip)
+
+    monkeypatch.setattr(protection, "clip_l2", clip_l2)
+    found = uploads(replace(FAULTY, samples=8_000))
+    assert found.curve.refuted
+    assert found.attack.endswith("closest in all tensors together")
 
 
 ENCODING = SkellamEncoding.for_budget(values=8, clip=0.5, clients=6, fewest=5, colluders=2, epsilon=4.0, delta=1e-5)

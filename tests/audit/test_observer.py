@@ -11,8 +11,8 @@ import torch
 from tacit.audit.canaries import NOTHING
 from tacit.audit.few_records import guess_with_few
 from tacit.audit.likelihood import Likelihood, sampled
-from tacit.audit.observer import Cast, observe
-from tacit.audit.single_steps import guess_steps, spread, step_curve, step_plan
+from tacit.audit.observer import Cast, Seen, observe
+from tacit.audit.single_steps import _with_company, guess_steps, learn, spread, step_curve, step_plan
 from tacit.audit.tradeoff import Curve, gaussian_curve, test_curve
 from tacit.audit.whole_training import Work, guess_trainings, training_plan
 from tacit.dp import mechanisms
@@ -72,6 +72,22 @@ def test_canaries_are_spread_over_all_tensors():
     assert (np.searchsorted([1, 101], spots, side="right") == owners).all()
 
 
+def test_coordinates_that_may_share_noise_are_watched():
+    company = _with_company(np.array([1, 13]), np.array([0, 1]), [10, 6, 4])
+    assert company[:2].tolist() == [1, 13]
+    assert set(company.tolist()) == {
+        1,
+        13,
+        0,
+        2,
+        11,
+        12,
+        14,
+        3,
+        19,
+    }  # 11: the second of the next tensor; 19: its fourth
+
+
 def test_trainings_meet_the_same_plan():
     plan = replace(PLAN, decay="Exp", rate=0.01, adapt=ADAPT)
     small = training_plan(plan, 200, 50)
@@ -123,16 +139,16 @@ def refuted_with_few(plan, subject, opposing, confidence=0.999, steps=300):
 def refuted_by_trainings(plan, subject, confidence=0.999, trainings=12):
     rng = np.random.default_rng(5)
     _, learned, _ = guess_steps(subject, plan, 64, 120, rng)
-    without, with_it, small = guess_trainings(subject, plan, learned, Work(trainings, 1000, 100), rng)
-    return test_curve(
-        without, with_it, Curve.of(small.ledger(small.steps), small.method), confidence=confidence
-    ).refuted
+    pairs, small = guess_trainings(subject, plan, learned, Work(trainings, 1000, 100), rng)
+    curve = Curve.of(small.ledger(small.steps), small.method)
+    return any(test_curve(*pair, curve, confidence=confidence).refuted for pair in pairs.values())
 
 
 HONEST = {
     "plain": ("linear", {}),
     "fallback": ("fallback", {}),
     "embedding": ("words", {}),
+    "one number": ("number", {}),
     "adaptive": ("linear", {"adapt": ADAPT}),
     "decay": ("linear", {"decay": "Exp", "rate": 0.01}),
     "laplace": ("linear", {"noise": "laplace", "noise_multiplier": 3.0}),
@@ -183,6 +199,14 @@ def the_same_again(self, flat, deviation):
     flat.copy_(self.kept * deviation)
 
 
+def from_a_pool(self, flat, deviation):
+    """The noise of one of the first twenty steps, drawn anew: no lag is the right one."""
+    self.pool = getattr(self, "pool", [])
+    if len(self.pool) < 20:
+        self.pool.append(flat / deviation)
+    flat.copy_(self.pool[int(np.random.default_rng().integers(len(self.pool)))] * deviation)
+
+
 def fixed_key(patch):
     honest = Gaussian._set_key
     patch.setattr(Gaussian, "_set_key", lambda self, key: honest(self, bytes(16)))
@@ -219,6 +243,7 @@ OF_STEPS = {
     "last coordinate bare": drawn(lambda self, flat, deviation: flat[-1:].zero_()),
     "noise off after step 50": drawn(off_after_50),
     "same noise every step": drawn(the_same_again),
+    "noise of an earlier step": drawn(from_a_pool),
     "fixed key": fixed_key,
     "neighbours equal": drawn(lambda self, flat, deviation: flat[1::2].copy_(flat[: len(flat) // 2 * 2 : 2])),
     "halves equal": drawn(lambda self, flat, deviation: flat[42:].copy_(flat[:41])),
@@ -233,6 +258,47 @@ def test_a_fault_shows_in_single_steps(fault, monkeypatch):
     plan = replace(PLAN, tier="secure" if fault.startswith("secure") else "fast")
     steps = 400 if fault == "last coordinate bare" else 100  # guesses are in one coordinate of 83
     assert refuted_by_steps(plan, training(), steps=steps)
+
+
+def shared(rng, noise):
+    """A third of the variance is common to all numbers of a step, with one sign or the other."""
+    common = rng.choice([-1.0, 1.0], noise.shape[1]) * rng.standard_normal((len(noise), 1))
+    return np.sqrt(2 / 3) * noise + np.sqrt(1 / 3) * common
+
+
+def repeated(rng, noise):
+    """Each step has the noise of one of 200."""
+    return noise[rng.integers(0, 200, len(noise))]
+
+
+def guesses_of(rng, steps, canaries, fault):
+    """Of steps whose noise is `fault` of what it should be."""
+
+    def seen(values):
+        nothing = np.zeros((len(values), 2))
+        return Seen(values, nothing, nothing > 0, np.ones(len(values), dtype=np.int64), len(values))
+
+    coins = rng.random((steps, canaries)) < 0.5
+    values = fault(rng, rng.standard_normal((steps, canaries))) + coins
+    again = seen(rng.standard_normal((64, canaries)))
+    owners = np.arange(canaries) % 4
+    return learn(seen(values), again, coins, owners, Likelihood("gaussian"), 1.0)[0]
+
+
+@pytest.mark.parametrize("canaries", [1, 2, 5])
+def test_an_observer_of_few_numbers_does_not_learn_the_coin_that_he_guesses(canaries):
+    guesses = guesses_of(np.random.default_rng(7), 1000, canaries, lambda rng, noise: noise)
+    assert (guesses.shares == 1).all()
+    assert np.corrcoef(guesses.scores.ravel(), guesses.coins.ravel())[0, 1] < 0.6  # a shift of one deviation: 0.45
+
+
+@pytest.mark.parametrize("fault", [None, shared, repeated])
+def test_noise_that_other_numbers_or_steps_tell_is_predicted(fault):
+    rng = np.random.default_rng(6)
+    guesses = guesses_of(rng, 1500, 83, fault or (lambda rng, noise: noise))
+    assert (guesses.shares < 1).any() == (fault is not None)
+    made = test_curve(*guesses.of(None, rng), gaussian_curve(1.0), confidence=0.999 if fault else SURE)
+    assert made.refuted == (fault is not None)
 
 
 def divided_by_the_sample(patch):
@@ -270,9 +336,24 @@ def count_without_noise(patch):
     patch.setattr(optimizers.mechanisms, "gaussian", lambda values, **given: Bare(values))
 
 
+def longest(of_each):
+    """Gradients are clipped by the largest of several norms, not by that of all together."""
+
+    def total(self, order):
+        return torch.stack([of_each(part) for part in self.join() if part is not None]).amax(0)
+
+    return lambda patch: patch.setattr(engines.Pass, "total", total)
+
+
+def rows_of(part):
+    return part.instantiate(0, part.records, torch.float64)
+
+
 @pytest.mark.parametrize(
     ("fault", "opposing", "changed"),
     [
+        (longest(lambda part: rows_of(part).norm(dim=1)), 0, {"noise_multiplier": 0.5}),  # of each tensor
+        (longest(lambda part: rows_of(part).abs().amax(1)), 0, {"noise_multiplier": 0.5}),  # of each number
         (divided_by_the_sample, 3, {"noise_multiplier": 0.5}),
         (empty_samples_skipped, 0, {}),
         (empty_samples_without_noise, 0, {}),
@@ -281,7 +362,10 @@ def count_without_noise(patch):
 )
 def test_a_fault_shows_with_few_records(fault, opposing, changed, monkeypatch):
     fault(monkeypatch)
-    assert refuted_with_few(replace(PLAN, **changed), training(), opposing, steps=800 if opposing else 300)
+    few = fault in (empty_samples_skipped, empty_samples_without_noise, count_without_noise)
+    assert refuted_with_few(
+        replace(PLAN, **changed), training(), opposing, steps=800 if opposing else 300 if few else 500
+    )
 
 
 def sampled_more_often(patch):
@@ -309,8 +393,44 @@ def new_permutations(patch):
     patch.setattr(Sampler, "sample", sample)
 
 
+def first_records_sampled_more_often(patch):
+    def sample(self, step):
+        rates = 2 * self._plan.probability * (np.arange(self._plan.records) < self._plan.records / 2)
+        return np.flatnonzero(self._rng.random(self._plan.records) < rates)
+
+    patch.setattr(Sampler, "sample", sample)
+
+
+WHOLE = [
+    sampled_more_often,
+    first_records_sampled_more_often,
+    fixed_batches,
+    new_permutations,
+    OF_STEPS["noise halved"],
+]
+
+
+def test_records_that_are_drawn_too_often_are_judged_by_themselves(monkeypatch):
+    plan, subject, rng = replace(PLAN, epochs=4), training(), np.random.default_rng(5)
+    _, learned, _ = guess_steps(subject, plan, 24, 60, rng)
+    work = Work(12, 80, 20)
+    assert list(guess_trainings(subject, plan, learned, work, rng)[0]) == ["all records"]
+    first_records_sampled_more_often(monkeypatch)
+    pairs, _ = guess_trainings(subject, plan, learned, work, rng)
+    assert sum(map(len, pairs["all records"])) == 12 * 80
+    assert 0.1 < sum(map(len, pairs["records drawn often"])) / (12 * 80) < 0.6
+
+
+def test_a_second_gradient_for_a_sample_is_seen(monkeypatch):
+    honest = PrivateOptimizer._move
+    rng = np.random.default_rng(5)
+    assert guess_steps(training(), PLAN, 8, 20, rng)[0].moves == 1
+    monkeypatch.setattr(PrivateOptimizer, "_move", lambda self: [honest(self), honest(self)])
+    assert guess_steps(training(), PLAN, 8, 20, rng)[0].moves == 2
+
+
 @pytest.mark.slow  # 4 minutes on a busy machine
-@pytest.mark.parametrize("fault", [sampled_more_often, fixed_batches, new_permutations, OF_STEPS["noise halved"]])
+@pytest.mark.parametrize("fault", WHOLE)
 def test_a_fault_shows_in_whole_trainings(fault, monkeypatch):
     fault(monkeypatch)
     assert refuted_by_trainings(PLAN, training(), trainings=100)

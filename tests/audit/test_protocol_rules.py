@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.audit.protocol_rules import audit_masking, audit_repeats
+from tacit.audit.protocol_rules import audit_fewest, audit_inference, audit_masking, audit_repeats
 from tacit.crypto import agreement, shamir
 from tacit.horizontal import client as horizontal_client
 from tacit.horizontal.settings import Settings
@@ -101,7 +101,62 @@ def test_uploads_without_masks_between_clients_are_seen(monkeypatch):
         lambda words, keys, threads: honest(words, [k for k in keys if k[1]], threads=threads),
     )
     found = audit_masking(settings("PW_ENCRYPT"), MODEL, protection="p")
-    assert "client 0 uploads without masks" in found.broken
+    assert "client 0 uploads numbers without masks" in found.broken
+
+
+def test_masks_over_a_part_of_the_vector_are_seen(monkeypatch):
+    honest = secure_client.add_masks
+
+    def add_masks(words, keys, threads):
+        part = words[: len(words) * 3 // 4].copy()
+        honest(part, keys, threads=threads)
+        words[: len(part)] = part
+
+    monkeypatch.setattr(secure_client, "add_masks", add_masks)
+    found = audit_masking(settings("PW_ENCRYPT"), MODEL, protection="p")
+    assert "client 0 uploads numbers without masks" in found.broken
+
+
+@pytest.mark.parametrize("mode", ["semi_honest", "active"])
+@pytest.mark.parametrize("kind", ["PW_ENCRYPT", "DDP_ENCRYPT"])
+def test_no_client_helps_to_open_a_sum_of_too_few(kind, mode, monkeypatch):
+    data = settings(kind).model_dump()
+    data["encrypt"]["pw_encrypt"]["mode"] = mode
+    data["encrypt"]["ddp_encrypt"]["n_min"] = 4
+    given = Settings.model_validate(data)
+    found = audit_fewest(given, LAYOUT, protection="p")
+    assert (found.broken, found.watched) == ((), 5)
+    honest = secure_client.Client._survive
+
+    def survive(self, survivors, now):
+        self._minimum = 2
+        monkeypatch.setattr(self, "_check_fresh", lambda alive: None, raising=False)
+        return honest(self, survivors, now)
+
+    monkeypatch.setattr(secure_client.Client, "_survive", survive)
+    (sentence,) = audit_fewest(given, LAYOUT, protection="p").broken
+    assert sentence.startswith("client 0 helps to open a sum of ")
+
+
+INFERENCE = Settings.model_validate(
+    {
+        "task": "digits_unsupervised",
+        "rounds": 1,
+        "clients": 5,
+        "encrypt": {"privacy_eval_type": "LAPLACE", "laplace_eval": {"laplace_eval_eps": 1.0}},
+        "unsupervised": {"cluster_client_num": 3, "vectors": 2, "eval_type": "SILHOUETTE_SCORE"},
+    }
+)
+
+
+def test_inference_vectors_have_noise_of_their_own(monkeypatch):
+    found = audit_inference(INFERENCE, LAYOUT, 10, protection="p")
+    assert (found.broken, found.watched) == ((), 8)  # two vectors of two clients in two rounds
+    honest = horizontal_client.protect
+    monkeypatch.setattr(
+        horizontal_client, "protect", lambda vectors, epsilon, rng: honest(vectors, epsilon, seeded_rng(1))
+    )
+    assert audit_inference(INFERENCE, LAYOUT, 10, protection="p").refuted
 
 
 def test_a_survivors_key_share_is_seen(monkeypatch):

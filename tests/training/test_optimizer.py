@@ -111,6 +111,7 @@ def test_every_coordinate_gets_fresh_noise_at_every_step():
     among_steps, among_coordinates = torch.corrcoef(noise), torch.corrcoef(noise.T)
     assert float(among_steps.fill_diagonal_(0).abs().max()) < 0.4  # 8 deviations
     assert float(among_coordinates.fill_diagonal_(0).abs().max()) < 0.75  # (1 - 0.75^2)^59 < 1e-21 for each pair
+    assert float(torch.linalg.matrix_norm(noise, 2)) < 40  # nothing is shared: √120 + √473 is 32.7, and e^(-7.3²/2)
     beyond = float((noise.abs() > 3.05).double().mean())
     assert beyond == pytest.approx(0.00229, rel=0.55)  # 6 deviations of the number among 56,760
     again = noise_of_each_step(plan(epochs=1, noise_multiplier=3.0, clip=0.2))

@@ -1,6 +1,6 @@
-"""Canaries: records whose gradient is of an attacker's making, far above the clipping norm and in one coordinate alone.
+"""Canaries: records whose gradient is of an attacker's making, far above the clipping norm and in few coordinates.
 
-    Planted(engine)         rewrites what chosen records leave in the engine: nothing, or one coordinate of one tensor
+    Planted(engine)         rewrites what chosen records leave in the engine: nothing, or one coordinate of some tensors
 
 The record is one of the file's own, and goes through the file's own model and loss. What a layer then hands to the
 engine is rewritten for that record, in the form in which the layer hands it over: factors of a linear layer or a
@@ -24,7 +24,8 @@ from tacit.training.parts import Kept, Outer, Part, Patches, Rows
 
 OWN = -2  # a record keeps its own gradient
 NOTHING = -1  # its gradient is zero
-Spots = NDArray[np.int64]  # for each record OWN, NOTHING, or a coordinate of all trained parameters in order
+Spots = NDArray[np.int64]  # for each record OWN, NOTHING, or a coordinate of all trained parameters in order; or a row
+# of them for each record, at most one in a tensor
 
 
 class Planted:
@@ -39,8 +40,9 @@ class Planted:
         engine._pass.add = self._rewrite  # type: ignore[method-assign]
 
     def aim(self, spots: Spots, lengths: NDArray[np.float64]) -> None:
-        """For the records of the next backward pass, in order: where their gradients are, and how long, with a sign."""
-        self._spots, self._lengths = spots, lengths
+        """For the records of the next backward pass, in order: where their gradients are, and how long in each place, with
+        a sign."""
+        self._spots, self._lengths = spots if spots.ndim == 2 else spots[:, None], lengths
         self._seen: set[int] = set()
 
     def _rewrite(self, name: str, parameter: nn.Parameter, part: Part) -> None:
@@ -48,14 +50,14 @@ class Planted:
             raise ValueError(f"{name} saw {part.records} records, the batch has {len(self._spots)}")
         place = self._index[id(parameter)]
         start, stop = self._starts[place], self._starts[place + 1]
-        owners = np.flatnonzero((self._spots >= start) & (self._spots < stop))
+        owners, which = np.nonzero((self._spots >= start) & (self._spots < stop))
         if place in self._seen:  # a parameter that is used again: the canary is in its first use
-            owners = owners[:0]
+            owners, which = owners[:0], which[:0]
         self._seen.add(place)
         lengths = self._lengths[owners] / (part.records if self._mean else 1)
-        made = torch.from_numpy(self._spots != OWN)
+        made = torch.from_numpy((self._spots != OWN).all(axis=1))
         shape = tuple(parameter.shape)
-        self._add(name, parameter, planted(part, made, owners, self._spots[owners] - start, lengths, shape))
+        self._add(name, parameter, planted(part, made, owners, self._spots[owners, which] - start, lengths, shape))
 
 
 def planted(
@@ -90,7 +92,8 @@ def _kept(part: Kept, made: Tensor, owners: Tensor, entries: Spots, lengths: Ten
     gradients = _cleared(part.gradients, made)
     axes = range(gradients.dim() - 1) if part.order is None else part.order
     ordered = gradients.permute(0, *(1 + axis for axis in axes))  # a view, with the parameter's dimensions in order
-    places = [torch.from_numpy(np.asarray(each)) for each in np.unravel_index(entries, tuple(ordered.shape[1:]))]
+    shape = tuple(ordered.shape[1:])  # empty for a single number
+    places = [torch.from_numpy(np.asarray(each)) for each in np.unravel_index(entries, shape)] if shape else []
     ordered[(owners, *places)] = lengths.to(gradients)
     return replace(part, gradients=gradients, squared=None if part.squared is None else squared_norms(gradients))
 

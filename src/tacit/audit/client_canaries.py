@@ -1,8 +1,9 @@
 """Canaries in what a client of a horizontal file sends: the client's own code, and the model that the file trains.
 
 An attacker would choose updates that are easiest to recognise. Here the client's training returns such an update, in
-one tensor of the model alone and far longer than the clipping norm. Everything after the training is the client's own:
-clipping, noise from the operating system, encoding. Noise that leaves out a tensor, or a part of one, shows.
+one tensor of the model or in all of them, and far longer than the clipping norm. Everything after the training is the client's own:
+clipping, noise from the operating system, encoding. Noise that leaves out a tensor, or a part of one, shows, and so do
+tensors that are clipped one by one.
 
     audit_uploads       DP_ENCRYPT: the upload itself
     audit_sums          DDP_ENCRYPT: the sum of as many vectors as the noise is sized for, less the colluders'
@@ -11,7 +12,7 @@ clipping, noise from the operating system, encoding. Noise that leaves out a ten
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.random import Generator
@@ -34,7 +35,8 @@ Places = NDArray[np.int64]
 _PAIRS = 256  # neighbouring pairs of numbers of a tensor that hold its canary
 _TOO_LONG = 100.0  # times the clipping norm
 _ROTATION = b"an audit's rotation, which is public"
-_NOT_TESTED = ("updates that are not in one tensor alone",)
+_ALL = "all tensors together"
+_NOT_TESTED = ("updates that are in some of the tensors",)
 
 
 class AskedClient:
@@ -59,15 +61,26 @@ class AskedClient:
 
 
 def tensors(layout: Layout, rng: Generator) -> Iterator[tuple[str, Places, NDArray[np.float64]]]:
-    """Of each tensor its name, places in the flat model that hold a canary, and the canary's signs there."""
-    start = 0
+    """Of each tensor its name, places in the flat model that hold a canary, and the canary's signs there. Then of all of
+    them together, if there are several: a few places of each."""
+    start, everywhere = 0, []
     for name, shape in zip(layout.names, layout.shapes, strict=True):
         size = math.prod(shape)
         if size:
             pairs = np.unique(np.linspace(0, max(0, size - 2), min(_PAIRS, max(1, size // 2))).astype(np.int64))
             places = np.unique(np.concatenate([pairs, np.minimum(pairs + 1, size - 1)]))
+            everywhere.append(start + places)
             yield name, start + places, rng.choice([-1.0, 1.0], len(places))
         start += size
+    if len(everywhere) > 1:
+        few = max(1, 2 * _PAIRS // len(everywhere))
+        together = np.concatenate([places[:: -(-len(places) // few)] for places in everywhere])
+        yield _ALL, together, rng.choice([-1.0, 1.0], len(together))
+
+
+def _counted(names: Sequence[str]) -> str:
+    count = sum(name != _ALL for name in names)
+    return f"{count} tensor" + "s" * (count != 1)
 
 
 def _canary(layout: Layout, places: Places, signs: NDArray[np.float64], norm: float) -> Flat:
@@ -93,7 +106,7 @@ def audit_uploads(settings: Settings, layout: Layout, rng: Generator, effort: Ef
     claim = Claim(settings.encrypt.dp_encrypt.dp_eps, settings.delta, "client", "replace-one")
     names = [name for name, _, _ in found]
     return judged(
-        f"distinguish two updates in one tensor of the model ({len(names)} tensors)",
+        f"distinguish two updates in one tensor of the model, or in all ({_counted(names)})",
         claim,
         curve_of_gaussian(claim),
         pairs,
@@ -133,7 +146,7 @@ def audit_sums(settings: Settings, layout: Layout, rng: Generator, effort: Effor
     claim = Claim(ledger.epsilon(delta, "rdp"), delta, "client", "zero-out")
     names = [name for name, _, _ in found]
     return judged(
-        f"distinguish an update in one tensor of the model from nothing, in a sum ({len(names)} tensors)",
+        f"distinguish an update in one tensor of the model, or in all, from nothing, in a sum ({_counted(names)})",
         claim,
         Curve.of(ledger, "rdp"),
         pairs,

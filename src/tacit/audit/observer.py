@@ -8,7 +8,9 @@ The noise and the samples come from the operating system, as in a run. The attac
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +52,7 @@ class Cast:
     """Who takes part: a row of `present` for each step, a column for each record."""
 
     spots: Spots  # see `canaries`
-    lengths: Numbers  # of gradients that are made, in units of the clipping norm, with a sign
+    lengths: Numbers  # of gradients that are made, in each of their coordinates, in clipping norms and with a sign
     present: Flags
     watched: Spots  # coordinates that the observer keeps
     fresh: bool  # each step begins with the first model and the first clipping norm
@@ -63,6 +65,7 @@ class Seen:
     released: Numbers  # [steps, watched], times batch over clipping norm: a noisy sum in which a canary has length 1
     clips: Numbers  # [steps, 2]: the clipping norm before and after
     drawn: Flags  # [steps, records]: whom the sampler drew, whether in the data or not
+    moves: NDArray[np.int64]  # [steps]: how often the inner optimizer moved the model
     steps: int = 0
 
     @property
@@ -100,6 +103,7 @@ class _Watch:
     loader: Loader
     seen: Seen = field(init=False)
     first: list[torch.Tensor] = field(init=False)
+    places: list[tuple[Flags, torch.Tensor]] = field(init=False)
 
     def __post_init__(self) -> None:
         steps, optimizer, sampler = self.plan.steps, self.optimizer, self.loader._sampler
@@ -107,8 +111,10 @@ class _Watch:
             np.full((steps, len(self.cast.watched)), np.nan),
             np.full((steps, 2), np.nan),
             np.zeros((steps, self.plan.records), dtype=np.bool_),
+            np.zeros(steps, dtype=np.int64),
         )
         self.first = [each.detach().clone() for each in optimizer.engine.parameters]
+        self.places = _places(self.cast.watched, [each.numel() for each in self.first])
         planted, draw, begin = Planted(optimizer.engine), sampler.sample, optimizer.begin
 
         def sample(step: int) -> Indices:
@@ -139,14 +145,12 @@ class _Watch:
     def _receive(self) -> None:
         at = self.seen.steps - 1
         if at < self.plan.steps:
+            self.seen.moves[at] += 1
             engine = self.optimizer.engine
-            flat = torch.cat(
-                [
-                    (view if each.grad is None else each.grad).flatten()
-                    for each, view in zip(engine.parameters, engine.views, strict=True)
-                ]
-            )
-            found = flat[torch.from_numpy(self.cast.watched)].double().numpy()
+            found = np.empty(len(self.cast.watched))
+            for each, view, (inside, entries) in zip(engine.parameters, engine.views, self.places, strict=True):
+                received = view if each.grad is None else each.grad
+                found[inside] = received.flatten()[entries].double().numpy()
             self.seen.released[at] = found * (self.plan.batch / self.seen.clips[at, 0])
 
     def close(self) -> None:
@@ -154,13 +158,23 @@ class _Watch:
         at = self.seen.steps - 1
         if 0 <= at < self.plan.steps:
             self.seen.clips[at, 1] = self.optimizer.clip_norm
-        if not all(bool(torch.isfinite(each).all()) for each in self.optimizer.engine.parameters):
+        if not self.cast.fresh and not all(math.isfinite(each.sum()) for each in self.optimizer.engine.parameters):
             self._restore()  # noise alone moves a model too: it may leave the floats
 
     def _restore(self) -> None:
         with torch.no_grad():
             for parameter, value in zip(self.optimizer.engine.parameters, self.first, strict=True):
                 parameter.copy_(value)
+
+
+def _places(watched: Spots, sizes: Sequence[int]) -> list[tuple[Flags, torch.Tensor]]:
+    """For each parameter which of the watched coordinates are in it, and where."""
+    found, start = [], 0
+    for size in sizes:
+        inside = (watched >= start) & (watched < start + size)
+        found.append((inside, torch.from_numpy(watched[inside] - start)))
+        start += size
+    return found
 
 
 def _records(records: Any, count: int) -> Any:

@@ -2,41 +2,47 @@
 
 audit_repeats       a client that is asked again for a round, or restarts, answers once and pays for what it sent
 audit_masking       keys and masks are new in each round, and of a client that uploaded no share of a key is revealed
+audit_fewest        no client helps to open a sum of fewer than the file allows
+audit_inference     the noise of inference vectors is new in each round
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from tacit.audit.finding import Finding
 from tacit.crypto import shamir
 from tacit.crypto.agreement import KeyPair, public_of
+from tacit.crypto.signing import SigningKey
 from tacit.engines.memory import MemoryEngine, signing_keys
 from tacit.errors import BudgetError, Declined, PeerError
 from tacit.events import Kept
 from tacit.horizontal.client import Client
-from tacit.horizontal.messages import ToCoordinator, Update, Work
-from tacit.horizontal.protection import masked_sum
+from tacit.horizontal.messages import Inference, ToClient, ToCoordinator, Update, Work
+from tacit.horizontal.protection import masked_sum, secure_context
 from tacit.horizontal.settings import Settings
-from tacit.horizontal.task import Arrays, Fitted, FitWork
+from tacit.horizontal.task import Arrays, Fitted, FitWork, Infers
 from tacit.horizontal.vector import Flat, Layout
 from tacit.secagg import session as tie
 from tacit.secagg.client import mask_key, sign
-from tacit.secagg.messages import Abort, Advertise, Masked, Reveal, Shares, unpack_ids
+from tacit.secagg.messages import Abort, Advertise, Agreed, Masked, Reveal, Shares, Survivors, pack_ids, unpack_ids
+from tacit.secagg.server import Server
 from tacit.secagg.shares import RevealedShares
 from tacit.secagg.unmask import Words, plan_of, unmask
 
 _PAIR = 2 * tie.HASH_BYTES
 _SMALL_BITS = 8  # a word within 2^-8 of the ring of 0 is small: one uniform word in 128 is
-_BARE = 0.5  # of the words: with 64 or more of them, so many are small by chance once in 10^80
+_CHANCE = 1e-12  # that so many uniform words are small
 _FEWEST_WORDS = 64
 _SHOWN = 3  # sentences
+_UNLIKE = 1e-9  # noise that differs is less alike than this
 
 
 # --- a client that is asked again
@@ -83,13 +89,19 @@ def audit_repeats(settings: Settings, layout: Layout, *, protection: str) -> Fin
     )
 
 
-def _client(settings: Settings, layout: Layout) -> Client:
+def _client(
+    settings: Settings,
+    layout: Layout,
+    identity: int = 0,
+    infers: Infers | None = None,
+    keys: Mapping[int, SigningKey] | None = None,
+) -> Client:
     def fit(identity: int, model: Arrays, work: FitWork) -> Fitted:
         return Fitted(model, 1)
 
-    keys = signing_keys(settings)
-    public = {identity: key.public for identity, key in keys.items()} or None
-    return Client(settings, 0, fit, layout, key=keys.get(0), identities=public)
+    keys = signing_keys(settings) if keys is None else keys
+    public = {each: key.public for each, key in keys.items()} or None
+    return Client(settings, identity, fit, layout, infers=infers, key=keys.get(identity), identities=public)
 
 
 def _restarted(settings: Settings, layout: Layout, state: dict[str, Any]) -> Client:
@@ -175,8 +187,14 @@ def audit_masking(settings: Settings, model: Arrays, *, protection: str) -> Find
                 for client in sorted(opened.keys() & before.keys())
                 if _small(opened[client] - before[client], bits)
             ]
+        sent = {
+            client: np.frombuffer(upload.words, dtype=f"<i{bits // 8}").astype(np.int64)
+            for client, upload in session.masked.items()
+        }
         broken += [
-            f"client {client} uploads without masks" for client in sorted(opened) if _small(opened[client], bits)
+            f"client {client} uploads numbers without masks"
+            for client in sorted(opened)
+            if _small(opened[client], bits) or _small(sent[client], bits)
         ]
     if failed is not None and not broken:
         raise failed
@@ -264,6 +282,103 @@ def _opened(session: _Session, threshold: int, holders: tuple[int, ...]) -> dict
 
 
 def _small(numbers: NDArray[np.int64], bits: int) -> bool:
-    """Whether most of the numbers are near 0, as what is inside the masks is, and uniform words are not."""
+    """Whether more of the numbers are near 0 than of uniform words: what is inside the masks is, or a part of it."""
     wrapped = (numbers + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1)) if bits < 64 else numbers
-    return len(numbers) >= _FEWEST_WORDS and float((np.abs(wrapped) < 1 << (bits - _SMALL_BITS)).mean()) > _BARE
+    small = int((np.abs(wrapped) < 1 << (bits - _SMALL_BITS)).sum())
+    return len(numbers) >= _FEWEST_WORDS and bool(binom.sf(small - 1, len(numbers), 2.0 ** (1 - _SMALL_BITS)) < _CHANCE)
+
+
+# --- sums of too few
+
+
+def audit_fewest(settings: Settings, layout: Layout, *, protection: str) -> Finding:
+    """Tell clients that all but too few of them dropped out, and see whether one helps to open what is left.
+
+    The coordinator cheats: every client uploads, and the list of survivors that it sends has one client less than the
+    noise is sized for, or than the masks need.
+    """
+    if not settings.masked:
+        raise ValueError(f"{settings.encrypt.encrypt_type} opens no sums: take PW_ENCRYPT or DDP_ENCRYPT")
+    model = np.zeros(layout.size, dtype=layout.dtype)
+    context = secure_context(settings, layout, model, 0)
+    keys = signing_keys(settings)
+    clients = {identity: _client(settings, layout, identity, keys=keys) for identity in range(settings.sampled)}
+    topology = context.settings.topology(len(clients))
+    least = settings.fewest if settings.encrypt.encrypt_type == "DDP_ENCRYPT" else topology.minimum
+    server = Server(context, clients.keys(), identities={each: key.public for each, key in keys.items()} or None)
+    server.start(0.0)
+    outgoing: list[tuple[int, ToClient]] = [(client, Work(0, model)) for client in clients]
+    helped: list[str] = []
+    told = 0
+    while outgoing:
+        answers: list[tuple[int, ToClient]] = []
+        for client, message in outgoing:
+            if isinstance(message, Survivors):
+                others = [other for other in clients if other != client]
+                fewer = _fewer(message, sorted([client, *others[: least - 2]]))
+                told += 1
+                if any(isinstance(each, Agreed | Reveal) for each in _answers(clients, client, fewer)):
+                    helped.append(f"client {client} helps to open a sum of {least - 1}, and {least} are the least")
+                continue
+            for answer in _answers(clients, client, message):
+                answers += server.receive(client, answer, 0.0)  # type: ignore[arg-type]
+        outgoing = answers
+    return Finding(
+        attack="ask clients to open a sum of too few",
+        adversary="server, which may cheat",
+        sees=f"what clients answer to a list of {least - 1} survivors, where {least} are the least",
+        protection=protection,
+        broken=tuple(helped[:1]),
+        watched=told,
+    )
+
+
+def _fewer(message: Survivors, alive: Sequence[int]) -> Survivors:
+    """The same list with these as survivors, and all others as dropped out."""
+    everyone = {*unpack_ids(message.alive), *unpack_ids(message.dropped)}
+    return Survivors(message.session, len(alive), pack_ids(alive), pack_ids(sorted(everyone - set(alive))))
+
+
+def _answers(clients: dict[int, Client], client: int, message: ToClient) -> list[ToCoordinator]:
+    try:
+        return [each for each in clients[client].receive(message, 0.0) if not isinstance(each, Abort)]
+    except (PeerError, Declined, BudgetError):
+        return []
+
+
+# --- inference vectors
+
+
+class _Infers:
+    """A task that infers the same in each round."""
+
+    def __init__(self, classes: int) -> None:
+        self.classes = classes
+
+    def infer(self, client: int, model: Arrays, count: int) -> NDArray[np.float64]:
+        return np.full((count, self.classes), 1 / self.classes)
+
+
+def audit_inference(settings: Settings, layout: Layout, classes: int, *, protection: str) -> Finding:
+    """Ask a client for inference vectors in two rounds, as if it inferred the same: only the noise is different."""
+    settings = Settings.model_validate(
+        {**settings.model_dump(), "rounds": max(2, settings.rounds), "budget": None, "simulation": {}, "engine": {}}
+        | {"encrypt": {**settings.model_dump()["encrypt"], "encrypt_type": "NOT_ENCRYPT"}}
+    )
+    model = np.zeros(layout.size, dtype=layout.dtype)
+    sent: list[NDArray[np.float64]] = []
+    for identity in (0, 1):
+        client = _client(settings, layout, identity, _Infers(classes))
+        for number in (0, 1):
+            sent += [each.vectors for each in _ask(client, number, model) if isinstance(each, Inference)]
+    rows = np.concatenate(sent) - 1 / classes
+    again = np.triu(np.abs(np.corrcoef(rows)) > 1 - _UNLIKE, 1) if rows.size else np.zeros((0, 0))
+    same = bool(again.any()) or len(np.unique(rows)) < rows.size / 2
+    return Finding(
+        attack="compare the noise of inference vectors",
+        adversary="server, honest but curious",
+        sees="inference vectors of two clients in two rounds, who infer the same each time",
+        protection=protection,
+        broken=("the same noise is on two inference vectors",) * same,
+        watched=len(rows),
+    )

@@ -5,18 +5,19 @@ are in the sample, so that the claim is that of one step without sampling. The o
 that he guesses.
 
 What he learns from the steps with even numbers, and uses in those with odd ones: how far a canary moves its coordinate,
-in each tensor; coordinates and steps with less noise than planned; coordinates whose noise he can predict, from another
-coordinate, the step before or another training. Where he learned of such, he guesses there only.
+in each tensor; coordinates and steps with less noise than planned; noise that he can predict, from another coordinate, from what many
+coordinates share, from another step or from another training. Where he learned of such, he guesses there only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from tacit.audit.canaries import NOTHING, Spots
 from tacit.audit.likelihood import Likelihood, Numbers
@@ -31,6 +32,10 @@ _FEW = 40  # guesses of each outcome, below which a part of them is not judged b
 _NEAR = 4.0  # variances that count as equally small
 _SURE = 7.0  # deviations of a correlation of independent noise
 _AGAIN = 64  # steps of another training, to see whether its noise is the same
+_COMPARED = 2048  # steps that are compared with each other
+_WIDE = 32  # numbers of a step, below which it is not compared with others
+_SHARED = 8  # directions of noise that many coordinates share
+_CHANCE = 1e-9  # that independent noise is taken for shared noise
 _UNSEEN = 1e-9
 
 
@@ -51,16 +56,22 @@ class Guesses:
     coins: Flags
     shares: Numbers  # of the planned variance that is left between the canary and the observer
     owners: NDArray[np.int64]  # the tensor of each canary
+    moves: int = 1  # the most that the inner optimizer was stepped for one sample
 
     def of(self, tensor: int | None, rng: Generator) -> tuple[Columns, Columns]:
         """Scores without and with the canary, of a tensor or of all, in random order; where least noise is left."""
         chosen = np.broadcast_to(self.owners == tensor if tensor is not None else True, self.coins.shape)
         least = self.shares[chosen].min()
         narrow = chosen & (self.shares <= _NEAR * least)
-        if least < 1 and min((narrow & self.coins).sum(), (narrow & ~self.coins).sum()) >= _FEW:
+        enough = min((narrow & self.coins).sum(), (narrow & ~self.coins).sum()) >= _FEW
+        if enough and self._promises(narrow) > self._promises(chosen):
             chosen = narrow
         without, with_it = self.scores[chosen & ~self.coins], self.scores[chosen & self.coins]
         return rng.permutation(without)[:, None], rng.permutation(with_it)[:, None]
+
+    def _promises(self, chosen: Flags) -> float:
+        """How clearly these guesses can show that there is less noise than planned: the more of them, and the less."""
+        return float(np.sqrt(chosen.sum()) * (self.shares[chosen] ** -0.5 - 1).mean())
 
 
 def step_plan(plan: Plan, records: int, steps: int) -> Plan:
@@ -112,6 +123,11 @@ def spread(sizes: Mapping[str, int], canaries: int, rng: Generator) -> tuple[Spo
     return np.concatenate(spots).astype(np.int64), np.repeat(np.arange(len(room)), counts)
 
 
+def balanced(tosses: int, canaries: int, rng: Generator) -> Flags:
+    """Coins for each canary, of which half show each side: a few tosses too have enough of both."""
+    return rng.permuted(np.tile(np.arange(tosses)[:, None] % 2 == 0, (1, canaries)), axis=0)
+
+
 def guess_steps(
     training: Training, plan: Plan, canaries: int, steps: int, rng: Generator
 ) -> tuple[Guesses, Learned, Plan]:
@@ -119,12 +135,14 @@ def guess_steps(
     sizes = training.sizes()
     spots, owners = spread(sizes, canaries, rng)
     small = step_plan(plan, len(spots) + 1, steps)  # one record without a gradient: no sample is empty
-    coins = rng.random((steps, len(spots))) < 0.5
+    coins = np.empty((steps, len(spots)), dtype=np.bool_)
+    for half in (0, 1):
+        coins[half::2] = balanced(len(coins[half::2]), len(spots), rng)
     cast = Cast(
         spots=np.append(spots, NOTHING),
         lengths=np.full(len(spots) + 1, LENGTH),
         present=np.hstack([coins, np.ones((steps, 1), dtype=np.bool_)]),
-        watched=_with_company(spots, sum(sizes.values())),
+        watched=_with_company(spots, owners, list(sizes.values())),
         fresh=True,
     )
     seen = observe(training, small, cast)
@@ -134,10 +152,14 @@ def guess_steps(
     return guesses, learned, small
 
 
-def _with_company(spots: Spots, size: int) -> Spots:
-    """The canaries' coordinates, and those that may share noise with them: neighbours, and half a vector away."""
-    half = (size + 1) // 2
-    near = np.concatenate([spots ^ 1, spots + 1, spots + half, spots - half])
+def _with_company(spots: Spots, owners: NDArray[np.int64], sizes: Sequence[int]) -> Spots:
+    """The canaries' coordinates, and those that may share noise with them: neighbours, half a vector away, and in the
+    same place of the next tensor."""
+    size, room = sum(sizes), np.array(sizes)
+    half, starts, following = (size + 1) // 2, np.cumsum([0, *sizes[:-1]]), (owners + 1) % len(sizes)
+    inside = spots - starts[owners]
+    alike = (starts[following] + inside)[inside < room[following]]
+    near = np.concatenate([spots ^ 1, spots + 1, spots + half, spots - half, alike])
     others = np.setdiff1d(near[(near >= 0) & (near < size)], spots)
     return np.concatenate([spots, others])
 
@@ -161,7 +183,7 @@ def learn(
         for each in range(len(signals))
     ]
     learned = Learned(signals, np.array(tensors), likelihood.share(noise, multiplier, axis=1))
-    return Guesses(scores, coins[odd], shares, owners), learned
+    return Guesses(scores, coins[odd], shares, owners, int(seen.moves.max())), learned
 
 
 def _signals(values: Numbers, coins: Flags, owners: NDArray[np.int64]) -> Numbers:
@@ -194,8 +216,8 @@ def _predicted(noise: Numbers, again: Numbers, canaries: int, even: NDArray[np.i
     before[1:] = noise[:-1]
     other = np.full_like(noise, np.nan)
     other[: len(again)] = again[: len(noise)]
-    twins = noise[:, _twins(noise[even], canaries)]
-    for company in (before[:, :canaries], other[:, :canaries], twins):
+    twins = [noise[:, _twins(noise[even], canaries)]] if noise.shape[1] > 1 else []  # a number is no twin of itself
+    for company in (before[:, :canaries], other[:, :canaries], *twins):
         known = ~np.isnan(company[:, 0])
         rows = even[known[even]]
         if len(rows) < 12:
@@ -208,6 +230,57 @@ def _predicted(noise: Numbers, again: Numbers, canaries: int, even: NDArray[np.i
         better = known[:, None] & sure & (np.maximum(1 - squared, _UNSEEN) < left)
         predicted = np.where(better, slope * np.nan_to_num(company), predicted)
         left = np.where(better, np.maximum(1 - squared, _UNSEEN), left)
+    for found, rest in (_repeated(noise, again, canaries), _shared(noise, canaries, even)):
+        better = rest < left
+        predicted, left = np.where(better, found, predicted), np.where(better, rest, left)
+    return predicted, left
+
+
+def _halves(columns: int, canaries: int) -> list[tuple[slice, Flags]]:
+    """Every other canary, and the coordinates by which its noise is judged: those of which all coins are known."""
+    places = np.arange(columns)
+    return [(slice(half, canaries, 2), (places % 2 != half) | (places >= canaries)) for half in (0, 1)]
+
+
+def _repeated(noise: Numbers, again: Numbers, canaries: int) -> tuple[Numbers, Numbers]:
+    """As `_predicted`, from the step that is most alike, of this training or the other one: how much the coordinates of
+    the other half have in common says how much a canary's has."""
+    predicted, left = np.zeros((len(noise), canaries)), np.ones((len(noise), canaries))
+    compared = min(len(noise), _COMPARED)
+    rows = np.concatenate([noise[:compared], again])
+    for own, known in _halves(noise.shape[1], canaries):
+        width = int(known.sum())
+        if width < _WIDE:
+            continue
+        lengths = np.sqrt(np.square(rows[:, known]).sum(axis=1)) + _UNSEEN
+        unit = rows[:, known] / lengths[:, None]
+        alike = unit[:compared] @ unit.T
+        alike[np.arange(compared), np.arange(compared)] = 0.0
+        best = np.abs(alike).argmax(axis=1)
+        common = alike[np.arange(compared), best]
+        sure = np.abs(common) > np.tanh(_SURE / np.sqrt(width - 3))
+        slope = np.where(sure, common * lengths[:compared] / lengths[best], 0.0)
+        predicted[:compared, own] = slope[:, None] * rows[best][:, own]
+        left[:compared, own] = np.where(sure, np.maximum(1 - common**2, _UNSEEN), 1.0)[:, None]
+    return predicted, left
+
+
+def _shared(noise: Numbers, canaries: int, even: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
+    """As `_predicted`, from what many coordinates share: the directions in which those of the other half vary most."""
+    predicted, left = np.zeros((len(noise), canaries)), np.ones((len(noise), canaries))
+    for own, known in _halves(noise.shape[1], canaries):
+        directions = min(_SHARED, int(known.sum()), len(even) // 12)
+        if not directions or not len(range(*own.indices(canaries))):
+            continue
+        _, _, vectors = np.linalg.svd(noise[even][:, known], full_matrices=False)
+        for vector in vectors[:directions]:
+            common = noise[:, known] @ vector
+            power = np.square(common[even]).mean() + _UNSEEN
+            slope = (noise[even, own] * common[even, None]).mean(axis=0) / power
+            squared = slope**2 * power / (np.square(noise[even, own]).mean(axis=0) + _UNSEEN)
+            if chi2.sf(len(even) * squared.sum(), len(squared)) < _CHANCE:
+                predicted[:, own] += common[:, None] * slope
+                left[:, own] -= np.minimum(squared, left[0, own] - _UNSEEN)
     return predicted, left
 
 

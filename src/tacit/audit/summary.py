@@ -63,7 +63,11 @@ def _best(attacks: Sequence[Finding]) -> str:
 
 
 def _measured(score: Score) -> str:
-    return f"measured: {score.metric}" + ("; smaller is better for the attacker" if score.smaller_is_worse else "")
+    name, _, of = score.metric.partition(" of ")
+    meant = f"how often the attack ranks a true case above a false one, for {of}" if name == "AUC" else score.metric
+    if name.startswith("SSIM"):
+        meant = f"how alike pictures are, from 0 to 1: {score.metric}"
+    return f"measured: {meant}" + ("; smaller is better for the attacker" if score.smaller_is_worse else "")
 
 
 def _claims(tested: Sequence[Finding], refuted: Sequence[Finding]) -> str:
@@ -86,4 +90,4 @@ def _names(findings: Sequence[Finding]) -> list[str]:
 
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(f"“{name}”" for name in names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

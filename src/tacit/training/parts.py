@@ -75,7 +75,7 @@ class Kept:
         gradients = self.gradients[start:stop].to(dtype)
         if self.order is not None:
             gradients = gradients.permute(0, *(1 + place for place in self.order))
-        return gradients.flatten(1)
+        return gradients[..., None].flatten(1)  # a parameter may be a single number, without a dimension
 
     def reach(self) -> tuple[int, Tensor]:
         return 1, squared_norms(self.gradients).sqrt_()
@@ -341,7 +341,7 @@ def squared_norms_of(parts: Sequence[Part]) -> list[Tensor]:
     norms: list[Tensor] = []
     for part in parts:
         if isinstance(part, Kept) and part.squared is None and part.gradients[:1].numel() <= _SMALL:
-            small.append(part.gradients.flatten(1))
+            small.append(part.gradients[..., None].flatten(1))
         else:
             norms.append(part.squared_norms())
     if small:

@@ -16,7 +16,7 @@ from tacit.audit.finding import Claim, Cost, Finding
 from tacit.audit.inversion import Search
 from tacit.audit.masks import audit_federation_masks
 from tacit.audit.mechanisms import Effort, Rows, audit_gaussian, audit_laplace, audit_skellam
-from tacit.audit.protocol_rules import audit_masking, audit_repeats
+from tacit.audit.protocol_rules import audit_fewest, audit_inference, audit_masking, audit_repeats
 from tacit.audit.steps import Attacks, Proved, Scope, Step, named
 from tacit.dp.accounting import Ledger
 from tacit.engines.memory import MemoryEngine
@@ -24,7 +24,7 @@ from tacit.events import Evaluated, Event, RoundFinished
 from tacit.horizontal import evaluation, frames
 from tacit.horizontal.costs import Costs, Spent
 from tacit.horizontal.plan import most_uploads
-from tacit.horizontal.protection import LocalDP, skellam_encoding
+from tacit.horizontal.protection import LocalDP, masked_sum, skellam_encoding
 from tacit.horizontal.settings import Settings
 from tacit.horizontal.task import Task
 from tacit.horizontal.vector import Layout
@@ -33,6 +33,7 @@ from tacit.secagg import messages
 _MOST_CLIENTS = 1000  # of a round that is recorded whole
 _SUBTRACTED = 10, 20  # clients whose sums are subtracted, quickly and in full
 _TAPPED = 12  # clients of a round over the network
+_MOST_ASKED = 64  # clients of a round in which a sum of too few is asked for
 _WIDTH = 8  # numbers in a vector whose noise is audited: the noise of each is drawn by itself
 _SUMS = 1_200  # of the file's own model: each takes the noise of all its clients
 _FEWEST_SUMS, _MOST_SHARES = 8_000, 8_000_000  # of a few numbers, and noise shares in all of them
@@ -92,6 +93,11 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         else:
             steps.append(Step("sums subtracted", lambda: _subtracted(nearly, task)))
             steps.append(Step("masks of two rounds", lambda: [_masking(nearly, task)]))
+        few = settings if settings.sampled <= _MOST_ASKED else None
+        if few is not None and _complete(few, size):
+            steps.append(Step("a sum of too few", lambda: [_too_few(few, layout)]))
+        else:
+            not_tested.append(f"a sum of too few: more than {_MOST_ASKED} clients, or a sparse graph")
     if settings.clients <= _MOST_CLIENTS:
         once = _one_round(settings, costs, scope)
         if own_round.fits(task):
@@ -116,6 +122,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
             steps.append(Step("canaries in each tensor", lambda: [_sums(settings, layout, scope, effort)]))
     if laplace is not None:
         steps.append(Step("noise of inference vectors", lambda: [_laplace(laplace.epsilon, task, scope, effort)]))
+        steps.append(Step("inference vectors of two rounds", lambda: [_inferred(settings, layout, task)]))
     promises = [_proved(spent) for spent in costs.spent(most_uploads(settings), settings.rounds)]
     protection = _WORDS[kind] + ("; Laplace noise on inference vectors" if laplace is not None else "")
     return Attacks(protection, steps, promises, not_tested)
@@ -345,6 +352,24 @@ def _masking(settings: Settings, task: Task) -> Finding:
     data = settings.model_dump() | {"rounds": 2, "budget": None, "simulation": {}}
     protection = f"{_WORDS[settings.encrypt.encrypt_type]}; new masks in each round"
     return audit_masking(Settings.model_validate(data), task.model(), protection=protection)
+
+
+def _complete(settings: Settings, size: int) -> bool:
+    """Whether every client knows all survivors."""
+    return settings.secure(*masked_sum(settings, size).ring).topology(settings.sampled).complete
+
+
+def _too_few(settings: Settings, layout: Layout) -> Finding:
+    data = settings.model_dump() | {"budget": None, "simulation": {}, "unsupervised": None, "engine": {}}
+    data["encrypt"] |= {"privacy_eval_type": "NOT_ENCRYPT", "laplace_eval": None}
+    protection = f"{_WORDS[settings.encrypt.encrypt_type]}; no sum of too few is opened"
+    return audit_fewest(Settings.model_validate(data), layout, protection=protection)
+
+
+def _inferred(settings: Settings, layout: Layout, task: Task) -> Finding:
+    classes = int(getattr(task, "classes", _WIDTH))
+    protection = "Laplace noise of inference vectors: new in each round"
+    return audit_inference(settings, layout, classes, protection=protection)
 
 
 def _noise_of_sums(settings: Settings, size: int, scope: Scope, effort: Effort) -> Finding:

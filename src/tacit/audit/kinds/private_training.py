@@ -30,13 +30,16 @@ from tacit.training.task import Task
 _FINDINGS = 7  # that test a claim: single steps, two with few records, whole trainings, three attacks on membership
 _FEWEST = 40  # records
 _FEWEST_STEPS = 100  # of an experiment
+_FEWEST_GUESSES = 100  # in whole trainings
 _LARGEST_PASS = 2 * 10**8  # numbers in the gradients of all canaries of a step
-_EXACT = 2 * 10**6  # numbers of exact noise that a quick experiment draws
+_MOST_STEPS = 3_000, 30_000  # of an experiment: a model of few numbers has few canaries a step
+_EXACT, _FAST = 2 * 10**6, 10**9  # numbers of noise that a quick experiment draws, by tier
 _AGAINST = "for each record, against anyone who has the model, and every model stored on the way"
 _NOT_TESTED = (
     "floating-point noise, bit by bit, in the tier fast",
     "whether the layers' rules record the true gradient of a record: canaries replace it behind them",
-    "gradients along several coordinates at once",
+    "gradients along several coordinates of one tensor at once",
+    "what changes the model beside its optimizer",
 )
 
 
@@ -45,6 +48,8 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     task = tasks.make_training(settings.task, settings.seed, settings.task_options)
     if len(task.records) < _FEWEST:
         raise ValueError(f"the task has {len(task.records)} records, an audit needs {_FEWEST} or more")
+    if not Training(task, settings, 1).sizes():
+        raise ValueError(f"the model of {settings.task} has no parameter that is trained: there is nothing to audit")
     plan = settings.plan(len(task.records))
     confidence = scope.confidence(_FINDINGS)
     steps = [
@@ -78,8 +83,8 @@ class _Own:
     @property
     def affordable(self) -> int:
         """Steps of an experiment whose noise is drawn in reasonable time."""
-        limit = _EXACT * self.scope.pick(1, 10) // self.size if self.plan.drawn == "secure" else 10**9
-        return max(_FEWEST_STEPS, limit)
+        drawn = _EXACT if self.plan.drawn == "secure" else _FAST
+        return max(_FEWEST_STEPS, min(self.scope.pick(*_MOST_STEPS), drawn * self.scope.pick(1, 10) // self.size))
 
 
 def _observed(task: Task, settings: Settings, plan: Plan, scope: Scope, confidence: float) -> list[Finding]:
@@ -97,6 +102,7 @@ def _steps(own: _Own) -> tuple[Finding, Learned]:
     largest = scope.pick(4 * 10**9, 4 * 10**10) // (canaries * own.size)
     steps = min(max(_FEWEST_STEPS, min(scope.pick(60_000, 400_000) // canaries, largest)), own.affordable)
     guesses, learned, small = guess_steps(own.training, plan, canaries, steps, rng)
+    moved = ("the optimizer receives a second gradient for the same sample",) * (guesses.moves > 1)
     multiplier = paid(small, 0)
     found = judged(
         "Single steps: canaries in each tensor of the file's own model",
@@ -111,7 +117,7 @@ def _steps(own: _Own) -> tuple[Finding, Learned]:
         f"Single steps: {plan.noise} noise of {multiplier:.4g} times the clipping norm, tier {plan.drawn}; {steps} "
         f"steps with {canaries} canaries in {len(own.tensors)} tensors"
     )
-    return _seen(found, "a step", words), learned
+    return replace(_seen(found, "a step", words), broken=moved, watched=steps), learned
 
 
 def _few(own: _Own) -> list[Finding]:
@@ -148,15 +154,17 @@ def _trainings(own: _Own, learned: Learned) -> Finding:
     longest, canaries = min(scope.pick(150, 600), own.affordable), own.canaries(scope.pick(500, 1000))
     steps = training_plan(plan, canaries, longest).steps
     most = min(scope.pick(3000, 30_000), own.affordable) // steps
-    work = Work(max(2, min(-(-scope.pick(2000, 16_000) // canaries), most)), canaries, longest)
-    without, with_it, small = guess_trainings(own.training, plan, learned, work, scope.rng("whole trainings"))
-    guesses = len(without) + len(with_it)
+    enough = max(2, -(-_FEWEST_GUESSES // canaries))
+    work = Work(max(enough, min(-(-scope.pick(2000, 16_000) // canaries), most)), canaries, longest)
+    pairs, small = guess_trainings(own.training, plan, learned, work, scope.rng("whole trainings"))
+    guesses = sum(map(len, pairs["all records"]))
     found = judged(
         "Private SGD, end to end: canaries, every step observed",
         Claim(small.epsilon_after(small.steps), plan.delta, "record", plan.relation),
         Curve.of(small.ledger(small.steps), small.method),
-        [(without[:, None], with_it[:, None])],
+        list(pairs.values()),
         own.effort,
+        names=list(pairs) if len(pairs) > 1 else (),
         not_tested=(f"epsilons above {math.log(guesses / 4):.2g} by canaries: {guesses} guesses cannot show more",),
     )
     words = (
@@ -186,8 +194,8 @@ def _membership(task: Task, settings: Settings, plan: Plan, scope: Scope, confid
     epsilon = max(each.epsilon_after(each.steps) for each in trained)
     claim = Claim(epsilon, plan.delta, "record", plan.relation)
     words = (
-        f"private SGD, {half.steps} steps on half of {records} records of the file's own task, noise of "
-        f"{half.initial_noise:.4g}"
+        f"Private SGD on half of the records: {half.steps} steps on half of {records} records of the file's own task, "
+        f"noise of {half.initial_noise:.4g}"
     )
     found = audit_membership(trials[0], trials[1], protection=words, proved=claim, confidence=confidence)
     return [replace(each, attack=f"Private SGD: {each.attack}") for each in found]
