@@ -40,8 +40,7 @@ class Planted:
         engine._pass.add = self._rewrite  # type: ignore[method-assign]
 
     def aim(self, spots: Spots, lengths: NDArray[np.float64]) -> None:
-        """For the records of the next backward pass, in order: where their gradients are, and how long in each place, with
-        a sign."""
+        """For the records of the next backward pass, in order: where gradients are, how long there, and the sign."""
         self._spots, self._lengths = spots if spots.ndim == 2 else spots[:, None], lengths
         self._seen: set[int] = set()
 

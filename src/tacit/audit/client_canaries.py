@@ -1,9 +1,9 @@
 """Canaries in what a client of a horizontal file sends: the client's own code, and the model that the file trains.
 
 An attacker would choose updates that are easiest to recognise. Here the client's training returns such an update, in
-one tensor of the model or in all of them, and far longer than the clipping norm. Everything after the training is the client's own:
-clipping, noise from the operating system, encoding. Noise that leaves out a tensor, or a part of one, shows, and so do
-tensors that are clipped one by one.
+one tensor of the model or in all of them, and far longer than the clipping norm. Everything after the training is the
+client's own: clipping, noise from the operating system, encoding. Noise that leaves out a tensor, or a part of one,
+shows, and so do tensors that are clipped one by one.
 
     audit_uploads       DP_ENCRYPT: the upload itself
     audit_sums          DDP_ENCRYPT: the sum of as many vectors as the noise is sized for, less the colluders'
@@ -61,8 +61,10 @@ class AskedClient:
 
 
 def tensors(layout: Layout, rng: Generator) -> Iterator[tuple[str, Places, NDArray[np.float64]]]:
-    """Of each tensor its name, places in the flat model that hold a canary, and the canary's signs there. Then of all of
-    them together, if there are several: a few places of each."""
+    """Of each tensor its name, places in the flat model that hold a canary, and the canary's signs there.
+
+    Then of all of them together, if there are several: a few places of each.
+    """
     start, everywhere = 0, []
     for name, shape in zip(layout.names, layout.shapes, strict=True):
         size = math.prod(shape)

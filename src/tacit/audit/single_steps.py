@@ -5,8 +5,9 @@ are in the sample, so that the claim is that of one step without sampling. The o
 that he guesses.
 
 What he learns from the steps with even numbers, and uses in those with odd ones: how far a canary moves its coordinate,
-in each tensor; coordinates and steps with less noise than planned; noise that he can predict, from another coordinate, from what many
-coordinates share, from another step or from another training. Where he learned of such, he guesses there only.
+in each tensor; coordinates and steps with less noise than planned; noise that he can predict, from another coordinate,
+from what many coordinates share, from another step or from another training. Where he learned of such, he guesses there
+only.
 """
 
 from __future__ import annotations
