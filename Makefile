@@ -12,6 +12,8 @@ BENCH := $(VENV)/bench
 FLEET := $(VENV)/fleet
 INPUTS := pyproject.toml constraints.txt
 comma := ,
+# More than the two processors of CI: many tests wait for streams and for other processes.
+WORKERS := 3
 
 .NOTPARALLEL: # two pips in one environment would break it
 .PHONY: help demo test test-all coverage check bench sabotage clean
@@ -23,13 +25,13 @@ demo: $(CORE) ## install the core and run a federation of 100 clients under secu
 	$(VENV)/bin/tacit run examples/digits.yaml
 
 test: $(DEV) ## install and run the tests, without the slow ones
-	$(RUN) -m pytest -n 2 --dist worksteal
+	$(RUN) -m pytest -n $(WORKERS) --dist worksteal
 
 coverage: $(DEV) ## branch coverage of src/ by the tests without the slow ones
-	$(RUN) -m pytest -n 2 --dist worksteal --cov --cov-report=term
+	$(RUN) -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term
 
 test-all: $(DEV) $(FLEET) ## install Ray and Flower too, and run all tests
-	$(RUN) -m pytest -n 2 --dist worksteal -m "" --hypothesis-profile=explore
+	$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "" --hypothesis-profile=explore
 
 check: $(DEV) ## formatting, lint, types and the direction of imports
 	$(VENV)/bin/ruff format --check .

@@ -99,7 +99,7 @@ def test_a_federation(fleet):
     ):
         assert words in re.sub(r"\s+", " ", done.stdout)
     assert max(map(len, done.stdout.splitlines())) <= 118
-    assert "step 1/6: gradient inversion" in done.stderr
+    assert "step 1/7: gradient inversion" in done.stderr
 
 
 def test_the_page_has_what_is_promised(fleet):

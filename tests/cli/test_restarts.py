@@ -222,7 +222,7 @@ def test_a_split_party_that_is_killed_in_its_first_save_and_in_its_last(victim, 
         assert_trained(parties, whole, atol=1e-5)
 
 
-@pytest.mark.parametrize("victim", ["bank", pytest.param("shop", marks=SLOW)])
+@pytest.mark.parametrize("victim", [pytest.param(name, marks=SLOW) for name in ("bank", "shop")])
 def test_a_party_that_is_stopped_is_waited_for(victim):
     whole = expected("deal.yaml")
     with Parties("deal.yaml", DEAL_NAMES) as parties:

@@ -124,7 +124,7 @@ def end(process: subprocess.Popen[str]) -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        pytest.param("127.0.0.1", id="from the same address"),
+        pytest.param("127.0.0.1", id="from the same address", marks=pytest.mark.slow),
         pytest.param("127.0.0.2", id="from another one", marks=pytest.mark.slow),  # 30 s
     ],
 )

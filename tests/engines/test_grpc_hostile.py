@@ -68,6 +68,7 @@ def test_no_client_keeps_a_coordinator_from_ending():
     assert {parting.status for parting in quickly(scenario()).values()} == {"done"}
 
 
+@pytest.mark.slow  # 6 s
 def test_the_claim_of_one_client_ends_no_run_for_good():
     """All four are needed. One says that it is far ahead: it is named, and a restart is worth a try."""
 

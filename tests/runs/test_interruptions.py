@@ -342,6 +342,7 @@ def same_networks(whole, trial, where):
             np.testing.assert_allclose(found[key], expected[key], atol=1e-6, err_msg=f"{where} {name} {key}")
 
 
+@pytest.mark.slow  # 6 s; of a vertical training it is fast
 def test_a_party_that_is_killed_at_some_moments_of_a_split_training(tmp_path, monkeypatch):
     killed_everywhere(split, tmp_path, monkeypatch, ("lead", "east"), True, same_networks)
 

@@ -329,7 +329,8 @@ def make_task(clients, seed, log):
 """
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [2, 20])
 def test_killed_at_random_moments_nothing_breaks_and_nothing_is_forgotten(tmp_path, kills):
     """SIGKILL, resumed each time. What was trained, and so may have left, is in the ledger on disk."""
     (tmp_path / "told.py").write_text(TASK)
