@@ -58,7 +58,7 @@ def test_least_difference_gives_none():
         assert "1 were opened" in found.sees
 
 
-@pytest.mark.parametrize("models", ["same model", "moved model"])
+@pytest.mark.parametrize("models", ["same model", pytest.param("moved model", marks=pytest.mark.slow)])
 def test_noise_answers_both(models):
     found = audited(models, "DDP_ENCRYPT")
     assert found.on.value == 0

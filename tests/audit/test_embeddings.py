@@ -62,6 +62,7 @@ def test_the_price_is_that_of_all_bits_that_cross(findings):
     assert of(findings, COPY, "eps 5").proved.unit == "record"
 
 
+@pytest.mark.slow  # 3 s
 def test_an_audit_can_be_repeated():
     once, again = (audit_embeddings(settings_v(), LEVELS[1:2], attacks=[FIRST], effort=SMALL)[0] for _ in range(2))
     assert (once.off, once.on) == (again.off, again.on)

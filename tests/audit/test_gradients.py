@@ -71,6 +71,7 @@ def test_noise_that_is_too_small_does_not_hide():
     assert finding.on.value > 0.8
 
 
+@pytest.mark.slow  # 4 s
 def test_clipping_alone_hides_nothing_and_plain_dlg_does_not_notice():
     scene = Scene(clients=3, hidden=32, federations=1, search=Search(100, 1))
     found = {finding.attack.split(", ")[1]: finding.on for finding in audit_clipping_alone(scene)}

@@ -89,6 +89,7 @@ def test_training_that_cannot_be_used_is_refused():
         run_trials(lambda chosen, seed: lambda asked: np.full(len(asked), np.nan), 100, models=4)
 
 
+@pytest.mark.slow  # 4 s
 def test_private_training_of_digits():
     pytest.importorskip("torch")
     from tacit.audit.training import Digits, Recipe

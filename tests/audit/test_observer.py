@@ -410,6 +410,7 @@ WHOLE = [
 ]
 
 
+@pytest.mark.slow  # 7 s
 def test_records_that_are_drawn_too_often_are_judged_by_themselves(monkeypatch):
     plan, subject, rng = replace(PLAN, epochs=4), training(), np.random.default_rng(5)
     _, learned, _ = guess_steps(subject, plan, 24, 60, rng)

@@ -203,6 +203,7 @@ def test_a_client_is_told_how_far_its_budget_reaches():
 MASKS = "task: digits\nrounds: 1\nclients: 3\nencrypt: {encrypt_type: PW_ENCRYPT}\n"
 
 
+@pytest.mark.slow  # 5 s
 def test_under_masks_alone_a_client_is_told_what_it_did_and_whether_its_samples_fit():
     Path("fleet.yaml").write_text(
         f'kind: horizontal\nname: small\n{MASKS}network: {{coordinator: "127.0.0.1:{free_port()}"}}\n'

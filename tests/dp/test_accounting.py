@@ -198,7 +198,7 @@ def test_pld_composition_is_free_of_order():
     assert forward.epsilon(1e-5) == pytest.approx(backward.epsilon(1e-5), rel=1e-6)
 
 
-@pytest.mark.parametrize("method", ["pld", "rdp"])
+@pytest.mark.parametrize("method", ["pld", pytest.param("rdp", marks=pytest.mark.slow)])
 @settings(max_examples=12)
 @given(st.floats(0.5, 10), st.floats(1.05, 3), st.floats(0.01, 1), st.integers(1, 300))
 def test_epsilon_falls_as_noise_grows(method, multiplier, factor, q, steps):
@@ -351,6 +351,7 @@ def test_the_trade_off_of_randomized_response():
 # --- work that is not done twice
 
 
+@pytest.mark.slow  # 4 s
 def test_sixty_noise_levels_by_rdp():
     ledger = ledger_of(*((gaussian(1.1 - 0.005 * i, 256 / 60000), 234) for i in range(60)))
     assert ledger.epsilon(1e-5, "rdp") == pytest.approx(3.5976, abs=1e-3)

@@ -46,11 +46,13 @@ def test_whole_examples_come_to_the_same_models(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", list(observed.TO_BE_STOPPED))
+@pytest.mark.slow  # 10 s for all
 def test_a_stored_run_is_resumed_to_the_same_model(name, tmp_path):
     check_run(observed.resumed_of(name, tmp_path), name, "resumed")
 
 
 @pytest.mark.parametrize("name", observed.NEVER_STOPPED)
+@pytest.mark.slow  # 5 s for all
 def test_a_resumed_run_comes_to_the_model_of_one_that_was_never_stopped(name, tmp_path):
     check_run(observed.run_of(name, tmp_path), f"{name} whole", "resumed")
     assert read("resumed")[name]["sha256"] == read("resumed")[f"{name} whole"]["sha256"]

@@ -221,6 +221,7 @@ def test_the_event_file_says_nothing_of_the_machine(tmp_path):
     assert str(tmp_path).encode() not in file.read_bytes()
 
 
+@pytest.mark.slow  # 5 s
 def test_a_place_that_cannot_be_written_to(tmp_path):
     exported = read_exported(written(tmp_path, [STARTED, finished(0), DONE]))
     (tmp_path / "file").write_text("no database")

@@ -188,7 +188,12 @@ def test_a_new_folder_reaches_the_disk_with_all_folders_above_it(tmp_path, monke
 # --- runs
 
 
-@pytest.fixture(scope="module", params=list(KINDS))
+SLOW = ("private_training", "split")  # they load torch for each resumption
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(kind, marks=pytest.mark.slow) if kind in SLOW else kind for kind in KINDS]
+)
 def finished(request, tmp_path_factory):
     """A run of each kind, and a file to damage for each sort of what it stored."""
     if request.param in ("private_training", "split"):

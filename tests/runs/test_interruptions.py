@@ -134,6 +134,7 @@ def trained_on_common_rows(whole, trial, where):
     assert all(trial.state(name)["begun"] == trial.settings.train.epochs for name in parties), where
 
 
+@pytest.mark.slow  # 6 s
 def test_a_party_that_is_killed_while_rows_are_aligned_or_first_stored(tmp_path, monkeypatch):
     settings = aligned(tmp_path)
     for victim in settings.parties:

@@ -266,7 +266,7 @@ def test_killed_before_its_first_round_it_starts_from_the_beginning(tmp_path):
 # --- killed at any moment
 
 
-@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 5])  # 20 s for all
+@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 9])  # 20 s for all
 def test_killed_between_any_two_steps_on_disk_it_goes_on(tmp_path, monkeypatch, stride):
     """Each replacing, synchronising and removing of a file in turn is the last thing that happens, or each fifth."""
     config = SMALL | {

@@ -71,7 +71,14 @@ def test_the_secure_tier_costs_the_same_but_for_its_slack():
     assert secure.event(0).log2_slack is not None
 
 
-@pytest.mark.parametrize(("kind", "rate"), [("Time", 0.05), ("Step", 0.03), ("Exp", 0.04)])
+@pytest.mark.parametrize(
+    ("kind", "rate"),
+    [
+        pytest.param("Time", 0.05, marks=pytest.mark.slow),
+        ("Step", 0.03),
+        pytest.param("Exp", 0.04, marks=pytest.mark.slow),
+    ],
+)
 def test_a_decaying_noise_is_accounted_level_by_level(kind, rate):
     plan = Plan(**SMALL, noise_multiplier=3.0, decay=kind, rate=rate)
     formula = NoiseDecay(3.0, kind, rate)
