@@ -281,7 +281,7 @@ def pages(folder: Path) -> dict[str, Any]:
 
 
 def _readable(page: str) -> list[str]:
-    """The words of a page, for whoever looks for what changed."""
+    """The words of a page, to show what changed."""
     bare = re.sub(r"<(style|script|svg)\b.*?</\1>", "", page, flags=re.DOTALL)
     lines = (" ".join(html.unescape(re.sub(r"<[^>]*>", " ", line)).split()) for line in bare.splitlines())
     return [line for line in lines if line]

@@ -1,6 +1,7 @@
 """What is stored with a model and not trained under noise must stay as it was."""
 
 import copy
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -157,3 +158,12 @@ def test_tied_weights_are_trained():
     assert set(contents(module, leave_out=list(module.parameters()))) == set()
     module[1].weight.requires_grad_(False)
     assert set(contents(module, leave_out=[module[0].bias, module[1].bias])) == {"0.weight", "1.weight"}
+
+
+def test_extra_state_that_cannot_be_compared_is_refused():
+    class Locked(nn.Linear):
+        def get_extra_state(self):
+            return {"lock": threading.Lock()}
+
+    with pytest.raises(ValueError, match=r"extra state holds a dict that cannot be compared .*lock.*get_extra_state"):
+        contents(Locked(2, 2))

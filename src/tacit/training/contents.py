@@ -80,13 +80,20 @@ def _digest(value: Any) -> str:
     found = io.BytesIO()
     try:
         _Pickler(found).dump(value)
-    except Exception:  # what cannot be pickled is not stored either
-        return type(value).__name__
+    except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"the model's extra state holds a {type(value).__name__} that cannot be compared ({error}), so it cannot "
+            "be told whether it keeps something of the records: return plain data and tensors from get_extra_state, or "
+            "attach(..., check=False)"
+        ) from error
     return hashlib.sha256(found.getvalue()).hexdigest()
 
 
-class _Pickler(pickle.Pickler):  # only to compare: nothing that was pickled is ever read
-    """Writes the digest of a tensor, by its contents: torch writes where in memory it is."""
+class _Pickler(pickle.Pickler):
+    """Reduces any object to bytes, to compare it: they are hashed and never read, here or elsewhere.
+
+    Of a tensor the digest of its contents is written: torch writes where in memory it is.
+    """
 
     def reducer_override(self, value: Any) -> Any:
         return (str, (_digest(value),)) if isinstance(value, Tensor) else NotImplemented
