@@ -322,7 +322,9 @@ def test_a_hash_binds_session_owner_holder_kind_and_share():
     }
     assert len(others | {whole}) == 6
     assert len(whole) == tie.HASH_BYTES == 16
-    assert tie.share_hashes(bytes(32), 1, 2, row + row) == whole + tie.share_hash(bytes(32), 1, 2, tie.SELF_MASK, row)
+    other = bytes(range(36))
+    both = tie.share_hashes(bytes(32), 1, 2, row + other)
+    assert both == whole + tie.share_hash(bytes(32), 1, 2, tie.SELF_MASK, other)
 
 
 def test_a_server_that_shows_a_holder_other_hashes_gains_nothing():

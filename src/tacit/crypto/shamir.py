@@ -5,6 +5,7 @@
     combine_many(points, rows)                  the same for many secrets shared to the same points, None for no secret
     recover(rows_by_point, threshold, verify)   the secret that `verify` accepts though some rows are wrong, and which
     to_bytes(rows), from_bytes(data, count)     rows on the wire
+    canonical(data, count)                      which of them would be accepted
 
 A secret is nine limbs of 30 bits, each the constant term of a random polynomial modulo p = 2^31 - 1; a row is the nine
 values at one point. Only canonical numbers are accepted: row values below p, limbs below 2^30, secrets below 2^256.
@@ -160,12 +161,21 @@ def to_bytes(rows: Rows) -> bytes:
 
 def from_bytes(data: bytes, count: int = 1) -> Rows:
     """The `count` rows that `to_bytes` wrote, as an array of shape (count, 9); anything else is a PeerError."""
-    if len(data) != count * ROW_BYTES:
-        raise PeerError(f"{count} shares have {count * ROW_BYTES} bytes, got {len(data)}")
-    rows = np.frombuffer(data, dtype="<u4").astype(np.uint32).reshape(count, LIMBS)
+    rows = _from_bytes(data, count)
     if not _canonical(rows).all():
         raise PeerError(f"a share holds a value of {rows.max()}, the largest is {PRIME - 1}")
     return rows
+
+
+def canonical(data: bytes, count: int) -> NDArray[np.bool_]:
+    """Which of `count` rows on the wire `from_bytes` would accept."""
+    return _canonical(_from_bytes(data, count))
+
+
+def _from_bytes(data: bytes, count: int) -> Rows:
+    if len(data) != count * ROW_BYTES:
+        raise PeerError(f"{count} shares have {count * ROW_BYTES} bytes, got {len(data)}")
+    return np.frombuffer(data, dtype="<u4").astype(np.uint32).reshape(count, LIMBS)
 
 
 def _limbs(secret: bytes) -> list[int]:

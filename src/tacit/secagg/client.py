@@ -192,8 +192,8 @@ class Client:
         secrets = [bytes(self._masking.private), bytes(self._seed)]
         rows = shamir.split(secrets, len(self._holders), self._topology.threshold, self._rng)
         boxes, hashes = [], []
-        for place, holder in enumerate(self._holders):
-            plain = shamir.to_bytes(rows[:, place])
+        plains = cut(shamir.to_bytes(rows.swapaxes(0, 1)), len(self._holders), 2 * shamir.ROW_BYTES, "pairs of shares")
+        for holder, plain in zip(self._holders, plains, strict=True):
             hashes.append(tie.share_hashes(self._session, self.identity, holder, plain))
             if holder == self.identity:
                 self._own_rows = plain
@@ -237,18 +237,19 @@ class Client:
         """
         boxes = cut(inbox.sealed, len(senders), SEALED_BYTES, "sealed shares")
         hashes = cut(inbox.hashes, len(senders), 2 * tie.HASH_BYTES, "pairs of hashes")
-        unusable = []
+        opened: dict[int, bytes] = {}
         for sender, box, published in zip(senders, boxes, hashes, strict=True):
             associated = (self._session, name(sender), name(self.identity), tie.SHARES)
             try:
                 plain = sealed.unseal(self._opening[sender], box, associated)
-                shamir.from_bytes(plain, 2)
-                if tie.share_hashes(self._session, sender, self.identity, plain) != published:
-                    raise PeerError(f"the shares of client {sender} do not match the hashes that it published")
-                self._held[sender] = plain
             except PeerError:
-                unusable.append(sender)
-        self.unusable = tuple(unusable)
+                continue
+            if tie.share_hashes(self._session, sender, self.identity, plain) == published:
+                opened[sender] = plain
+        canonical = shamir.canonical(b"".join(opened.values()), 2 * len(opened))
+        both = (canonical[::2] & canonical[1::2]).tolist()
+        self._held |= {sender: plain for (sender, plain), usable in zip(opened.items(), both, strict=True) if usable}
+        self.unusable = tuple(sender for sender in senders if sender not in self._held)
 
     def _masked(self, peers: tuple[int, ...]) -> bytes:
         if callable(self._vector):
