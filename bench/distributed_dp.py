@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import Options, Row
-from tacit import tasks
 from tacit.dp.calibration import gaussian_epsilon, noise_multiplier
-from tacit.engines.memory import MemoryEngine
 from tacit.events import Kept, RoundFinished
-from tacit.horizontal.settings import Settings
+from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.simulate.memory import MemoryEngine
+from tacit.kinds.horizontal.tasks import load as tasks
 
 ROUNDS = 10
 DELTA = 1e-5
@@ -91,7 +91,7 @@ def _accuracy(clients: int, encrypt: dict[str, Any]) -> float:
 
 
 def _draw(curves: Curves, folder: Path) -> None:
-    from tacit.runs.report.chart import Chart, Panel, Series, standalone
+    from tacit.report.chart import Chart, Panel, Series, standalone
 
     colours: dict[str, Any] = {"local": "red", "distributed": "blue", "unprotected": "grey"}
     panels = tuple(

@@ -20,12 +20,12 @@ from typing import Literal
 from bench.measure import Options, Row, peak_memory
 from bench.network import Files, _told, files
 from bench.simulation import Still
-from tacit.engines.grpc.client import ClientEngine
-from tacit.engines.grpc.coordinator import COORDINATOR, CoordinatorEngine, client_name
-from tacit.engines.grpc.handshake import shared
-from tacit.engines.tls import Authority, Credentials
 from tacit.events import Kept, RoundFinished, RoundStarted
-from tacit.horizontal.settings import Encrypt, PairwiseMasks, Round, Settings
+from tacit.kinds.horizontal.settings import Encrypt, PairwiseMasks, Round, Settings
+from tacit.net.handshake import shared
+from tacit.net.star_guest import ClientEngine
+from tacit.net.star_host import COORDINATOR, CoordinatorEngine, client_name
+from tacit.net.tls import Authority, Credentials
 from tacit.sections import Network
 
 WORDS = 10_000

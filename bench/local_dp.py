@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import Options, Row
-from tacit import tasks
-from tacit.engines.memory import MemoryEngine
 from tacit.events import Kept, RoundFinished
-from tacit.horizontal.settings import Settings
-from tacit.horizontal.task import Task
+from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.simulate.memory import MemoryEngine
+from tacit.kinds.horizontal.task import Task
+from tacit.kinds.horizontal.tasks import load as tasks
 
 ROUNDS = 12
 MNIST: dict[str, Any] = {"train": {"epochs": 1, "batch": 20, "learning_rate": 0.2}, "clip": 0.5}

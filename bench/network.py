@@ -24,17 +24,17 @@ from typing import Any
 
 from bench.measure import Options, Row, peak_memory
 from bench.simulation import Still
-from tacit.audit.wiretap import Wiretap
-from tacit.engines.grpc.client import ClientEngine
-from tacit.engines.grpc.connection import Connection
-from tacit.engines.grpc.coordinator import COORDINATOR, CoordinatorEngine, client_name
-from tacit.engines.grpc.handshake import Hello, shared
-from tacit.engines.grpc.server import Server
-from tacit.engines.memory import MemoryEngine
-from tacit.engines.tls import Authority, Credentials, request
+from tacit.audit.attacks.wiretap import Wiretap
 from tacit.events import Kept, RoundFinished
-from tacit.horizontal.protection import masked_sum
-from tacit.horizontal.settings import Encrypt, PairwiseMasks, Settings
+from tacit.kinds.horizontal.protection import masked_sum
+from tacit.kinds.horizontal.settings import Encrypt, PairwiseMasks, Settings
+from tacit.kinds.horizontal.simulate.memory import MemoryEngine
+from tacit.net.grpc.connection import Connection
+from tacit.net.grpc.server import Server
+from tacit.net.handshake import Hello, shared
+from tacit.net.star_guest import ClientEngine
+from tacit.net.star_host import COORDINATOR, CoordinatorEngine, client_name
+from tacit.net.tls import Authority, Credentials, request
 
 CLIENTS = 100
 WORDS = 100_000

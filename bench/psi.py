@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 
 from bench.measure import CPU, SHORTEST, WALL, Options, Row, peak_memory
+from tacit.align.intersection import align
 from tacit.channel import Recorder, run_parties
-from tacit.vertical.align import align
 
 FALSE_POSITIVES = 1e-9  # of the peer's compressed set, over all ids of a request
 MIB = 1 << 20

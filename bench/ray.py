@@ -27,9 +27,9 @@ import numpy as np
 
 from bench.measure import Options, Row
 from bench.simulation import Still
-from tacit.engines.memory import MemoryEngine
 from tacit.events import Kept, RoundFinished
-from tacit.horizontal.settings import Settings
+from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 
 SIZE = 1_000_000
 COLUMNS = 10_000_000
@@ -88,8 +88,8 @@ def _processor(pid: int) -> float:
 
 def driver(clients: int, encrypt_type: str, rounds: int) -> dict[str, object]:
     """One run on Ray, in this process: its rounds' seconds, and its memory in models."""
-    from tacit.engines.ray.cluster import cluster
-    from tacit.engines.ray.engine import RayEngine
+    from tacit.kinds.horizontal.simulate.ray_engine import RayEngine
+    from tacit.ray.cluster import cluster
 
     def carried_out(settings: Settings) -> tuple[list[float], list[float]]:
         kept, workers = Kept(), set()
@@ -136,7 +136,7 @@ def unmasking(masks: int, pairs: int) -> dict[int, list[tuple[float, float]]]:
 
     The longest path is what the busiest worker and the driver computed: the wall time, had each a core of its own.
     """
-    from tacit.engines.ray.cluster import SpreadUnmasking, _masks, cluster
+    from tacit.ray.cluster import SpreadUnmasking, _masks, cluster
     from tacit.secagg.unmask import Plan, Words, plan_of, unmask
 
     rng = np.random.default_rng(3)

@@ -13,10 +13,10 @@ import tracemalloc
 import numpy as np
 
 from bench.measure import Options, Row
-from tacit.engines.memory import MemoryEngine
 from tacit.events import Kept, RoundFinished
-from tacit.horizontal.settings import Settings
-from tacit.horizontal.task import Arrays, Fitted, FitWork
+from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.simulate.memory import MemoryEngine
+from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork
 
 CLIENTS = 100
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from bench.measure import CPU, WALL, Options, Row, Side, interleave, rate_row, time_row
+from tacit.kinds.split.embedding_dp import EmbeddingDP
 from tacit.randomness import secure_rng
-from tacit.split.embedding_dp import EmbeddingDP
 
 EPS = (None, 0.0, 1.0, 5.0, 10.0)
 LARGEST_RATIO = 1.2

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from tacit.channel import run_parties
 from tacit.events import Kept
-from tacit.split.follower import follower
-from tacit.split.leader import leader
-from tacit.split.parts import Bottom, Ends, Rows, Top, Trunk
-from tacit.split.settings import Settings
-from tacit.tasks.text import Head, Middle, token_loss
+from tacit.kinds.split.follower import follower
+from tacit.kinds.split.leader import leader
+from tacit.kinds.split.settings import Settings
+from tacit.kinds.split.task import Bottom, Ends, Rows, Top, Trunk
+from tacit.kinds.split.tasks.text import Head, Middle, token_loss
 
 Steps = Callable[[], object]
 BATCH, SEQUENCE, WIDTH, VOCABULARY = 256, 128, 128, 256

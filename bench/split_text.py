@@ -14,11 +14,11 @@ from typing import Any
 from bench.measure import Options, Row
 from tacit.channel import run_parties
 from tacit.events import Kept, Stepped
-from tacit.split.follower import follower
-from tacit.split.leader import leader
-from tacit.split.plan import Sizes, forecast
-from tacit.split.settings import Settings
-from tacit.tasks.parts import make_part
+from tacit.kinds.split.follower import follower
+from tacit.kinds.split.forecast import Sizes, forecast
+from tacit.kinds.split.leader import leader
+from tacit.kinds.split.settings import Settings
+from tacit.kinds.split.tasks.load import make_part
 
 TASK = {"layers": 4, "width": 128, "cut": 256, "heads": 4, "sequence": 64, "vocabulary": 2000, "test": 0.02}
 BATCH, STEPS = 8, 300
@@ -102,7 +102,7 @@ def _trained(protection: dict[str, Any] | None, steps: int) -> Measured:
 
 
 def _draw(found: dict[str, Measured], folder: Path) -> None:
-    from tacit.runs.report.chart import Chart, Panel, Series, standalone
+    from tacit.report.chart import Chart, Panel, Series, standalone
 
     colours: dict[str, Any] = dict(zip(PROTECTIONS, ("grey", "blue", "teal", "amber", "red"), strict=True))
     series = tuple(Series(name, tuple(_smooth(measured.losses)), colours[name]) for name, measured in found.items())

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.measure import Options, Row, Side, interleave, time_row
-from tacit.runs.store import Store
+from tacit.store.party_folder import Store
 
 
 def run(options: Options) -> list[Row]:

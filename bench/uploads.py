@@ -21,13 +21,13 @@ import grpc.aio
 
 from bench.measure import Options, Pair, Row, Side, interleave, time_row
 from bench.network import Files, _told, files
-from tacit.engines.grpc.connection import Connection
-from tacit.engines.grpc.coordinator import COORDINATOR, client_name
-from tacit.engines.grpc.handshake import Hello, Welcome
-from tacit.engines.grpc.link import PIECE_BYTES
-from tacit.engines.grpc.room import Room
-from tacit.engines.grpc.server import METHOD, OPTIONS, Server, _Handler
-from tacit.engines.tls import Authority, Credentials, channel_credentials, channel_options, server_credentials
+from tacit.net.grpc.connection import Connection
+from tacit.net.grpc.room import Room
+from tacit.net.grpc.server import METHOD, OPTIONS, Server, _Handler
+from tacit.net.handshake import Hello, Welcome
+from tacit.net.link import PIECE_BYTES
+from tacit.net.star_host import COORDINATOR, client_name
+from tacit.net.tls import Authority, Credentials, channel_credentials, channel_options, server_credentials
 from tacit.sections import Network
 from tacit.wire import decode, encode
 

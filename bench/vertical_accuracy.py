@@ -21,9 +21,9 @@ from bench.measure import Options, Row
 from tacit.channel import Channel, run_parties
 from tacit.data import read_table
 from tacit.events import EpochFinished, Kept
-from tacit.vertical import batches, logistic_masked
-from tacit.vertical.session import Run
-from tacit.vertical.settings import Settings
+from tacit.kinds.vertical_logistic.protocol import batches, logistic_masked
+from tacit.kinds.vertical_logistic.protocol.session import Run
+from tacit.kinds.vertical_logistic.settings import Settings
 
 Floats = NDArray[np.float64]
 ALLOWED = 0.005  # below scikit-learn's

@@ -24,11 +24,11 @@ from bench.measure import CPU, WALL, Budget, Clock, Options, Row, Side, interlea
 from tacit.channel import run_parties
 from tacit.crypto import paillier
 from tacit.fixedpoint import Grid
-from tacit.runs.records import RecordFiles
-from tacit.vertical import logistic_masked
-from tacit.vertical.journal import InMemory, Records
-from tacit.vertical.session import Run
-from tacit.vertical.settings import Settings
+from tacit.kinds.vertical_logistic.protocol import logistic_masked
+from tacit.kinds.vertical_logistic.protocol.journal import InMemory, Records
+from tacit.kinds.vertical_logistic.protocol.session import Run
+from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.store.journal_files import RecordFiles
 
 Floats = NDArray[np.float64]
 

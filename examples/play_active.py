@@ -12,13 +12,13 @@ from __future__ import annotations
 import sys
 import time
 
-from tacit.engines.grpc.hub import Hub
+from tacit.align.intersection import align
 from tacit.events import EpochFinished, Event
-from tacit.tasks.cancer import make_parts
-from tacit.vertical import logistic_masked
-from tacit.vertical.align import align
-from tacit.vertical.session import Run
-from tacit.vertical.settings import Settings
+from tacit.kinds.vertical_logistic.protocol import logistic_masked
+from tacit.kinds.vertical_logistic.protocol.session import Run
+from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.kinds.vertical_logistic.tasks.cancer import make_parts
+from tacit.net.hub import Hub
 
 SETTINGS = Settings.model_validate(
     {

@@ -7,11 +7,11 @@ import time
 
 from play_active import SETTINGS, Printed
 
-from tacit.engines.grpc.spoke import Spoke
-from tacit.tasks.cancer import make_parts
-from tacit.vertical import logistic_masked
-from tacit.vertical.align import align
-from tacit.vertical.session import Run
+from tacit.align.intersection import align
+from tacit.kinds.vertical_logistic.protocol import logistic_masked
+from tacit.kinds.vertical_logistic.protocol.session import Run
+from tacit.kinds.vertical_logistic.tasks.cancer import make_parts
+from tacit.net.spoke import Spoke
 
 if __name__ == "__main__":
     port = sys.argv[1] if len(sys.argv) > 1 else "7003"

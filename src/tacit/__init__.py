@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tacit.errors import BudgetError, PeerError, TacitError
+    from tacit.kinds.split.embedding_dp import EmbeddingDP
+    from tacit.kinds.split.label_dp import LabelDP
     from tacit.runs.outcome import Outcome
-    from tacit.split.embedding_dp import EmbeddingDP
-    from tacit.split.label_dp import LabelDP
     from tacit.training.plan import Plan
 
 __version__ = "0.1.0"
@@ -22,8 +22,8 @@ _HOMES = {  # some are heavy: imported only when they are used
     "BudgetError": "tacit.errors",
     "PeerError": "tacit.errors",
     "TacitError": "tacit.errors",
-    "EmbeddingDP": "tacit.split.embedding_dp",
-    "LabelDP": "tacit.split.label_dp",
+    "EmbeddingDP": "tacit.kinds.split.embedding_dp",
+    "LabelDP": "tacit.kinds.split.label_dp",
     "Plan": "tacit.training.plan",
 }
 
@@ -48,6 +48,6 @@ def run(
     argument may be left out. With `state`, the run starts in that directory, or is resumed if it is there already.
     Returns the outcome: `status`, `model`, `history` (the finished rounds), `ledger` and `directory`.
     """
-    from tacit.runs.execute import run as run_here  # heavy: only when it is used
+    from tacit.runs.run import run as run_here  # heavy: only when it is used
 
     return run_here(path_or_dict, overrides=overrides, runs=runs, resume=resume, state=state)

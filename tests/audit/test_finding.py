@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.audit.finding import LowerBound, rounded_down
-from tacit.audit.words import bound_words
+from tacit.audit.text import bound_words
 
 
 @given(st.floats(1e-6, 1e6), st.integers(2, 6))

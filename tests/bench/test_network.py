@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from bench import network
-from tacit.audit.wiretap import Wiretap
+from tacit.audit.attacks.wiretap import Wiretap
 
 
 def echoing(listener: socket.socket) -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from bench import uploads
 from bench.network import files
-from tacit.engines.grpc.coordinator import client_name
-from tacit.engines.grpc.server import Server
-from tacit.engines.tls import Authority, Credentials
+from tacit.net.grpc.server import Server
+from tacit.net.star_host import client_name
+from tacit.net.tls import Authority, Credentials
 
 SIZE = 3_000_000
 

@@ -12,7 +12,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from tacit.cli import main
-from tacit.runs import keys
+from tacit.net import key_files
 from tests.subprocesses import HANGS, free_port, kill, launch, until
 
 __all__ = ["certify", "ended", "free_port", "invoke", "kill_once", "start"]
@@ -53,11 +53,11 @@ def kill_once(process: subprocess.Popen[str], holds: Callable[[], Any]) -> None:
 
 def certify(folder: Path, *names: str) -> dict[str, dict[str, str]]:
     """A certificate for each name, of one authority in `folder`: the `keys` of each party's local file."""
-    keys.init_authority(folder / "ca")
+    key_files.init_authority(folder / "ca")
     found = {}
     for name in names:
-        keys.make_request(name, folder / name)
-        keys.sign_request(folder / "ca", folder / name / f"{name}.request.pem", folder / name / "c.pem")
+        key_files.make_request(name, folder / name)
+        key_files.sign_request(folder / "ca", folder / name / f"{name}.request.pem", folder / name / "c.pem")
         found[name] = {
             "private": f"{name}/{name}.private.pem",
             "certificate": f"{name}/c.pem",
@@ -69,7 +69,8 @@ def certify(folder: Path, *names: str) -> dict[str, dict[str, str]]:
 DOOMED = """
 import os, signal, sys
 from tacit.cli import main
-from tacit.runs import files, records
+from tacit.store import files
+from tacit.store import journal_files as records
 
 file, moment = sys.argv[1:3]
 del sys.argv[1:3]

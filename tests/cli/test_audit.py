@@ -149,14 +149,14 @@ def test_the_json_is_all_that_was_found():
 def only_noise(patch):
     """Leave out the attacks that are not about noise: they take their time."""
     for name in ("_inversion", "_labels", "_own", "_subtracted", "_utility"):
-        patch.setattr(f"tacit.audit.kinds.horizontal.{name}", lambda *arguments: [])
+        patch.setattr(f"tacit.kinds.horizontal.attacks.{name}", lambda *arguments: [])
 
 
 def test_a_false_claim_ends_in_1_and_is_named(monkeypatch):
     only_noise(monkeypatch)
     honest = invoke("fleet.yaml", "--quiet")
     assert honest.exit_code == 0
-    monkeypatch.setattr("tacit.horizontal.evaluation.SENSITIVITY", 1.0)  # two points of the simplex are 2 apart
+    monkeypatch.setattr("tacit.kinds.horizontal.evaluation.SENSITIVITY", 1.0)  # two points of the simplex are 2 apart
     done = invoke("fleet.yaml", "--quiet")
     assert done.exit_code == 1
     assert "FALSE CLAIM: Laplace noise of inference vectors" in done.stderr
@@ -200,7 +200,7 @@ def test_what_nobody_expected_is_no_false_claim(monkeypatch):
     def broken(*given):
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr("tacit.audit.carry_out.kinds.of", broken)
+    monkeypatch.setattr("tacit.runs.audit.kinds.of", broken)
     done = invoke("fleet.yaml", "--quiet")
     assert done.exit_code == 1
     assert "a mistake of ours" in done.stderr

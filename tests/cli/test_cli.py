@@ -14,13 +14,13 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-import tacit.runs.execute
+import tacit.runs.run
 from tacit import events
 from tacit.cli import VERBS, main
 from tacit.cli.progress import Bar
+from tacit.config.load import load
 from tacit.errors import BudgetError, PeerError
-from tacit.runs.config import load
-from tacit.runs.directory import read_events
+from tacit.store.directory import read_events
 from tests.cli.processes import ended
 from tests.subprocesses import launch
 
@@ -50,7 +50,7 @@ def executed(monkeypatch):
             sink.emit(events.RunFinished(status, 1, 0.5, text))
             return SimpleNamespace(status=status, text=text)
 
-        monkeypatch.setattr(tacit.runs.execute, "execute", execute)
+        monkeypatch.setattr(tacit.runs.run, "execute", execute)
 
     return put
 
@@ -271,7 +271,7 @@ def process(here):
     Path("napping.py").write_text(
         "import time\n"
         "import numpy as np\n"
-        "from tacit.horizontal.task import Fitted\n"
+        "from tacit.kinds.horizontal.task import Fitted\n"
         "class Naps:\n"
         "    def model(self):\n"
         "        return {'w': np.zeros(3)}\n"
@@ -297,7 +297,7 @@ def test_an_interrupt_before_the_run_begins_ends_with_5_too(here, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tacit.runs.config.load", interrupted)
+    monkeypatch.setattr("tacit.config.load.load", interrupted)
     done = tacit_run()
     assert done.exit_code == 5
     assert done.stderr == "Stopped.\n"

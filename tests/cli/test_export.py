@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from tacit import events
 from tacit.cli import main
-from tacit.runs.config import load
-from tacit.runs.directory import RunDirectory
+from tacit.config.load import load
+from tacit.store.directory import RunDirectory
 
 SETTINGS = load({"kind": "horizontal", "name": "fleet", "task": "digits", "rounds": 1, "clients": 5})
 NAME = "20231114-221320-fleet"

@@ -10,11 +10,11 @@ import pytest
 import safetensors.numpy
 
 import tacit
-from tacit.engines.grpc.client import ClientEngine
-from tacit.engines.grpc.coordinator import CoordinatorEngine
-from tacit.engines.grpc.hub import Hub
-from tacit.engines.grpc.spoke import Spoke
-from tacit.runs import keys
+from tacit.net import key_files
+from tacit.net.hub import Hub
+from tacit.net.spoke import Spoke
+from tacit.net.star_guest import ClientEngine
+from tacit.net.star_host import CoordinatorEngine
 from tests.cli import processes
 from tests.cli.processes import ended, free_port
 
@@ -98,9 +98,9 @@ def test_mistakes_end_with_2_and_leave_nothing(arguments, words):
 
 
 def test_a_certificate_of_another_party_is_not_taken(here):
-    keys.init_authority(here / "ca")
-    keys.make_request("client-1", here / "site")
-    keys.sign_request(here / "ca", here / "site" / "client-1.request.pem", here / "site" / "c.pem")
+    key_files.init_authority(here / "ca")
+    key_files.make_request("client-1", here / "site")
+    key_files.sign_request(here / "ca", here / "site" / "client-1.request.pem", here / "site" / "c.pem")
     Path("site.yaml").write_text(
         "keys: {private: site/client-1.private.pem, certificate: site/c.pem, authority: ca/authority.pem}\n"
     )

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import tacit
 from tacit.cli import main
-from tacit.runs import keys
+from tacit.net import key_files
 from tests.subprocesses import HANGS
 
 
@@ -41,7 +41,7 @@ def test_each_step_says_what_to_send_to_whom_and_shows_nothing_secret(here):
     assert [result.exit_code for result in (made, asked, signed, shown)] == [0, 0, 0, 0]
 
     printed = "".join(result.output for result in (made, asked, signed, shown))
-    fingerprint = keys.describe(Path("client-3.request.pem")).fingerprint
+    fingerprint = key_files.describe(Path("client-3.request.pem")).fingerprint
     assert printed.count(fingerprint) == 5  # asked, signed; shown of the request, the certificate, the private file
     secrets = [line for file in here.rglob("*.private.pem") for line in file.read_text().split("\n") if line]
     assert not [line for line in secrets if line in printed]
@@ -74,10 +74,10 @@ def test_on_a_terminal_a_person_is_asked(here, answer, code):
 
 def test_show_warns_before_a_certificate_expires(here):
     long_ago = datetime.now(UTC) - timedelta(days=50)
-    keys.init_authority(here / "authority", now=long_ago)
+    key_files.init_authority(here / "authority", now=long_ago)
     for name, days in (("soon", 60), ("over", 20), ("fine", 365)):
-        keys.make_request(name, here)
-        keys.sign_request(here / "authority", here / f"{name}.request.pem", days=days, now=long_ago)
+        key_files.make_request(name, here)
+        key_files.sign_request(here / "authority", here / f"{name}.request.pem", days=days, now=long_ago)
     result = tacit_keys("show", "soon.certificate.pem", "over.certificate.pem", "fine.certificate.pem")
     assert "Warning: soon.certificate.pem expires in 9 days" in result.stderr
     assert "Warning: over.certificate.pem is expired" in result.stderr

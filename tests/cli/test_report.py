@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from tacit.cli import main
-from tests.runs.sample_runs import DDP, UPDATES, VECTORS, settings, whole, write
+from tests.report.sample_runs import DDP, UPDATES, VECTORS, settings, whole, write
 
 
 @pytest.fixture

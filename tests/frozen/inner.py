@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.engines.grpc.handshake import shared
-from tacit.engines.memory import MemoryEngine
+from tacit.config.load import fingerprint, load, resolved
 from tacit.events import Nowhere
-from tacit.horizontal.frames import to_frame
-from tacit.horizontal.task import Fitted
-from tacit.runs.config import fingerprint, load, resolved
-from tacit.runs.join import _shared as shared_by_clients
-from tacit.runs.lockstep import common_settings
-from tacit.tasks import make
+from tacit.kinds.horizontal.frames import to_frame
+from tacit.kinds.horizontal.join import _shared as shared_by_clients
+from tacit.kinds.horizontal.simulate.memory import MemoryEngine
+from tacit.kinds.horizontal.task import Fitted
+from tacit.kinds.horizontal.tasks.load import make
+from tacit.lockstep.run import common_settings
+from tacit.net.handshake import shared
 
 __all__ = ["Fitted", "fingerprint", "frames_of", "load", "resolved", "shared_bytes"]
 

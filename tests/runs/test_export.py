@@ -14,9 +14,9 @@ import pytest
 
 import tacit
 from tacit import events
-from tacit.runs.config import load
-from tacit.runs.directory import RunDirectory, read_timed_events
+from tacit.config.load import load
 from tacit.runs.export import ExportError, read_exported, store_uri, to_mlflow, to_tensorboard
+from tacit.store.directory import RunDirectory, read_timed_events
 from tests.subprocesses import HANGS
 
 NOW = 1_700_000_000.0

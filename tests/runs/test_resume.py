@@ -20,13 +20,13 @@ import safetensors.numpy
 from click.testing import CliRunner
 
 import tacit
-from tacit import tasks
 from tacit.cli import main
-from tacit.engines.memory import MemoryEngine
+from tacit.config.load import ConfigError, load
 from tacit.events import Kept, RoundFinished, RunFinished, RunResumed
-from tacit.runs.config import ConfigError, load
-from tacit.runs.directory import RunDirectory, read_events
-from tests.runs.crash_points import killed_at
+from tacit.kinds.horizontal.simulate.memory import MemoryEngine
+from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.store.directory import RunDirectory, read_events
+from tests.store.crash_points import killed_at
 from tests.subprocesses import HANGS, kill, launch, until
 
 SMALL = {

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tacit.randomness import seeded_rng
 from tacit.training import Engine, sums
-from tacit.training.parts import Outer, absolute_norms
+from tacit.training.recorded import Outer, absolute_norms
 from tests.training.definition import record_gradients
 from tests.training.test_engine import Cnn, Gpt
 from tests.training.trainings import data, flat, model, plan

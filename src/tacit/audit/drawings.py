@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from tacit.audit.carry_out import advantage
 from tacit.audit.finding import Finding, Images, Pictures, Score
+from tacit.audit.result import advantage
 from tacit.audit.steps import Proved
-from tacit.runs.report.chart import Chart, Panel, Series
-from tacit.runs.report.markup import Markup, element, join
+from tacit.report.chart import Chart, Panel, Series
+from tacit.report.markup import Markup, element, join
 
 _GAP = 1  # pixels between two images of a strip
 _SHOWN_SIZE = 42  # pixels of a page that an image takes

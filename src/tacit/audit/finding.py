@@ -9,23 +9,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tacit.audit.tradeoff import CurveTest
-from tacit.dp.release import Relation, Unit
+from tacit.dp.claim import Claim
 
 Images = NDArray[Any]  # [number, height, width], from 0 to 1
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What is proved: (epsilon, delta) for one unit under a neighbouring relation."""
-
-    epsilon: float
-    delta: float
-    unit: Unit
-    relation: Relation
-
-    def __str__(self) -> str:
-        at = f" at delta {self.delta:.3g}" if self.delta else ""
-        return f"epsilon {self.epsilon:.4g}{at} for each {self.unit} ({self.relation})"
 
 
 def rounded_down(value: float, digits: int) -> float:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 
 from tacit import __version__
-from tacit.audit import drawings, summary, words
-from tacit.audit.carry_out import Audit
+from tacit import kind as kinds
+from tacit.audit import drawings, summary
+from tacit.audit import text as words
 from tacit.audit.finding import Finding, Score
-from tacit.runs import kinds
-from tacit.runs.config import resolved
-from tacit.runs.report import page, sections
-from tacit.runs.report.chart import Chart, inline
-from tacit.runs.report.markup import Markup, element, join
-from tacit.runs.report.meaning import Promise, against, explained
+from tacit.audit.result import Audit
+from tacit.config.load import resolved
+from tacit.report import page, sections
+from tacit.report.chart import Chart, inline
+from tacit.report.markup import Markup, element, join
+from tacit.report.promises import Promise, against, explained
 
 
 def whole_page(made: Audit) -> str:

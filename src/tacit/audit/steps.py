@@ -1,6 +1,6 @@
 """What an audit is made of: how hard to try, what is proved, and the attacks that fit, one step after the other.
 
-`kinds` has a module for each kind of file, whose `attacks` returns `Attacks`; `carry_out` runs them.
+Each kind has a package `attacks`, whose function `attacks` returns `Attacks`; `tacit.runs.audit` runs them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tacit.dp.accounting import HIDES_NOTHING, Ledger
 from tacit.dp.pricing import Method
 from tacit.dp.release import Relation
 from tacit.randomness import seeded_rng
-from tacit.runs.report.meaning import Promise
-from tacit.runs.report.meaning import promise as bare_promise
+from tacit.report.promises import Promise
+from tacit.report.promises import promise as bare_promise
 
 T = TypeVar("T")
 CONFIDENCE = 0.99  # of all tests of an audit together: true claims are called false in at most one audit of a hundred

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tacit.audit.carry_out import Audit, advantage
 from tacit.audit.finding import Finding, Score
+from tacit.audit.result import Audit, advantage
 
 _MOST_NAMED = 3  # of the claims
 

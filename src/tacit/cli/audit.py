@@ -15,9 +15,9 @@ from tacit.cli.exits import FAILED, USER, end
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from tacit.audit.carry_out import Audit
+    from tacit.audit.result import Audit
     from tacit.audit.steps import Scope
-    from tacit.runs.config import Settings
+    from tacit.config.load import Settings
 
 _WIDTH = 118  # of the tables, where stdout is no terminal
 _NARROWEST = 100
@@ -50,10 +50,10 @@ def command(
 
     from tacit.audit.page import whole_page
     from tacit.audit.steps import Scope
-    from tacit.audit.words import false_claim, plain, print_table
+    from tacit.audit.text import false_claim, plain, print_table
     from tacit.cli.task_errors import task_traceback
     from tacit.errors import TacitError
-    from tacit.runs.directory import replace_file
+    from tacit.store.directory import replace_file
 
     file, page = _places(target)
     page = output or page
@@ -101,7 +101,7 @@ def _places(target: Path) -> tuple[Path, Path]:
 
 
 def _settings(file: Path, overrides: tuple[str, ...]) -> Settings:
-    from tacit.runs.config import ConfigError, load
+    from tacit.config.load import ConfigError, load
 
     if file.name == "config.yaml" and file.parent.is_dir() and not file.exists():
         raise ConfigError(
@@ -115,7 +115,7 @@ def _carried_out(settings: Settings, scope: Scope, quiet: bool) -> Audit:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from tacit.audit.carry_out import audit
+    from tacit.runs.audit import audit
 
     if quiet:
         return audit(settings, scope)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 if TYPE_CHECKING:
-    from tacit.runs.directory import RunDirectory
+    from tacit.store.directory import RunDirectory
 
 DONE = 0
 FAILED = 1

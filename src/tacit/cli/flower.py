@@ -22,8 +22,8 @@ def command() -> None:
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
 def init(file: Path, folder: Path, overrides: tuple[str, ...]) -> None:
     """Write an app for FILE into DIR, which `flwr run DIR` takes."""
+    from tacit.config.load import ConfigError
     from tacit.flower.project import write_project
-    from tacit.runs.config import ConfigError
 
     try:
         thoughts = write_project(file, folder, overrides)

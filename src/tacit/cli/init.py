@@ -18,7 +18,7 @@ def command(kind: str, file: Path | None, force: bool) -> None:
 
     KIND is horizontal, private_training, vertical_logistic or split; FILE its name (KIND.yaml).
     """
-    from tacit.runs.config import ConfigError, write_starter
+    from tacit.config.load import ConfigError, write_starter
 
     path = file or Path(f"{kind}.yaml")
     try:

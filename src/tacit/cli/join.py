@@ -17,10 +17,10 @@ import click
 from tacit.cli.exits import DONE, FAILED, STATUS, USER, end, endings, not_stored
 
 if TYPE_CHECKING:
-    from tacit.horizontal.settings import Settings as Horizontal
-    from tacit.runs.config import Settings
-    from tacit.runs.directory import RunDirectory
-    from tacit.runs.join import Site
+    from tacit.config.load import Settings
+    from tacit.kinds.horizontal.settings import Settings as Horizontal
+    from tacit.net.site import Site
+    from tacit.store.directory import RunDirectory
 
 
 @click.command("join")
@@ -70,12 +70,12 @@ def command(
     5 stopped or interrupted: start again.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say, we say in words
-    from tacit.horizontal.settings import Settings as Horizontal
-    from tacit.runs.config import ConfigError, load
-    from tacit.runs.directory import RunDirectory
-    from tacit.runs.join import site_of
-    from tacit.runs.local import load_local
+    from tacit.config.load import ConfigError, load
+    from tacit.config.local import load_local
+    from tacit.kinds.horizontal.join import site_of
+    from tacit.kinds.horizontal.settings import Settings as Horizontal
     from tacit.runs.resume import conclude, finished, holds_run, resumed, unfinished
+    from tacit.store.directory import RunDirectory
 
     if resume is not None and state is not None:
         end("--resume and --state both name a directory: give one of them", USER)
@@ -126,7 +126,7 @@ def command(
 
 def _numbers(party: str, identities: str | None, settings: Horizontal) -> list[int]:
     """The clients that this process is; none for the coordinator."""
-    from tacit.runs.config import ConfigError
+    from tacit.config.load import ConfigError
 
     if party == "coordinator":
         if identities is not None:
@@ -158,9 +158,9 @@ def _carried_out(
 ) -> tuple[str, str]:
     from tacit.cli.progress import screen
     from tacit.events import Sink, Tee
-    from tacit.horizontal.settings import Settings as Horizontal
-    from tacit.runs.join import join_clients, join_coordinator
-    from tacit.runs.lockstep import join_party
+    from tacit.kinds.horizontal.join import join_clients, join_coordinator
+    from tacit.kinds.horizontal.settings import Settings as Horizontal
+    from tacit.lockstep.run import join_party
 
     with endings(directory), ExitStack() as stack:
         if threading.current_thread() is threading.main_thread():
@@ -173,7 +173,7 @@ def _carried_out(
             stack.enter_context(shown)
             sinks.append(shown)
         if metrics_port is not None:
-            from tacit.engines.metrics import Metrics, serve_metrics
+            from tacit.store.metrics import Metrics, serve_metrics
 
             metrics = Metrics()
             stack.enter_context(serve_metrics(metrics, metrics_port))

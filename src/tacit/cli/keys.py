@@ -11,7 +11,7 @@ import click
 from tacit.cli.exits import FAILED, USER, end
 
 if TYPE_CHECKING:
-    from tacit.engines.identity import Request
+    from tacit.net.identity import Request
 
 _PATH = click.Path(path_type=Path)
 
@@ -30,8 +30,8 @@ def command() -> None:
 @click.option("--days", default=3650, show_default=True, help="How long it lasts.")
 def init(folder: Path, days: int) -> None:
     """Make an authority in DIR (authority)."""
-    from tacit.runs.config import ConfigError
-    from tacit.runs.keys import init_authority
+    from tacit.config.load import ConfigError
+    from tacit.net.key_files import init_authority
 
     try:
         made = init_authority(folder, days=days)
@@ -48,8 +48,8 @@ def init(folder: Path, days: int) -> None:
 @click.option("--force", is_flag=True, help="Replace the keys that are there; their certificate becomes useless.")
 def request(name: str, folder: Path, force: bool) -> None:
     """Make the keys of the party NAME, such as coordinator or client-3."""
-    from tacit.runs.config import ConfigError
-    from tacit.runs.keys import make_request
+    from tacit.config.load import ConfigError
+    from tacit.net.key_files import make_request
 
     try:
         private, made = make_request(name, folder, overwrite=force)
@@ -72,8 +72,8 @@ def sign(file: Path, authority: Path, out: Path | None, days: int, yes: bool, fo
     Who holds the keys of a certificate is that party to all others. Ask the party for its fingerprint and compare. To
     renew a certificate, sign the same request again with --force.
     """
-    from tacit.runs.config import ConfigError
-    from tacit.runs.keys import sign_request
+    from tacit.config.load import ConfigError
+    from tacit.net.key_files import sign_request
 
     def approve(asked: Request) -> None:
         click.echo(f"{file} asks for the name {asked.name}. Fingerprint: {asked.fingerprint}")
@@ -96,8 +96,8 @@ def sign(file: Path, authority: Path, out: Path | None, days: int, yes: bool, fo
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=_PATH)
 def show(files: tuple[Path, ...]) -> None:
     """Say what each FILE is, of whom, and for how long. Nothing secret is shown."""
-    from tacit.runs.config import ConfigError
-    from tacit.runs.keys import WARNING_DAYS, describe
+    from tacit.config.load import ConfigError
+    from tacit.net.key_files import WARNING_DAYS, describe
 
     for file in files:
         try:

@@ -40,9 +40,9 @@ def command(
     import json
 
     from tacit.cli.task_errors import task_traceback
-    from tacit.runs.config import load
-    from tacit.runs.local import load_local
-    from tacit.runs.plan import draw, plain, plain_of_party, planned, words, words_of_party
+    from tacit.config.load import load
+    from tacit.config.local import load_local
+    from tacit.report.forecast import draw, plain, plain_of_party, planned, words, words_of_party
 
     if party is None and (local_file is not None or state is not None):
         end("--local and --state are one party's own: add --party NAME", USER)

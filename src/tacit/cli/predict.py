@@ -46,10 +46,10 @@ def command(
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from tacit.cli.task_errors import task_traceback
+    from tacit.config.load import load
+    from tacit.config.local import load_local
     from tacit.errors import PeerAway, PeerError
-    from tacit.runs.config import load
-    from tacit.runs.join import site_of
-    from tacit.runs.local import load_local
+    from tacit.kinds.horizontal.join import site_of
     from tacit.runs.predict import predict_as, predict_here, write_scores
 
     sink = _Told()
@@ -90,7 +90,7 @@ class _Told:
     """Events as lines on stderr, so that they do not mix with results."""
 
     def emit(self, event: object) -> None:
-        from tacit.runs.lines import line
+        from tacit.store.log_lines import line
 
         if words := line(event):  # type: ignore[arg-type]
             click.echo(words, err=True)

@@ -25,7 +25,7 @@ from tacit.events import (
     TrainingResumed,
     TrainingStarted,
 )
-from tacit.runs.lines import line, measured, measured_epoch, measured_step, number
+from tacit.store.log_lines import line, measured, measured_epoch, measured_step, number
 
 
 class Plain:

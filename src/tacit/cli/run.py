@@ -12,9 +12,9 @@ import click
 from tacit.cli.exits import DONE, FAILED, STATUS, USER, end, endings, not_stored
 
 if TYPE_CHECKING:
-    from tacit.runs.config import Settings
-    from tacit.runs.directory import RunDirectory
+    from tacit.config.load import Settings
     from tacit.runs.outcome import Outcome
+    from tacit.store.directory import RunDirectory
 
 
 @click.command("run")
@@ -48,9 +48,9 @@ def command(
     Exit codes: 0 done, 1 failed for good, 2 a mistake in the input, 3 a fault of another party, 4 budget reached,
     5 stopped or interrupted: start again.
     """
-    from tacit.runs.config import ConfigError, load
-    from tacit.runs.execute import opened
+    from tacit.config.load import ConfigError, load
     from tacit.runs.resume import concluded, finished, resumed
+    from tacit.runs.run import opened
 
     if resume is not None and state is not None:
         end("--resume and --state both name a directory: give one of them", USER)
@@ -90,7 +90,7 @@ def _carried_out(settings: Settings, directory: RunDirectory, file: Path | None,
     """Run it. What the user can mend ends in a sentence, anything else in a traceback."""
     from tacit.cli.progress import screen
     from tacit.events import Tee
-    from tacit.runs.execute import execute
+    from tacit.runs.run import execute
 
     # A task `module:function` may lie beside the file. Last, so that nothing there hides an installed module.
     sys.path += [str(Path.cwd()), *([str(file.resolve().parent)] if file else [])]

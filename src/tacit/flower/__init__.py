@@ -6,8 +6,9 @@
     fleet       the coordinator over Flower's grid
     project     the app directory that `flwr run` takes
 
-The parties are those of `tacit.horizontal`, unchanged. Flower carries the frames; it does not say whose keys are whose:
-it signs a timestamp, not what is sent. So clients show certificates of `tacit keys`, and sign the keys of each round.
+The parties are those of `tacit.kinds.horizontal`, unchanged. Flower carries the frames; it does not say whose keys are
+whose: it signs a timestamp, not what is sent. So clients show certificates of `tacit keys`, and sign the keys of each
+round.
 """
 
 from __future__ import annotations

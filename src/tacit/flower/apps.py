@@ -15,21 +15,21 @@ from logging import ERROR
 from pathlib import Path
 from typing import Any
 
-from tacit import tasks
-from tacit.engines.grpc.coordinator import COORDINATOR, client_identity
-from tacit.engines.identity import Credentials
+from tacit.config.load import load_horizontal
+from tacit.config.local import load_local
 from tacit.events import Sink
 from tacit.flower import MISSING
 from tacit.flower.fleet import FleetEngine
 from tacit.flower.node import STAGES, Node
 from tacit.flower.once import Once
-from tacit.horizontal.settings import Settings
-from tacit.horizontal.task import Task
-from tacit.runs.config import load_horizontal
-from tacit.runs.directory import RunDirectory
-from tacit.runs.federation import execute
-from tacit.runs.keys import load_credentials
-from tacit.runs.local import load_local
+from tacit.kinds.horizontal.run import execute
+from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.task import Task
+from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.net.identity import Credentials
+from tacit.net.key_files import load_credentials
+from tacit.net.star_host import COORDINATOR, client_identity
+from tacit.store.directory import RunDirectory
 
 try:
     from flwr.app import ConfigRecord, Context, Message, RecordDict

@@ -11,19 +11,19 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from tacit import tasks
 from tacit.crypto.signing import verify
-from tacit.engines.grpc.coordinator import client_name
-from tacit.engines.identity import Credentials, identity_of
 from tacit.errors import PeerError
 from tacit.events import Noted, Sink
 from tacit.flower.node import INTRODUCE, STAGES, Acquaintances, Introduction, introduced
-from tacit.horizontal.coordinator import Coordinator, Outgoing, Phase
-from tacit.horizontal.frames import to_coordinator, to_frame
-from tacit.horizontal.messages import ToClient, Work
-from tacit.horizontal.plan import largest_frames
-from tacit.horizontal.settings import Settings
-from tacit.horizontal.task import Arrays, Evaluates, Task
+from tacit.kinds.horizontal.coordinator import Coordinator, Outgoing, Phase
+from tacit.kinds.horizontal.forecast import largest_frames
+from tacit.kinds.horizontal.frames import to_coordinator, to_frame
+from tacit.kinds.horizontal.messages import ToClient, Work
+from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.task import Arrays, Evaluates, Task
+from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.net.identity import Credentials, identity_of
+from tacit.net.star_host import client_name
 from tacit.secagg.messages import Abort, pack_ids
 from tacit.wire import decode, encode
 

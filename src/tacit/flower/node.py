@@ -14,21 +14,21 @@ from typing import Annotated, Any
 import msgspec
 from numpy.random import Generator
 
-from tacit import tasks
 from tacit.crypto.byte_strings import frame
 from tacit.crypto.signing import SigningKey
-from tacit.engines.grpc.coordinator import client_identity
-from tacit.engines.identity import Credentials, identity_of
 from tacit.errors import BudgetError, PeerError
 from tacit.flower.once import Once
-from tacit.horizontal.client import Client
-from tacit.horizontal.frames import to_client, to_frame
-from tacit.horizontal.messages import ToClient, ToCoordinator, Work
-from tacit.horizontal.plan import largest_frames
-from tacit.horizontal.protection import UnusableUpdate
-from tacit.horizontal.settings import Settings
-from tacit.horizontal.task import Arrays, Fitted, FitWork, Task
-from tacit.horizontal.vector import Layout
+from tacit.kinds.horizontal.client import Client
+from tacit.kinds.horizontal.forecast import largest_frames
+from tacit.kinds.horizontal.frames import to_client, to_frame
+from tacit.kinds.horizontal.messages import ToClient, ToCoordinator, Work
+from tacit.kinds.horizontal.protection import UnusableUpdate
+from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Task
+from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.kinds.horizontal.vector import Layout
+from tacit.net.identity import Credentials, identity_of
+from tacit.net.star_host import client_identity
 from tacit.randomness import seeded_rng
 from tacit.secagg.messages import Abort, Agreements, Inbox, Reveal, Roster, Survivors, unpack_ids
 from tacit.wire import Message, decode, encode

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.errors import PeerError
-from tacit.runs.directory import replace_file
+from tacit.store.directory import replace_file
 
 
 class Once:

@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 from tacit import __version__
-from tacit.horizontal.settings import Settings
-from tacit.runs.config import load_horizontal, resolved
-from tacit.runs.source import ConfigError
+from tacit.config.load import load_horizontal, resolved
+from tacit.config.source import ConfigError
+from tacit.kinds.horizontal.settings import Settings
 
 PACKAGE = "tacit_app"
 _SLOW = 60_000  # milliseconds: a message through Flower's runtime takes about 12 s

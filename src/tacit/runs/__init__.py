@@ -1,13 +1,9 @@
-"""What a run reads and leaves behind. Only this package touches the disk.
+"""The verbs: what can be done with a file or a run, whatever its kind.
 
-config      a federation's file: settings, or errors with file, line and key
-            `source` reads it, `placing` brings its keys under the settings' names, `explain` says what is wrong
-plan        what a file will cost and show
-execute     carrying out what the settings say; `resume` takes up what was stopped
-directory   what a run leaves behind: settings, `environment`, events, log, ledger and model
-lines       each event as a plain line
-record      what a run's directory says
-report/     the page that is made of it
-keys        the files by which parties know each other
+run         carrying out what the settings say; `resume` takes up what was stopped, `outcome` is what it came to
+predict     what a trained model says about new rows
+audit       the attacks that fit a file, one after the other; `attacks` finds them
+report      the pages made of runs
+party_plan  one party's part in a file over a network, before it joins
 export      a run's figures for TensorBoard and MLflow
 """

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tacit import kind as kinds
+from tacit.config.load import ConfigError, Settings, load
 from tacit.events import (
     Answered,
     EpochFinished,
@@ -28,9 +30,7 @@ from tacit.events import (
     TrainingResumed,
     TrainingStarted,
 )
-from tacit.runs import kinds
-from tacit.runs.config import ConfigError, Settings, load
-from tacit.runs.directory import read_timed_events
+from tacit.store.directory import read_timed_events
 
 _NUMBERS = (
     *("survivors", "refused", "seconds", "bytes_up", "bytes_down"),

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from tacit.errors import BudgetError, PeerError, comes_back, loggable
 from tacit.events import EpochFinished, Kept, Noted, RoundFinished, RunFinished, Sink, TrainingResumed
-from tacit.runs.directory import RunDirectory, read_events
 from tacit.runs.report import report_run
+from tacit.store.directory import RunDirectory, read_events
 
 Status = Literal["done", "budget reached", "stopped", "failed"]
 

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tacit import tasks
+from tacit import kind as kinds
 from tacit.boundary import Forecast
-from tacit.horizontal.costs import Costs, Spent
-from tacit.horizontal.plan import Plan, plan
-from tacit.horizontal.settings import Settings as Horizontal
-from tacit.horizontal.vector import Layout
-from tacit.runs import kinds
-from tacit.runs.config import Settings, fingerprint, load
-from tacit.runs.join import own_credentials
-from tacit.runs.local import Local
-from tacit.runs.source import ConfigError
-from tacit.runs.store import party_of
-from tacit.runs.stored import Account, client_ledgers, ledgers
+from tacit.config.load import Settings, fingerprint, load
+from tacit.config.local import Local
+from tacit.config.source import ConfigError
+from tacit.kinds.horizontal.costs import Costs, Spent
+from tacit.kinds.horizontal.forecast import Plan, plan
+from tacit.kinds.horizontal.settings import Settings as Horizontal
+from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.kinds.horizontal.vector import Layout
+from tacit.net.site import own_credentials
+from tacit.store.party_folder import party_of
+from tacit.store.reading import Account, client_ledgers, ledgers
 
 _MODES = {
     "active": "masks hold against a coordinator that cheats",

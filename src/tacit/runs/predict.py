@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from tacit import kind as kinds
 from tacit.channel import Channel, run_parties
+from tacit.config.load import ConfigError
 from tacit.events import Nowhere, Sink
-from tacit.runs import kinds
-from tacit.runs.config import ConfigError
-from tacit.runs.directory import party_of, read_model, replace_file
-from tacit.runs.join import Site
-from tacit.runs.lockstep import Place, meeting_place, telling
+from tacit.lockstep.run import Place, meeting_place, telling
+from tacit.net.site import Site
+from tacit.store.directory import party_of, read_model, replace_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tacit import kind as kinds
+from tacit.config.load import ConfigError, Settings, changeable, fingerprint, flat, load
 from tacit.events import Answered, EndHeard, Noted, RunFinished, RunStarted, TrainingStarted
-from tacit.runs import kinds
-from tacit.runs.config import ConfigError, Settings, changeable, fingerprint, flat, load
-from tacit.runs.directory import RunDirectory, Store, party_of, read_events
 from tacit.runs.report import report_run
-from tacit.runs.store import check_copies, copy_repairs
+from tacit.store.directory import RunDirectory, Store, party_of, read_events
+from tacit.store.party_folder import check_copies, copy_repairs
 
 
 def resumed(

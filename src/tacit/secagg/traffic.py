@@ -9,17 +9,7 @@ from tacit.crypto import shamir
 from tacit.crypto.commitment import COMMITMENT_BYTES
 from tacit.crypto.signing import SIGNATURE_BYTES
 from tacit.secagg.client import SEALED_BYTES
-from tacit.secagg.messages import (
-    Advertise,
-    Agreed,
-    Agreements,
-    Inbox,
-    Masked,
-    Reveal,
-    Roster,
-    Shares,
-    Survivors,
-)
+from tacit.secagg.messages import Advertise, Agreed, Agreements, Inbox, Masked, Reveal, Roster, Shares, Survivors
 from tacit.secagg.session import HASH_BYTES
 from tacit.secagg.settings import Settings
 from tacit.wire import encode

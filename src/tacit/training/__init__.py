@@ -1,12 +1,12 @@
 """Private training on torch: the gradient of each record clipped exactly, at close to the speed of ordinary training.
 
-plan        ties sampler, noise and accountant together; `settings`, `boundary`, `forecast` and `task` are of a file
+plan        ties sampler, noise and accountant together
 attach      puts a plan into the ordinary loop: `sampler`, `optimizer`, `sums` (the tiers of noise), `monitor`,
             `checkpoint`; `source` reads the data, `independence` looks whether records keep apart (`generators`),
             `contents` whether anything is stored without noise
 losses      one value for each record
 engine      records one backward pass and adds clipped gradients; `layers`, `attention`, `recurrent` and `fallback` say
-            how each kind of layer is recorded, `parts` are the recorded gradients, `margins` bound what rounding can
+            how each kind of layer is recorded, `recorded` has the gradients, `margins` bound what rounding can
             hide
 checks      refuses unfit models
 

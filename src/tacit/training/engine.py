@@ -26,7 +26,7 @@ from tacit.training.checks import refuse_unfit
 from tacit.training.fallback import Arguments, fallback
 from tacit.training.layers import Forward, Site
 from tacit.training.margins import gamma, unit_roundoff
-from tacit.training.parts import Part, absolute_norms, join, squared_norms_of
+from tacit.training.recorded import Part, absolute_norms, join, squared_norms_of
 from tacit.training.rules import rule
 
 MEBIBYTE = 1 << 20

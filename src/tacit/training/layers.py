@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from tacit.training.margins import squared_norms
-from tacit.training.parts import Geometry, Kept, Outer, Part, Patches, Room, Rows, gram_is_cheaper
+from tacit.training.recorded import Geometry, Kept, Outer, Part, Patches, Room, Rows, gram_is_cheaper
 
 Forward = Callable[..., Any]
 

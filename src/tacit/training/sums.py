@@ -27,8 +27,8 @@ from tacit.randomness import secure_rng
 from tacit.training.engine import Engine
 from tacit.training.margins import unit_roundoff
 from tacit.training.noise import Gaussian
-from tacit.training.parts import Part
 from tacit.training.plan import Plan
+from tacit.training.recorded import Part
 
 _DOUBLE = torch.float64
 _TERMS = 1 << 16  # products in one entry of one record's gradient: positions of a sequence or an image

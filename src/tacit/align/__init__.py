@@ -1,0 +1,1 @@
+"""Which rows parties have in common, and one order for them. Pure: channels and randomness are arguments."""

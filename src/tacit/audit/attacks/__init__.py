@@ -1,0 +1,1 @@
+"""Attacks and auditors that fit any kind."""

@@ -1,0 +1,53 @@
+"""What one party keeps to itself: the file given by `--local`. It is never sent and never compared.
+
+    coordinator: 10.0.0.5:8443          where to find the coordinator, or the active or leader, if not as the file says
+    bind: 0.0.0.0:8443                  where that party listens
+    keys: {private: p.pem, certificate: c.pem, authority: a.pem}
+    task_options: {path: data.npz}      added to those of the shared file
+    data: {path: bank.csv, id: id}      this party's table, in a vertical regression
+    network: {patience: 600}            how this party treats its network, if not as the file says
+
+Paths are relative to the file itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from tacit.config.explain import explain
+from tacit.config.source import ConfigError, from_file
+from tacit.config.spelling import Placed
+from tacit.sections import Address, Network, Section
+
+
+class Keys(Section):
+    private: str
+    certificate: str
+    authority: str
+
+
+class Local(Section):
+    """One party's own settings."""
+
+    coordinator: Address | None = None
+    bind: Address | None = None
+    keys: Keys | None = None
+    task_options: dict[str, Any] = Field(default_factory=dict)
+    data: dict[str, Any] | None = None
+    network: Network | None = None
+
+
+def load_local(path: Path | None) -> tuple[Local, Path]:
+    """The settings, and the folder that their paths are relative to."""
+    if path is None:
+        return Local(), Path()
+    placed = Placed(Local)
+    placed.add(from_file(path))
+    try:
+        local = Local.model_validate(placed.data)
+    except ValidationError as error:
+        raise ConfigError("\n".join([*placed.conflicts, *explain(error, placed)])) from None
+    return local, path.parent

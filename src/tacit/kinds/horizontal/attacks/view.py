@@ -1,0 +1,78 @@
+"""What the coordinator of a horizontal federation sees: the messages of a real round, and what it makes of them.
+
+Attacks on a federation take a `ServerView` and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.events import Kept
+from tacit.kinds.horizontal.messages import ToCoordinator, Update
+from tacit.kinds.horizontal.protection import NoisySum, masked_sum, secure_context
+from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.simulate.memory import MemoryEngine
+from tacit.kinds.horizontal.task import Arrays, Task
+from tacit.kinds.horizontal.vector import Flat, Layout
+from tacit.secagg.messages import Masked
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServerView:
+    """One round: the model that the coordinator sent, every message that came back, and the model it made of them."""
+
+    settings: Settings
+    layout: Layout
+    model: Flat
+    messages: tuple[tuple[int, ToCoordinator], ...]
+    next_model: Flat
+
+    @property
+    def mean_update(self) -> Flat:
+        """What the protection lets the coordinator compute: the mean of all updates, weighted where it is."""
+        return np.asarray(self.next_model - self.model)
+
+    def uploads(self) -> dict[int, Flat]:
+        """Each client's update as its own upload shows it. A masked one is read as if it had no mask."""
+        found: dict[int, Flat] = {}
+        for sender, message in self.messages:
+            match message:
+                case Update() if self.settings.encrypt.encrypt_type == "NOT_ENCRYPT":
+                    found[sender] = message.vector - self.model
+                case Update():
+                    found[sender] = message.vector
+                case Masked():
+                    found[sender] = self._unmasked(message)
+                case _:
+                    pass
+        return found
+
+    def _unmasked(self, message: Masked) -> Flat:
+        inside = masked_sum(self.settings, self.layout.size)
+        _, bits = inside.ring
+        words = np.frombuffer(message.words, dtype="<u4" if bits == 32 else "<u8")
+        if isinstance(inside, NoisySum):
+            rotation = secure_context(self.settings, self.layout, self.model, 0).digest()
+            survivors = inside.encoding.fewest  # decode divides by their number, which is undone
+            own = words.astype(np.uint32) if bits == 32 else words.astype(np.uint64)
+            return inside.decode(own, survivors, rotation) * survivors
+        signed = words.view(np.int32 if bits == 32 else np.int64).astype(np.float64)
+        return np.asarray(signed[: self.layout.size] * 2.0**-inside.encoding.fraction_bits)
+
+    def arrays(self, flat: Flat) -> Arrays:
+        return self.layout.unflatten(flat)
+
+
+def record(settings: Settings, task: Task) -> ServerView:
+    """Run the first round of a federation and keep what its coordinator sees."""
+    if settings.rounds != 1:
+        raise ValueError(f"one round is recorded, the settings have {settings.rounds}: set rounds to 1")
+    messages: list[tuple[int, ToCoordinator]] = []
+    engine = MemoryEngine(settings, task, Kept(), watch=lambda sender, message: messages.append((sender, message)))
+    before = task.model()
+    layout = Layout.of(before)
+    model = layout.flatten(before).copy()
+    engine.run()
+    return ServerView(settings, layout, model, tuple(messages), layout.flatten(engine.coordinator.model).copy())

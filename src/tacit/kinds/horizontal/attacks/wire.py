@@ -1,0 +1,73 @@
+"""A federation over loopback, each client through a wire that is tapped."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+from tacit.audit.attacks.wire import ANYWHERE, PATIENCE, NetworkView, Tapped, certificates, kept_by
+from tacit.audit.attacks.wiretap import Wiretap
+from tacit.events import Kept
+from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.task import Task
+from tacit.net.handshake import shared
+from tacit.net.star_guest import ClientEngine
+from tacit.net.star_host import COORDINATOR, CoordinatorEngine, client_name
+
+
+class _Telling(ClientEngine):
+    """A client that keeps the frames that it sent and got."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.said: list[bytes] = []
+        send = self.connection.send
+
+        def telling(frame: bytes) -> None:
+            self.said.append(frame)
+            send(frame)
+
+        self.connection.send = telling  # type: ignore[method-assign]
+
+    async def arrived(self, frame: bytes) -> None:
+        self.said.append(frame)
+        await super().arrived(frame)
+
+
+def tap_federation(settings: Settings, task: Task, *, secure: bool) -> Tapped:
+    """All rounds of a federation. Each client has a wire of its own, so that it is known whose bytes they are."""
+    return asyncio.run(_federation(settings, task, secure))
+
+
+async def _federation(settings: Settings, task: Task, secure: bool) -> Tapped:
+    own = certificates(secure)
+    file = shared(settings.model_dump(mode="json"))
+    kept = Kept()
+    engine = CoordinatorEngine(settings, task, kept, file, ANYWHERE, own(COORDINATOR))
+    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(engine.serve(ready=listening.set_result))
+    waited: set[asyncio.Future[Any]] = {serving, listening}
+    await asyncio.wait(waited, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+    if not listening.done():
+        serving.cancel()
+        await serving  # raises what went wrong
+    port = listening.result()
+    clients: list[_Telling] = []
+    with ExitStack() as open_now, ThreadPoolExecutor(1) as thread:
+        taps = [open_now.enter_context(Wiretap(port, keep=True)) for _ in range(settings.clients)]
+        for identity, tap in enumerate(taps):
+            address, credentials = f"127.0.0.1:{tap.port}", own(client_name(identity))
+            clients.append(_Telling(settings, identity, task, Kept(), file, address, credentials, thread=thread))
+        running = [asyncio.create_task(client.run()) for client in clients]
+        try:
+            await asyncio.wait_for(asyncio.gather(serving, *running), PATIENCE)
+        finally:
+            for each in (serving, *running):
+                each.cancel()
+            await asyncio.gather(serving, *running, return_exceptions=True)
+    names = [client_name(identity) for identity in range(settings.clients)]
+    view = NetworkView({name: kept_by(tap) for name, tap in zip(names, taps, strict=True)})
+    said = tuple(frame for client in clients for frame in client.said)
+    return Tapped(view, said, {name: bool(client.rounds) for name, client in zip(names, clients, strict=True)})

@@ -1,0 +1,274 @@
+"""One client of a horizontal federation, without I/O: feed it messages, send what it returns.
+
+It infers and trains when it is sent a model, protects what it learnt, keeps its own ledgers and refuses what would
+exceed a budget.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from tacit.crypto.signing import SigningKey
+from tacit.errors import BudgetError, Declined, PeerError
+from tacit.kinds.horizontal.answered import Answered
+from tacit.kinds.horizontal.costs import Costs, Spent
+from tacit.kinds.horizontal.evaluation import inference_event, on_simplex, protect
+from tacit.kinds.horizontal.messages import Inference, ToClient, ToCoordinator, Update, Work
+from tacit.kinds.horizontal.protection import SMALLEST_CLIP as _SMALLEST_CLIP
+from tacit.kinds.horizontal.protection import LocalDP, UnusableUpdate, masked_sum, secure_context
+from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Infers
+from tacit.kinds.horizontal.vector import Flat, Layout
+from tacit.randomness import seeded_rng
+from tacit.secagg.client import Client as SecureClient
+from tacit.secagg.messages import Abort, Masked
+from tacit.secagg.messages import ToClient as SecureToClient
+from tacit.secagg.unmask import Words
+
+_TRAINING = 12  # what a seed is for: see `coordinator.SAMPLING`
+_ENORMOUS = 1e30  # no number of an honest model or update is larger
+Fit = Callable[[int, Arrays, FitWork], Fitted]
+
+
+def noise_source(settings: Settings, identity: int) -> Callable[[int], Generator | None]:
+    """Where a client's noise and keys come from, by round: the operating system, unless the file fixes them."""
+    seed = settings.simulation.insecure_noise_seed
+
+    def source(number: int) -> Generator | None:
+        if seed is None:
+            return None
+        digest = hashlib.sha256(repr(("noise", seed, number, identity)).encode()).digest()
+        return seeded_rng(int.from_bytes(digest, "big"))
+
+    return source
+
+
+class Client:
+    """One client.
+
+    Args:
+        fit: the task's training.
+        layout: of the model, known from the task.
+        infers: the task, where the model is judged by what it infers.
+        key, identities: for secure aggregation in active mode.
+        random: gives the generator of noise and keys for a round; from the operating system by default.
+        failed: is told where the task's "fit" or "infer" raised, and the error. It stays with the client: under a
+            protection that would let others see it, what leaves is noise around nothing. It may raise.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        identity: int,
+        fit: Fit,
+        layout: Layout,
+        *,
+        infers: Infers | None = None,
+        key: SigningKey | None = None,
+        identities: Mapping[int, bytes] | None = None,
+        random: Callable[[int], Generator | None] = lambda number: None,
+        failed: Callable[[str, Exception], None] = lambda where, error: None,
+    ) -> None:
+        self._failed = failed
+        self.identity = identity
+        self._settings = settings
+        self._fit = fit
+        self._layout = layout
+        self._infers = infers
+        self._key = key
+        self._identities = identities
+        self._random = random
+        self._secure: SecureClient | None = None
+        self._inference: Inference | None = None  # made, and not yet sent
+        self.withheld: list[str] = []  # why what left in the last round was noise around nothing, in words of ours
+        self._declined = False  # whether it leaves out the round that is under way
+        self._costs = Costs(settings, layout.size)
+        self._answered = Answered(settings)
+        self.restore({"attempts": 0, "uploads": 0, "sums": 0})
+
+    def state(self) -> dict[str, Any]:
+        """What must survive a restart, as plain data: what was answered, and what it cost."""
+        counters = {"attempts": self._attempts, "uploads": self._uploads, "sums": self._sums}
+        return counters | self._answered.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up `state`. A round that was under way is not taken up: its keys are gone."""
+        self._attempts, self._uploads, self._sums = state["attempts"], state["uploads"], state["sums"]
+        self._answered.restore(state)
+        self.local = self._costs.local_ledger(self._uploads)
+        self.central = self._costs.central_ledger(self._sums)
+        self.end_round()
+
+    def spent(self) -> list[Spent]:
+        """What this client paid so far."""
+        return self._costs.spent(self._uploads, self._sums)
+
+    def receive(self, message: ToClient, now: float) -> list[ToCoordinator]:
+        """What to send in answer: Abort where this client leaves out the round, and says why.
+
+        Raises BudgetError, and sends nothing, where an upload would exceed the budget.
+        """
+        try:
+            return self._work(message, now) if isinstance(message, Work) else self._aggregate(message, now)
+        except Declined as error:
+            self.end_round()
+            self._declined = True
+            return [Abort(str(error)[:300])]
+
+    def _aggregate(self, message: SecureToClient, now: float) -> list[ToCoordinator]:
+        if self._declined:
+            return []
+        if self._secure is None:
+            raise PeerError(f"{type(message).__name__} without a round of secure aggregation")
+        answers: list[ToCoordinator] = list(self._secure.receive(message, now))
+        if any(isinstance(answer, Masked) for answer in answers):
+            for cost in self._costs.central:
+                self.central.spend(cost.event, cost.count)  # from here on others can open the sum without this client
+            self._sums += 1
+            self._answered.uploads()
+            if self._inference is not None:
+                answers.insert(0, self._inference)
+        return answers
+
+    def end_round(self) -> None:
+        """Drop what belongs to a round that is over."""
+        self._secure = None
+        self._inference = None
+        self.withheld = []
+        self._declined = False
+
+    def _work(self, work: Work, now: float) -> list[ToCoordinator]:
+        self._check(work)
+        self.end_round()
+        self._attempts = work.round + 1
+        self._answered.begin(self._layout, work.model)
+        self._pay()
+        rng = self._random(work.round)
+        match self._settings.encrypt.encrypt_type:
+            case "NOT_ENCRYPT":
+                inferred = self._infer(work, rng)
+                trained, fitted = self._train(work)
+                return [*inferred, Update(work.round, self.identity, trained, int(fitted.samples), fitted.loss)]
+            case "DP_ENCRYPT":
+                return [*self._infer(work, rng), self._noisy(work, rng)]
+            case "PW_ENCRYPT" | "DDP_ENCRYPT":
+                return self._begin_secure(work, now, rng)
+
+    def _check(self, work: Work) -> None:
+        """Before anything is paid or trained."""
+        if work.model.shape != (self._layout.size,) or str(work.model.dtype) != self._layout.dtype:
+            raise PeerError(f"a model of {work.model.shape} numbers, this task has {self._layout.size}")
+        if not np.abs(work.model).max() <= _ENORMOUS:  # NaN is not
+            raise PeerError("a model with NaN, infinite or enormous numbers")
+        if type(work.round) is not int:
+            raise PeerError("work for a round that is no number")
+        if not self._attempts <= work.round < self._settings.answers:
+            # Answering one round twice would let the coordinator subtract two sums.
+            raise PeerError(
+                f"work for round {work.round}, and {self._attempts} to {self._settings.answers - 1} are left: it was "
+                "asked before, or the coordinator began anew while this client resumed its run"
+            )
+        smallest = _SMALLEST_CLIP * self._settings.encrypt.dp_encrypt.dp_norm_clip
+        if work.clip is not None and (type(work.clip) is not float or not work.clip >= smallest):
+            raise PeerError(f"a clipping norm of {work.clip!r}, it must be {smallest:g} or more")
+
+    def _pay(self) -> None:
+        """Before anything is drawn. A masked upload is paid when it is sent: before that it is only looked up."""
+        beyond = self._costs.beyond(self._uploads + 1, self._sums + 1)
+        if beyond is not None:
+            raise BudgetError(
+                f"this round would bring the {beyond.view} epsilon of {' and '.join(beyond.covers)} to "
+                f"{beyond.epsilon:.4g} at delta {beyond.delta:.3g}, above the budget: this client answers no more"
+            )
+        for cost in self._costs.local:
+            self.local.spend(cost.event, cost.count)
+        self._uploads += 1
+
+    def _infer(self, work: Work, rng: Generator | None) -> list[Inference]:
+        """The inference vectors of this round, where the file asks for them."""
+        wanted = self._settings.unsupervised
+        if wanted is None or self._infers is None:
+            return []
+        classes = self._infers.classes
+        vectors = None
+        try:
+            rows = self._infers.infer(self.identity, self._layout.unflatten(work.model), wanted.vectors)
+            vectors = on_simplex(rows, wanted.vectors, classes)
+        except Exception as error:
+            self._failed("infer", error)
+        event = inference_event(self._settings)
+        if event is None:
+            return [] if vectors is None else [Inference(work.round, self.identity, vectors)]
+        if vectors is None:  # to stay silent would tell: what leaves is noise around nothing
+            self.withheld.append("its inference failed: noise around the uniform vector was sent")
+            vectors = np.full((wanted.vectors, classes), 1 / classes)
+        return [Inference(work.round, self.identity, protect(vectors, event.epsilon, rng).value)]
+
+    def _train(self, work: Work) -> tuple[Flat, Fitted]:
+        model = self._layout.unflatten(work.model)
+        seed = (self._settings.seed, _TRAINING, work.round, self.identity)
+        fitted = self._fit(self.identity, model, FitWork(work.round, self._settings.train, seed))
+        if not isinstance(fitted, Fitted):
+            raise TypeError(f"fit must return Fitted(model, samples, loss), got {type(fitted).__name__}")
+        samples: object = fitted.samples
+        if not isinstance(samples, int | np.integer) or samples < 1:
+            raise UnusableUpdate("its training used no samples")
+        try:
+            trained = self._layout.flatten(fitted.model)
+        except ValueError as error:  # names, shapes and types
+            raise UnusableUpdate(str(error)) from None
+        if self._settings.encrypt.encrypt_type != "NOT_ENCRYPT" and not np.isfinite(trained).all():
+            raise UnusableUpdate("its training gave NaN or infinite numbers")
+        return trained, fitted
+
+    def _update(self, work: Work) -> tuple[Flat, int]:
+        """What was learnt, and from how many samples; nothing where that is unusable and silence would tell so."""
+        try:
+            trained, fitted = self._train(work)
+            with np.errstate(over="ignore", invalid="ignore"):
+                update = trained - work.model
+            if not np.abs(update).max() <= _ENORMOUS:
+                raise UnusableUpdate("its training gave enormous numbers")
+        except Exception as error:
+            if not isinstance(error, UnusableUpdate):
+                self._failed("fit", error)
+            if self._settings.encrypt.encrypt_type == "PW_ENCRYPT":
+                raise
+            reason = str(error) if isinstance(error, UnusableUpdate) else f"its training raised {type(error).__name__}"
+            self.withheld.append(f"{reason}: noise around a zero update was sent")
+            return np.zeros_like(work.model), 1
+        return update, int(fitted.samples)
+
+    def _noisy(self, work: Work, rng: Generator | None) -> Update:
+        # The clipping norm is the coordinator's to lower, never to raise: the event does not depend on it.
+        clip = min(work.clip or np.inf, self._settings.encrypt.dp_encrypt.dp_norm_clip)
+        update, _ = self._update(work)
+        released = LocalDP.of(self._settings).protect(update, clip, rng)
+        return Update(work.round, self.identity, released.value)
+
+    def _begin_secure(self, work: Work, now: float, rng: Generator | None) -> list[ToCoordinator]:
+        context = secure_context(self._settings, self._layout, work.model, work.round)
+
+        def vector() -> Words:
+            self._inference = next(iter(self._infer(work, rng)), None)
+            update, samples = self._update(work)
+            return masked_sum(self._settings, self._layout.size).encode(update, samples, context.digest(), rng)
+
+        known = self._identities
+        if known is not None:  # a certificate of some other federation's client is not one of this one's
+            known = {client: public for client, public in known.items() if client < self._settings.clients}
+        self._secure = SecureClient(
+            context,
+            self.identity,
+            vector,
+            key=self._key,
+            identities=known,
+            rng=rng,
+            opens=self._answered.open if self._settings.round.least_difference is not None else None,
+        )
+        return list(self._secure.start(now))

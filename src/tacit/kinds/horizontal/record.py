@@ -1,0 +1,149 @@
+"""What the directory of a run says, whether the run is finished, was stopped or still goes on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from tacit.config.load import load
+from tacit.events import (
+    BudgetReached,
+    ClientBlamed,
+    ClientRefused,
+    Evaluated,
+    Event,
+    Noted,
+    RoundAborted,
+    RoundFinished,
+    RoundStarted,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    SharesDisputed,
+)
+from tacit.kinds.horizontal.participation import Participation, is_of_clients, participation
+from tacit.kinds.horizontal.settings import Settings
+from tacit.report.trained import Trained, trained
+from tacit.store.directory import party_of
+from tacit.store.reading import Account, checked_events, environment, ledgers
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A run as its directory tells it. Of a round that was done again, only the last time counts."""
+
+    path: Path
+    settings: Settings
+    started: RunStarted | None
+    sampled: dict[int, int]  # by round
+    rounds: tuple[RoundFinished, ...]
+    aborted: tuple[RoundAborted, ...]
+    evaluations: tuple[Evaluated, ...]
+    refused: tuple[ClientRefused, ...]
+    blamed: tuple[ClientBlamed, ...]
+    disputed: tuple[SharesDisputed, ...]
+    notes: tuple[str, ...]
+    resumed: int  # times
+    budget_reached: BudgetReached | None
+    finished: RunFinished | None  # None while it runs, and where it was cut off
+    ledgers: tuple[Account, ...]
+    environment: dict[str, str]  # versions
+
+    @property
+    def status(self) -> str:
+        return "running, or cut off" if self.finished is None else self.finished.status
+
+    @property
+    def seconds(self) -> float:
+        """How long the run took; of one that was resumed or is not finished, its rounds."""
+        if self.finished is not None and not self.resumed:
+            return self.finished.seconds or 0.0
+        finished = math.fsum(event.seconds or 0.0 for event in self.rounds)
+        return finished + math.fsum(event.seconds or 0.0 for event in self.aborted)
+
+    @property
+    def scores(self) -> dict[int, float]:
+        """By round."""
+        return {event.round: event.score for event in self.evaluations if event.score is not None}
+
+
+def read_run(path: str | Path) -> Record | Trained | Participation:
+    """Read a run's directory. Raises ValueError, in a sentence, where there is none or a file of it is broken."""
+    path = Path(path)
+    if not path.is_dir():
+        raise ValueError(f"{path}: there is no such folder: give the folder of a run, such as runs/<time>-<name>")
+    for name in ("config.yaml", "events.jsonl"):
+        if not (path / name).is_file():
+            raise ValueError(f"{path}: this is not the folder of a run, it has no {name}: `tacit run` makes one")
+    settings = load(path / "config.yaml")
+    found = checked_events(path)
+    if not isinstance(settings, Settings):
+        return trained(path, settings, found)
+    party = party_of(path)
+    return (
+        participation(path, settings, party, found) if party and is_of_clients(party) else _told(path, settings, found)
+    )
+
+
+def _told(path: Path, settings: Settings, events: list[Event]) -> Record:
+    rounds: dict[int, RoundFinished] = {}
+    aborted: dict[int, RoundAborted] = {}
+    evaluations: dict[int, Evaluated] = {}
+    sampled: dict[int, int] = {}
+    refused: dict[int, list[ClientRefused]] = {}
+    blamed: dict[int, list[ClientBlamed]] = {}
+    disputed: dict[int, list[SharesDisputed]] = {}
+    notes: dict[str, None] = {}  # a resumed run gives them again
+    started, finished, budget, resumed = None, None, None, 0
+    for event in events:
+        match event:
+            case RunStarted():
+                started = event
+            case RunResumed():
+                resumed += 1
+                finished, budget = None, None
+                for told in (rounds, aborted, evaluations, sampled, refused, blamed, disputed):
+                    for number in [number for number in told if number >= event.round]:
+                        del told[number]
+            case Noted():
+                notes[event.text] = None
+            case RoundStarted():
+                sampled[event.round] = event.sampled
+                refused[event.round], blamed[event.round], disputed[event.round] = [], [], []
+            case ClientRefused():
+                refused.setdefault(event.round, []).append(event)
+            case ClientBlamed():
+                blamed.setdefault(event.round, []).append(event)
+            case SharesDisputed():
+                disputed.setdefault(event.round, []).append(event)
+            case Evaluated():
+                evaluations[event.round] = event
+            case RoundFinished():
+                rounds[event.round] = event
+                aborted.pop(event.round, None)
+            case RoundAborted():
+                aborted[event.round] = event
+                rounds.pop(event.round, None)
+            case BudgetReached():
+                budget = event
+            case RunFinished():
+                finished = event
+    return Record(
+        path=path,
+        settings=settings,
+        started=started,
+        sampled=dict(sorted(sampled.items())),
+        rounds=tuple(rounds[number] for number in sorted(rounds)),
+        aborted=tuple(aborted[number] for number in sorted(aborted)),
+        evaluations=tuple(evaluations[number] for number in sorted(evaluations)),
+        refused=tuple(event for number in sorted(refused) for event in refused[number]),
+        blamed=tuple(event for number in sorted(blamed) for event in blamed[number]),
+        disputed=tuple(event for number in sorted(disputed) for event in disputed[number]),
+        notes=tuple(notes),
+        resumed=resumed,
+        budget_reached=budget,
+        finished=finished,
+        ledgers=ledgers(path),
+        environment=environment(path / "environment.json"),
+    )

@@ -1,0 +1,212 @@
+"""Updates that come in one by one, added up: in memory of a few models, whatever their number.
+
+    Group       a few updates, added in the model's own type; on any machine of the coordinator's own
+    Part        what came of a group
+    Sum         the parts, added in float64
+    Together    a part, or masked words, with who is in it
+
+What comes in wrong raises PeerError and leaves the sum as it was. Groups of the same clients give the same bits
+wherever they are added up, if the sum takes the parts in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.errors import PeerError
+from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.vector import Flat
+from tacit.secagg.unmask import Words
+
+LARGEST_NORM = 1e4  # of an update in the clear: a longer one is no honest step
+LARGEST_GROUP = 64  # updates; float32 sums of more lose bits that matter
+_GROUPS = 16  # that a round has at least, if it has as many clients: to spread over machines
+_BLOCK = 1 << 17  # numbers; a block and what it meets stay in the second-level cache
+
+
+def group_size(settings: Settings) -> int:
+    """Updates in a group, for a round of this federation."""
+    return max(1, min(LARGEST_GROUP, settings.sampled // _GROUPS))
+
+
+def check_samples(samples: object, settings: Settings) -> int:
+    """The weight of an update in the clear, or PeerError."""
+    most = settings.encrypt.pw_encrypt.largest_weight
+    if not isinstance(samples, int) or isinstance(samples, bool) or not 1 <= samples <= most:
+        raise PeerError(f"an update whose number of samples is not in 1 .. {most}")
+    return samples
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """The sum of a few updates, each times its weight: `unit` times `vector`."""
+
+    vector: Flat
+    unit: float
+    weight: float  # of all, in that unit
+    count: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Together:
+    """What several clients sent, checked and added up by a worker of the coordinator's own trust domain."""
+
+    round: int
+    senders: tuple[int, ...]
+    total: Part | Words
+    session: bytes = b""  # of secure aggregation
+    losses: tuple[tuple[float, int], ...] = ()  # with their weights
+    largest: int = 0  # bytes of one message
+
+
+class Group:
+    """The sum of a few updates, each looked at before it goes in.
+
+    Weights are relative to the first one, so that clients with equally many samples need no multiplication. It is done
+    block by block, in the cache.
+    """
+
+    def __init__(self, base: Flat, largest_norm: float) -> None:
+        """`base` is the model that the clients were sent."""
+        self._base = base
+        self._largest_norm = largest_norm
+        self._total = np.zeros_like(base)
+        self._scratch = np.empty(min(len(base), _BLOCK), dtype=base.dtype)
+        self.clear()
+
+    def clear(self) -> None:
+        self._total.fill(0)
+        self._unit, self._weight, self.count = 1.0, 0.0, 0
+
+    @property
+    def part(self) -> Part:
+        """What was added so far; a view."""
+        return Part(self._total, self._unit, self._weight, self.count)
+
+    def add_update(self, update: Flat) -> None:
+        """Take one update with weight 1, or refuse it."""
+        self._check_form(update, "an update")
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._add(update, None, 1.0)
+
+    def add_model(self, model: Flat, weight: float) -> None:
+        """Take one trained model, whose update is its difference from the base, or refuse it."""
+        self._check_form(model, "a model")
+        if not 0 < weight < math.inf:
+            raise PeerError(f"a model of weight {weight}")
+        if self.count == 0:
+            self._unit = weight
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._add(model, self._base, weight / self._unit)
+
+    def _check_form(self, vector: Flat, what: str) -> None:
+        if vector.shape != self._base.shape:
+            raise PeerError(f"{what} of shape {vector.shape}, {self._base.shape} is due")
+        if vector.dtype != self._base.dtype:
+            raise PeerError(f"{what} of {vector.dtype}, {self._base.dtype} is due")
+
+    def _add(self, vector: Flat, base: Flat | None, weight: float) -> None:
+        """Add weight * (vector - base) in one pass over memory, looking at each block before it goes in.
+
+        If it turns out bad on the way, what went in is taken out again: up to the last bit of a float32.
+        """
+        square = 0.0
+        for start in range(0, len(vector), _BLOCK):
+            part = self._difference(vector, base, start)
+            square += float(part @ part)
+            if not square <= self._largest_norm**2:  # NaN is not
+                self._take_back(vector, base, weight, start)
+                if math.isfinite(square):
+                    raise PeerError(f"an update of a norm above {self._largest_norm:.3g}, the most that is accepted")
+                raise PeerError("an update with NaN, infinite or enormous numbers")
+            if weight != 1:
+                np.multiply(part, weight, out=part)
+            block = self._total[start : start + _BLOCK]
+            np.add(block, part, out=block)
+        self._weight += weight
+        self.count += 1
+
+    def _difference(self, vector: Flat, base: Flat | None, start: int) -> Flat:
+        block = vector[start : start + _BLOCK]
+        part = self._scratch[: len(block)]
+        if base is None:
+            np.copyto(part, block)
+        else:
+            np.subtract(block, base[start : start + _BLOCK], out=part)
+        return part
+
+    def _take_back(self, vector: Flat, base: Flat | None, weight: float, stop: int) -> None:
+        for start in range(0, stop, _BLOCK):
+            block = self._total[start : start + _BLOCK]
+            np.subtract(block, weight * self._difference(vector, base, start), out=block)
+
+
+class Sum:
+    """The sum of a round.
+
+    Float32 updates are added in float32, a group at a time, and those sums in float64: the relative error stays below
+    2^-18, and most of the work is done on half the bytes.
+    """
+
+    def __init__(self, base: Flat, largest_norm: float, group: int = LARGEST_GROUP) -> None:
+        """`base` is the model that the clients were sent; `group`, the updates that are added in its own type."""
+        self._base = base
+        self._largest_norm = largest_norm
+        self._size = group
+        self._group: Group | None = None  # not needed where parts come in
+        self._total = np.zeros(len(base))
+        self.weight = 0.0
+        self.count = 0
+
+    def add_update(self, update: Flat) -> None:
+        """Take one update with weight 1, or refuse it."""
+        self._open().add_update(update)
+        self._counted()
+
+    def add_model(self, model: Flat, weight: float) -> None:
+        """Take one trained model, whose update is its difference from the base, or refuse it."""
+        self._open().add_model(model, weight)
+        self._counted()
+
+    def add_part(self, part: Part) -> None:
+        """Take a group that was added up elsewhere."""
+        if part.vector.shape != self._base.shape or part.vector.dtype != self._base.dtype:
+            raise ValueError(f"a part of {part.vector.shape} {part.vector.dtype}, {self._base.shape} is due")
+        self._close()
+        self._merge(part)
+        self.count += part.count
+
+    def mean(self) -> Flat:
+        """The weighted mean. The sum is empty afterwards: its memory is the mean's."""
+        self._close()
+        mean, weight = self._total, self.weight
+        self._total, self._group, self.weight, self.count = np.zeros(0), None, 0.0, 0
+        mean /= weight
+        return mean
+
+    def _open(self) -> Group:
+        if self._group is None:
+            self._group = Group(self._base, self._largest_norm)
+        return self._group
+
+    def _counted(self) -> None:
+        self.count += 1
+        if self._open().count == self._size:
+            self._close()
+
+    def _close(self) -> None:
+        if self._group is not None and self._group.count:
+            self._merge(self._group.part)
+            self._group.clear()
+
+    def _merge(self, part: Part) -> None:
+        scratch = np.empty(min(len(self._total), _BLOCK))
+        for start in range(0, len(self._total), _BLOCK):
+            total, added = self._total[start : start + _BLOCK], part.vector[start : start + _BLOCK]
+            if part.unit != 1:
+                added = np.multiply(added, part.unit, out=scratch[: len(added)])
+            np.add(total, added, out=total)
+        self.weight += part.unit * part.weight

@@ -1,0 +1,87 @@
+"""What a user writes: how a client trains, and how the coordinator judges a model.
+
+A model is a dict of numpy arrays. A task is made by a function `make_task(clients, seed, **task_options)`, named in the
+file as `package.module:make_task`; built-in ones are named by one word. Torch is one way to fill `fit`, never required.
+
+    class MyTask:
+        def model(self) -> Arrays: ...                                  # the model before the first round
+        def fit(self, client, model, work) -> Fitted: ...               # train on the client's own data
+        def evaluate(self, model) -> dict[str, float]: ...              # optional; on the coordinator's own data
+
+A model without labels is judged by what it infers. Such a task also has
+
+        classes: int                                                    # the length of an inference vector
+        def infer(self, client, model, count) -> array: ...             # rows of probabilities, of `count` samples
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from tacit.kinds.horizontal.settings import Training
+
+Arrays = dict[str, NDArray[Any]]  # all float32 or all float64
+
+
+@dataclass(frozen=True)
+class FitWork:
+    """What `fit` is told besides the model."""
+
+    round: int  # begun before this one, aborted and abandoned ones included
+    train: Training
+    seed: tuple[int, ...]
+
+    @cached_property
+    def rng(self) -> Generator:
+        """For shuffling and initialisation; never for noise."""
+        return np.random.default_rng(self.seed)
+
+    def of(self, client: int) -> FitWork:
+        """The same for another client: the last part of a seed is its number."""
+        return FitWork(self.round, self.train, (*self.seed[:-1], client))
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A trained model, on how many samples, and how well. The loss leaves a client only where nothing is protected."""
+
+    model: Arrays
+    samples: int
+    loss: float | None = None
+
+
+class Task(Protocol):
+    def model(self) -> Arrays: ...
+
+    def fit(self, client: int, model: Arrays, work: FitWork) -> Fitted: ...
+
+
+@runtime_checkable
+class Infers(Protocol):
+    """A task whose model says of a sample with which probability it belongs to which of `classes`."""
+
+    classes: int
+
+    def infer(self, client: int, model: Arrays, count: int) -> NDArray[Any]:
+        """Softmax results for up to `count` of the client's samples, a row each."""
+        ...
+
+
+@runtime_checkable
+class Holds(Protocol):
+    """A task that can show what a client holds: for plans and audits, in one process."""
+
+    def held(self, client: int) -> NDArray[Any]: ...
+
+
+@runtime_checkable
+class Evaluates(Protocol):
+    """A task that can judge a model."""
+
+    def evaluate(self, model: Arrays) -> dict[str, float]: ...

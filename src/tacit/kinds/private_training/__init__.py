@@ -1,0 +1,1 @@
+"""Private training of one party by a file. The library is `tacit.training`."""

@@ -1,0 +1,67 @@
+"""What a private training will cost and do, before it begins."""
+
+from __future__ import annotations
+
+from tacit.boundary import Forecast
+from tacit.dp.accounting import strength
+from tacit.kinds.private_training import boundary
+from tacit.kinds.private_training.settings import Settings
+from tacit.training.monitor import Monitor
+
+
+def forecast(settings: Settings, records: int, parameters: int) -> Forecast:
+    """What the settings come to for so many records and a model of so many parameters."""
+    plan = settings.plan(records)
+    Monitor(plan, method=settings.monitor.method, budget=settings.monitor.budget)  # refuses what a run would refuse
+    epsilon, first = plan.epsilon_after(plan.steps), plan.epsilon_after(plan.steps_an_epoch)
+    ledger = plan.ledger(plan.steps)
+    multiplier = plan.noise_of(0)  # of the gradients: with an adaptive norm the count takes its part
+    deviation = multiplier * plan.clip / plan.batch
+    delta = plan.delta
+    figures = {
+        "records": records,
+        "parameters": parameters,
+        "steps": plan.steps,
+        "sampling_probability": plan.probability,
+        "noise_multiplier": plan.initial_noise,
+        "epsilon": epsilon,
+        "epsilon_of_first_epoch": first,
+        "delta": delta,
+        "tier": plan.drawn,
+    }
+    costs = [
+        f"the training: epsilon {epsilon:.4g} at delta {delta:.3g} (unit record, {plan.relation}), {strength(epsilon)}",
+        f"that is: {ledger.reading(plan.method)}",
+        f"after the first epoch: epsilon {first:.4g}",
+    ]
+    if delta > 1 / records:
+        costs.append(f"delta {delta:g} is above 1 / records = {1 / records:.2g}: choose one well below it")
+    noise = [
+        f"noise multiplier {multiplier:.4g}: each step adds noise of {multiplier * plan.clip:.4g} to the sum of "
+        f"gradients that are clipped to {plan.clip:g}; to each of {parameters:,} numbers of their mean {deviation:.3g}",
+        f"the noise as a whole has a norm of about {deviation * parameters**0.5:.3g}, the mean of clipped gradients "
+        f"one of at most {plan.clip:g}",
+    ]
+    if plan.decay is not None:
+        last = plan.noise_of(plan.steps - 1)
+        noise.append(f"it falls ({plan.decay}) to {last:.4g} at the last step, and each level is in the ledger")
+    steps = [
+        f"{plan.steps:,} steps, {plan.steps_an_epoch:,} an epoch; each record is in a sample with probability "
+        f"{plan.probability:.3g}"
+        if plan.sampling == "poisson"
+        else f"{plan.steps:,} steps over shuffled batches: no amplification by sampling is claimed",
+    ]
+    if plan.sampling == "poisson":
+        steps.append(f"samples are {plan.batch} records on average; empty ones still take a step of noise")
+    return Forecast(
+        f"{settings.name}: private training on {records:,} records, {plan.epochs} epochs, {parameters:,} parameters",
+        {
+            "What it costs in privacy": tuple(costs),
+            "What the noise does": tuple(noise),
+            "How it samples": tuple(steps),
+            "Who sees what": boundary.sentences(settings),
+            "What is not protected": boundary.unprotected(settings),
+            "Worth a thought": tuple(settings.notes()),
+        },
+        figures,
+    )

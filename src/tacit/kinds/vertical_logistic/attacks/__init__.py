@@ -1,0 +1,81 @@
+"""Attacks on a vertical logistic regression: what the active learns of rows, and a passive of labels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit.audit.attacks import wire as network
+from tacit.audit.finding import Finding
+from tacit.audit.steps import Attacks, Scope, Step
+from tacit.crypto.paillier import generate
+from tacit.kinds.vertical_logistic.attacks import own_tables
+from tacit.kinds.vertical_logistic.attacks.own_tables import Deal
+from tacit.kinds.vertical_logistic.party import tables
+from tacit.kinds.vertical_logistic.protocol import batches, messages
+from tacit.kinds.vertical_logistic.protocol.checks import check_batch, check_row_uses, row_uses
+from tacit.kinds.vertical_logistic.settings import Settings
+
+_SHORT = 512  # bits of a key where its length changes nothing but the time
+_FEWEST = 40  # rows
+_MOST_SOLVED = 3000  # rows whose labels are solved for at once
+
+
+def attacks(settings: Settings, scope: Scope) -> Attacks:
+    """Each attack on rows of the file's own tables."""
+    features, labels = tables(settings)
+    if len(labels) < _FEWEST:
+        raise ValueError(f"the parties have {len(labels)} rows in common, an audit needs {_FEWEST} or more")
+    training, _ = batches.hold_out(len(labels), settings.train.test, settings.seed)
+    for name in settings.passives:
+        _check_file(settings, name, features[name].shape[1], len(training))
+    order = np.random.default_rng([scope.seed, 43]).permutation(len(labels))
+
+    def deal(rows: int, bits: int) -> Deal:
+        kept = np.sort(order[:rows])
+        parts = {name: table[kept] for name, table in features.items()}
+        return Deal(settings, parts, labels[kept], generate(bits, insecure_bits=bits < 2048))
+
+    rows = min(len(labels), scope.pick(120, 400))
+    few = deal(rows, _SHORT)
+    solved = min(len(labels), max(scope.pick(400, 1000), min(settings.train.batch, _MOST_SOLVED)))
+    trained = min(len(labels), scope.pick(1000, 10_000))
+    bits = scope.pick(min(settings.paillier.bits, 2048), settings.paillier.bits)
+    steps = [
+        Step("forged residues", lambda: own_tables.audit_forgeries(few, trials=scope.pick(6, 12), seed=scope.seed)),
+        Step("scores w·x", lambda: [own_tables.audit_scores(few)]),
+        Step("gradients of a passive", lambda: [own_tables.audit_gradients(deal(solved, _SHORT), seed=scope.seed)]),
+        Step(
+            "decryption oracle",
+            lambda: [own_tables.audit_oracle(deal(min(rows, 120), scope.pick(min(bits, 2048), bits)))],
+        ),
+        Step("the wire", lambda: [_wire(deal(_FEWEST, _SHORT))]),
+        Step("cost in utility", lambda: own_tables.cost(deal(trained, _SHORT), epochs=scope.pick(20, 200))),
+    ]
+    not_tested = [
+        "the alignment of ids: it tells sizes and who is common, and says so",
+        "whether Paillier keys of the file's length can be broken",
+    ]
+    if settings.summed:
+        not_tested.append("an active that steers the weights of one passive among several")
+    else:
+        steps.insert(1, Step("steered weights", lambda: [own_tables.audit_steering(few)]))
+    words = f"Paillier, gradients under uniform masks; {len(settings.passives)} passive" + (
+        "s, whose scores are summed under masks" if settings.summed else ", whose scores are in the clear"
+    )
+    return Attacks(words, steps, (), not_tested)
+
+
+def _check_file(settings: Settings, name: str, features: int, rows: int) -> None:
+    """What would end the file's own run before its first step."""
+    smallest = batches.smallest(rows, settings.train.batch)
+    if settings.checks.batch:
+        check_batch(name, features, smallest)
+    most = row_uses(features, smallest) if settings.checks.row_uses is None else settings.checks.row_uses
+    check_row_uses(settings.train.epochs, settings.checks.restarts, most, name, features)
+
+
+def _wire(deal: Deal) -> Finding:
+    """One epoch over loopback, tapped."""
+    parties = deal.parties(deal.changed())
+    off, on = (network.tap_parties(deal.settings.hub, parties, secure=secure) for secure in (False, True))
+    return network.audit_reading(off, on, network.union_of(messages))

@@ -1,0 +1,111 @@
+"""What a vertical logistic regression will cost and show, before anybody trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tacit.boundary import Forecast
+from tacit.kinds.vertical_logistic import boundary
+from tacit.kinds.vertical_logistic.protocol import batches, encoding
+from tacit.kinds.vertical_logistic.protocol.checks import MEANINGFUL, row_uses
+from tacit.kinds.vertical_logistic.settings import Settings
+
+
+def forecast(settings: Settings, rows: int | None = None, features: Mapping[str, int] | None = None) -> Forecast:
+    """The plan. `rows` are those in common, `features` those of each party, where they are known."""
+    features = features or {}
+    train = settings.train
+    kept = None if rows is None else len(batches.hold_out(rows, train.test, settings.seed)[0])
+    title = (
+        f"{settings.name}: {settings.active} with labels and {', '.join(settings.passives)}, {train.epochs} epochs in "
+        f"batches of {train.batch}, Paillier of {settings.paillier.bits} bits"
+    )
+    figures: dict[str, Any] = {"epochs": train.epochs, "bits": settings.paillier.bits, "parties": len(settings.parties)}
+    costs = _costs(settings, rows, kept, features, figures)
+    return Forecast(
+        title,
+        {
+            "Who sees what": tuple(boundary.sentences(settings)),
+            "What stays open": tuple(boundary.unprotected(settings)),
+            "What it costs": tuple(costs),
+            "Warnings": (*_warnings(settings, kept, features), *settings.notes()),
+        },
+        figures,
+    )
+
+
+def step_bytes(settings: Settings, batch: int, features: int) -> dict[str, int]:
+    """Bytes of one step between the active and a passive, by message."""
+    width = settings.paillier.bits // 4
+    packed = encoding.ciphertexts(features, batch, settings.paillier.bits)
+    return {
+        "Scores": 8 * batch,
+        "Residues": width * batch,
+        "MaskedGradient": width * packed,
+        "Decrypted": width * packed,
+    }
+
+
+def _costs(
+    settings: Settings, rows: int | None, kept: int | None, features: Mapping[str, int], figures: dict[str, Any]
+) -> list[str]:
+    batch = settings.train.batch if kept is None else batches.largest(kept, settings.train.batch)
+    found = []
+    for name in settings.passives:
+        if name not in features:
+            continue
+        sizes = step_bytes(settings, batch, features[name])
+        figures[f"bytes of a step with {name}"] = sum(sizes.values())
+        found.append(
+            f"A step between {settings.active} and {name} takes {sum(sizes.values()):,} bytes: "
+            + ", ".join(f"{message} {size:,}" for message, size in sizes.items())
+            + "."
+        )
+        packed = encoding.ciphertexts(features[name], batch, settings.paillier.bits)
+        found.append(
+            f"In each step {name} raises {batch} ciphertexts to {features[name]} powers of {encoding.FEATURE_BITS} "
+            f"bits each, and re-randomises and verifies {packed}."
+        )
+    found.append(f"In each step {settings.active} encrypts {batch} residues.")
+    if kept is not None and rows is not None:
+        steps = batches.steps(kept, settings.train.batch)
+        figures |= {"rows": rows, "training rows": kept, "steps of an epoch": steps}
+        found.append(f"An epoch has {steps} steps over {kept} of {rows} rows; {rows - kept} are held out.")
+        if all(name in features for name in settings.passives):
+            whole = 8 * (rows - kept) * len(settings.passives) + sum(
+                steps * sum(step_bytes(settings, batch, features[name]).values()) for name in settings.passives
+            )
+            figures["bytes of an epoch"] = whole
+            found.append(
+                f"An epoch takes about {whole:,} bytes over all parties, the run {whole * settings.train.epochs:,}."
+            )
+    return found
+
+
+def _warnings(settings: Settings, kept: int | None, features: Mapping[str, int]) -> list[str]:
+    train = settings.train
+    smallest = train.batch if kept is None else batches.smallest(kept, train.batch)
+    found = []
+    for name in settings.passives:
+        count = features.get(name)
+        if count is None:
+            continue
+        if count >= smallest:
+            verdict = f"{settings.active} will refuse to begin" if settings.checks.batch else "checks.batch is off"
+            found.append(
+                f"{name} has {count} features and batches have {smallest} rows: it could compute the labels from its "
+                f"gradients; {verdict}; take train.batch above {count}."
+            )
+        elif train.epochs + settings.checks.restarts > row_uses(count, smallest):
+            verdict = f"{settings.active} will refuse to begin" if settings.checks.row_uses is None else "it may"
+            found.append(
+                f"Over {train.epochs} epochs {name} sees {count * train.epochs} numbers about batches of {smallest} "
+                f"rows: it could compute labels from them; {verdict}; take a larger train.batch or at most "
+                f"{max(0, row_uses(count, smallest) - settings.checks.restarts)} epochs."
+            )
+        if count < MEANINGFUL:
+            found.append(
+                f"{name} has {count} features, below {MEANINGFUL}: it cannot tell residues that single out one row."
+            )
+    return found

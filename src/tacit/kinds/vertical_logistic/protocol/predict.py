@@ -1,0 +1,53 @@
+"""What a trained model says about new rows. Each party has its own weights and scaler, and sends scores only.
+
+With several passives the active learns the sum of their scores for each row; with one, that party's score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tacit.channel import Channel
+from tacit.fixedpoint import Floats
+from tacit.kinds.vertical_logistic.protocol import greeting, metrics
+from tacit.kinds.vertical_logistic.protocol.masks import Hidden, agree_masks, decoded, total
+from tacit.kinds.vertical_logistic.protocol.messages import HEAD, Hello, Scores
+from tacit.kinds.vertical_logistic.protocol.model import Model, as_features
+from tacit.kinds.vertical_logistic.protocol.session import Run
+from tacit.kinds.vertical_logistic.settings import Settings
+
+
+def active(
+    channels: Mapping[str, Channel], features: Any, model: Model, settings: Settings, run: Run | None = None
+) -> Floats:
+    """The probability of label 1 for each row."""
+    table = _fitting(features, model)
+    greeting.greet_passives(channels, _hello(table, model, settings), settings)
+    count = len(table)
+    parts = {name: channels[name].recv(Scores, HEAD + 8 * count).words for name in settings.passives}
+    return metrics.sigmoid(model.score(table) + decoded(total(parts, count), settings.passives))
+
+
+def passive(
+    channels: Mapping[str, Channel], features: Any, model: Model, settings: Settings, me: str, run: Run | None = None
+) -> None:
+    """Sends its part of each row's score, under masks that cancel in the sum where there are other passives."""
+    run = run or Run()
+    table = _fitting(features, model)
+    greeting.greet_active(channels[settings.active], _hello(table, model, settings), me, settings)
+    others = [name for name in settings.passives if name != me]
+    keys = agree_masks(channels, me, others, model.session, run.rng, order=run.order)
+    hidden = Hidden(keys, len(settings.passives))
+    channels[settings.active].send(Scores(hidden.hide(model.score(table))))
+
+
+def _fitting(features: Any, model: Model) -> Floats:
+    table = as_features(features)
+    if table.shape[1] != len(model.weights):
+        raise ValueError(f"rows have {table.shape[1]} features, the model was trained on {len(model.weights)}")
+    return table
+
+
+def _hello(table: Floats, model: Model, settings: Settings) -> Hello:
+    return Hello(len(table), table.shape[1], 0, (), settings.agreed(), model.session)

@@ -1,0 +1,23 @@
+"""The columns that the file of a vertical training names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tacit.config.task import made
+
+if TYPE_CHECKING:
+    from tacit.kinds.vertical_logistic.settings import Settings as VerticalSettings
+    from tacit.kinds.vertical_logistic.tasks.cancer import Part as Columns
+
+
+_COLUMNS = {"cancer": "tacit.kinds.vertical_logistic.tasks.cancer"}
+
+
+def make_columns(settings: VerticalSettings, name: str) -> Columns:
+    """One party's columns of the data that the file of a vertical training names."""
+    given = {"parties": tuple(settings.parties), "active": settings.active, "seed": settings.seed}
+    options = {"align": settings.align, **settings.task_options}
+    parts = made(settings.task or "", _COLUMNS, "make_parts", given, options, ("__getitem__",))
+    part: Columns = parts[name]
+    return part

@@ -1,0 +1,295 @@
+"""A few parties in lock step: all of them in this process, or one of them over a network.
+
+A kind says how a party is made (`party`): a function of its channels that trains to the end, keeps its own part in its
+`Store` and tells its `Sink`. Of parties in one process, the events of `settings.lead` are shown; over a network all
+others connect to `settings.hub`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
+
+from numpy.typing import NDArray
+
+from tacit import kind as kinds
+from tacit.channel import LIMIT, Channel, Interrupted, run_parties
+from tacit.config.local import Local
+from tacit.errors import PeerAway
+from tacit.events import Event, Kept, Noted, Sink, Tee
+from tacit.lockstep.resumption import conclude, confirm
+from tacit.net.ends import FAREWELL, Over
+from tacit.net.handshake import shared
+from tacit.net.hub import Hub
+from tacit.net.peers import pins_in
+from tacit.net.pins import Pins
+from tacit.net.site import Site, manner
+from tacit.net.spoke import Spoke
+from tacit.runs.outcome import Outcome, Status, concluded, history, write_page
+from tacit.store.directory import RunDirectory, Store
+from tacit.wire import Message
+
+T = TypeVar("T")
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0  # seconds before parties that were interrupted meet again
+_LINGER = 3600.0  # seconds that a party which has finished waits at most for others that may need it
+_STEADY = 60.0  # seconds of a conversation after which an interruption counts as the first
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a party has at the end."""
+
+    model: Mapping[str, NDArray[Any]]
+    ledger: Mapping[str, Any]  # as in ledger.json
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What surrounds a party: where it keeps its part, whom it tells, and what is its own."""
+
+    store: Store | None
+    sink: Sink
+    local: Local = field(default_factory=Local)
+    folder: Path = Path()  # that the local file's paths are relative to
+    apart: bool = False  # over a network: what it draws is a secret of its own, and not the file's
+
+
+class Kind(Protocol):
+    """What a kind of parties in lock step adds to `kinds.Kind`."""
+
+    told: tuple[type[Exception], ...]  # errors whose sentence the others may hear, over a network
+
+    def complete(self, settings: Any, state: Mapping[str, Any]) -> bool:
+        """Whether a party with this state has trained to the end; others may still need it."""
+
+    def party(self, settings: Any, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
+        """The function of one party. Raises ValueError where its data or its settings do not fit."""
+
+
+class _Quiet:
+    """The sink of a party that is not the one shown: only what its user should know comes through."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def emit(self, event: Event) -> None:
+        if isinstance(event, Noted):
+            self._sink.emit(event)
+
+
+def execute(settings: Any, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
+    """Run every party of a file in this process."""
+    kept = Kept()
+    both = Tee(kept, sink)
+    kind = cast(Kind, kinds.of(settings))
+    for note in settings.notes():
+        both.emit(Noted(note))
+    parties = {}
+    for name in settings.parties:
+        store = directory.part(name) if directory is not None else None
+        place = Place(store, both if name == settings.lead else _Quiet(both))
+        parties[name] = kind.party(settings, name, place)
+    with concluded(both, kept) as ending:
+        results = run_parties(parties)
+        if directory is not None:
+            for name in sorted(settings.parties, key=lambda name: name == settings.lead):  # its state says it for all
+                confirm(directory.part(name))
+    parts = results if ending.status == "done" else {}
+    ledgers = {name: part.ledger for name, part in parts.items()}
+    if directory is not None:
+        if not parts:  # stopped, or at the budget: what was spent is spent
+            ledgers = {name: directory.part(name).ledger() or {"ledgers": []} for name in settings.parties}
+        directory.save_ledger(_together(ledgers))
+        write_page(directory, both)
+    return Outcome(
+        ending.status,
+        ending.text,
+        dict(parts[settings.lead].model) if parts else {},
+        _together(ledgers),
+        history(kept, directory),
+        directory.path if directory else None,
+    )
+
+
+def _together(ledgers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The ledgers of all parties, each with the name of its own."""
+    found = []
+    for name, own in ledgers.items():
+        for ledger in own["ledgers"]:
+            found.append({**ledger, "covers": [f"{what} of {name}" for what in ledger["covers"]]})
+    return {"version": 1, "ledgers": found}
+
+
+def join_party(settings: Any, name: str, site: Site, sink: Sink, directory: RunDirectory) -> tuple[Status, str]:
+    """Be one party of a file over a network, to the end: how it ended, and why.
+
+    Where another party is stopped, killed or started again, this one waits for it, and all resume together from what
+    they have stored. Only an error that no restart can mend ends the run.
+    """
+    kept = Kept()
+    both = Tee(kept, sink)
+    kind = cast(Kind, kinds.of(settings))
+    for note in settings.notes():
+        both.emit(Noted(note))
+    party = _Party(settings, name, site, both, directory)
+    with (
+        concluded(both, kept) as ending,
+        meeting_place(settings, name, site, both, party.pins) as ends,
+        telling(ends, kind.told),
+    ):
+        party.live(ends, lambda: ending.asked)
+    write_page(directory, both)
+    return ending.status, ending.text
+
+
+class _Heeding:
+    """A channel that raises an interrupt once more: it may have fallen where it was swallowed, as in a destructor."""
+
+    def __init__(self, channel: Channel, asked: Callable[[], bool]) -> None:
+        self._channel = channel
+        self._asked = asked
+
+    def send(self, message: Message) -> None:
+        self._look()
+        self._channel.send(message)
+
+    def recv(self, kind: type[T], limit: int = LIMIT) -> T:
+        self._look()
+        return self._channel.recv(kind, limit)
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def _look(self) -> None:
+        if self._asked():
+            raise KeyboardInterrupt
+
+
+class _Party:
+    """One party over a network: from its directory, again after each interruption."""
+
+    def __init__(self, settings: Any, name: str, site: Site, sink: Sink, directory: RunDirectory) -> None:
+        self._settings = settings
+        self._name = name
+        self._site = site
+        self._sink = sink
+        self._path = directory.path
+        self.pins = pins_in(directory.path)
+        self._kind = cast(Kind, kinds.of(settings))
+        self._function = self._made()
+        self._pause = _FIRST_PAUSE
+
+    def _made(self) -> Callable[[Mapping[str, Channel]], Part]:
+        place = Place(self._store(), self._sink, self._site.local, self._site.folder, True)
+        return self._kind.party(self._settings, self._name, place)
+
+    def _store(self) -> Store:
+        return Store(self._path)
+
+    def live(self, ends: Hub | Spoke, asked: Callable[[], bool]) -> None:
+        """Take part until all are done, or until this party is `asked` to stop."""
+        while True:
+            began = time.monotonic()
+            try:
+                met = ends.meet(self._patience())
+                self.pins.save()
+                channels = {name: _Heeding(channel, asked) for name, channel in met.items()}
+                self._function(channels)
+                conclude(channels, self._name, self._settings.hub)
+                return self._confirmed(ends)
+            except Interrupted as error:
+                self._sink.emit(Noted(f"{error}: waiting for it, to resume together"))
+                self._rest(time.monotonic() - began)
+                self._function = self._made()
+            except (Over, PeerAway) as error:
+                if not self._complete():
+                    raise
+                if isinstance(error, Over):
+                    return self._confirmed(ends)
+                self._sink.emit(
+                    Noted(f"{error}; this party has finished, and ends: nobody came to whom it could say so")
+                )
+                return ends.pause("it has finished")
+
+    def _patience(self) -> float | None:
+        """How long to wait for the others; not for ever where this party has finished, and they may have too."""
+        waits = self._site.network.waits
+        return min(waits, _LINGER) if self._complete() else waits
+
+    def _rest(self, lasted: float) -> None:
+        """Pause before the next conversation, longer each time: a party may fail at once, and be started each time."""
+        self._pause = _FIRST_PAUSE if lasted > _STEADY else min(_LONGEST_PAUSE, 2 * self._pause)
+        time.sleep(self._pause)
+
+    def _complete(self) -> bool:
+        found = self._store().stored()
+        return found is not None and self._kind.complete(self._settings, found[0])
+
+    def _confirmed(self, ends: Hub | Spoke) -> None:
+        """All are done. The hub stores that last: until then it tells a party that was killed before it heard it."""
+        if self._name == self._settings.hub:
+            try:
+                ends.close()
+            finally:
+                confirm(self._store())
+        else:
+            confirm(self._store())
+            ends.close(FAREWELL)
+
+
+@contextmanager
+def telling(ends: Hub | Spoke, told: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Have all others hear why this party cannot go on. Of other errors they hear no more than the type."""
+    try:
+        yield
+    except PeerAway:
+        raise  # nothing is broken
+    except told as error:
+        ends.fail(str(error))
+        raise
+
+
+def meeting_place(settings: Any, name: str, site: Site, sink: Sink, pins: Pins | None = None) -> Hub | Spoke:
+    """Where a party meets the others: it listens, or connects to who does."""
+    others = [party for party in settings.parties if party != name]
+    common, network = shared(common_settings(settings)), site.network
+    if name == settings.hub:
+        sink.emit(Noted(f"listening on {site.bind} {manner(site)}"))
+        return Hub(
+            name,
+            others,
+            site.bind,
+            credentials=site.credentials,
+            shared=common,
+            patience=network.waits,
+            lost_after=network.lost_after,
+            sink=sink,
+            network=network,
+            pins=pins,
+        )
+    sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
+    return Spoke(
+        name,
+        settings.hub,
+        [party for party in others if party != settings.hub],
+        site.address,
+        credentials=site.credentials,
+        shared=common,
+        patience=network.waits,
+        lost_after=network.lost_after,
+        sink=sink,
+        pins=pins,
+    )
+
+
+def common_settings(settings: Any) -> dict[str, Any]:
+    """What all parties must agree on: not where anything lies, and not how many processes one takes."""
+    data: dict[str, Any] = settings.model_dump(mode="json", exclude={"data", "task_options", "checks", "network"})
+    data["parties"] = {name: {"role": party["role"]} for name, party in data["parties"].items()}
+    if "paillier" in data:
+        del data["paillier"]["workers"]
+    return data

@@ -1,0 +1,222 @@
+"""The side that connects: a stream to the server that comes back by itself.
+
+A connection that breaks is made again, after a pause that grows; the conversation goes on where it broke. If the server
+is another process by then, it begins anew. What the server refuses, and a certificate that is not accepted, ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import grpc
+import grpc.aio
+
+from tacit.channel import sentence
+from tacit.errors import PeerError
+from tacit.net.grpc.server import METHOD, OPTIONS
+from tacit.net.handshake import Hello, Refused, Welcome
+from tacit.net.link import PIECE_BYTES, Link
+from tacit.net.loopback import check_guarded
+from tacit.net.tls import ONLY_TLS13, Credentials, channel_credentials, channel_options, diagnose
+from tacit.wire import decode, encode
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
+_WELCOME_SECONDS = 20.0
+_REJECTIONS = 3
+_OLD_TLS = "gRPC was imported before tacit.net.tls: a server that offers only TLS 1.2 is not refused: import it first"
+_FINAL = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT}
+
+
+class Listener(Protocol):
+    """What a connection tells."""
+
+    async def connected(self, resumed: bool) -> None: ...
+
+    async def arrived(self, frame: bytes) -> None: ...
+
+    async def waiting(self, reason: str) -> None: ...
+
+
+class Connection:
+    """One party's conversation with the server.
+
+    Args:
+        server: the party that must be met at `address`; its certificate says so.
+        limit: bytes of the largest frame that the server may send.
+        answered: how far this party is in the run, for each hello.
+        credentials: are read again for each connection, if they know their files.
+        say: is told of certificates that were read again, or could not be.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        server: str,
+        party: str,
+        settings: bytes,
+        limit: int,
+        credentials: Credentials | None,
+        listener: Listener,
+        signing_key: bytes = b"",
+        answered: Callable[[], int] = lambda: 0,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        check_guarded(address, credentials)
+        self._address = address
+        self._server = server
+        self._party = party
+        self._settings = settings
+        self._limit = limit
+        self._credentials = credentials
+        self._listener = listener
+        self._signing_key = signing_key
+        self._answered = answered
+        self._say = say
+        self._session = os.urandom(16)
+        self._epoch = b""
+        self._link = Link(limit)
+        self._wake = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._leaving = False
+        self._stream: Any = None  # that is open
+        self._met = False  # whether there was a welcome yet
+        self._reached = -1  # the link's progress when this connection got as far as a welcome
+        self._rejected = 0  # handshakes in a row that failed at a certificate
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+    @property
+    def pending(self) -> int:
+        """Bytes that the server has not confirmed."""
+        return self._link.pending
+
+    def send(self, frame: bytes) -> None:
+        self._link.send(frame)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Converse until `close`. Raises PeerError where the other side refuses, or is not who it should be."""
+        pause = _FIRST_PAUSE
+        if self._credentials is not None and not ONLY_TLS13:
+            self._say(_OLD_TLS)
+        while not self._closing.is_set():
+            self._reached = -1
+            try:
+                await self._once()
+                reason = "the connection ended"
+            except TimeoutError:
+                reason = f"{self._server} took the connection and did not answer for {_WELCOME_SECONDS:.0f} s"
+            except grpc.aio.AioRpcError as error:
+                if error.code() in _FINAL:
+                    raise PeerError(f"{self._server} refused: {sentence(error.details() or '')}") from None
+                reason = await self._why(error)
+            if self._leaving:
+                return
+            pause = _FIRST_PAUSE if 0 <= self._reached < self._link.progress else min(_LONGEST_PAUSE, 2 * pause)
+            await self._listener.waiting(reason)
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+
+    async def close(self, seconds: float = 5.0) -> None:
+        """Wait until both sides have confirmed everything, not longer than `seconds`, and end."""
+        self._leaving = True  # no new connection is made: the server has ended this one once it has all of it
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + seconds
+        while not self._link.settled and clock() < deadline:
+            await asyncio.sleep(0.02)
+        self._closing.set()
+        self._wake.set()
+        while self._stream is not None and clock() < deadline:  # until the server has read the last of it
+            await asyncio.sleep(0.02)
+
+    async def _why(self, error: grpc.aio.AioRpcError) -> str:
+        """Why there is no connection. A certificate that is not accepted several times will not be later.
+
+        Once may be a network's fault: gRPC's servers refuse one by closing the connection without a word.
+        """
+        if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+            return f"{self._server} refused: {sentence(error.details() or '')}"
+        if self._credentials is None or error.code() is not grpc.StatusCode.UNAVAILABLE:
+            return f"{self._address} does not answer"
+        host, _, port = self._address.rpartition(":")
+        credentials = self._credentials.renewed(self._say)
+        found = await asyncio.to_thread(diagnose, host.strip("[]"), int(port), credentials, self._server)
+        wrong = found is not None and ("certificate" in found or " is there, not " in found)
+        if found is not None and "expired" in found and credentials.source is not None:
+            return f"{found}; a renewed certificate is used as soon as it is there"
+        self._rejected = self._rejected + 1 if wrong else 0
+        if self._rejected >= _REJECTIONS and not self._met:  # once met, a stranger there may pass
+            raise PeerError(found)
+        return found or f"{self._address} does not answer"
+
+    def _channel(self) -> grpc.aio.Channel:
+        if self._credentials is None:
+            # gRPC would go through the proxy that the environment names, in the clear, even to this machine.
+            return grpc.aio.insecure_channel(self._address, options=[*OPTIONS, ("grpc.enable_http_proxy", 0)])
+        options = [*OPTIONS, *channel_options(self._server)]
+        credentials = channel_credentials(self._credentials.renewed(self._say))
+        return grpc.aio.secure_channel(self._address, credentials, options=options)
+
+    async def _once(self) -> None:
+        """One connection, from the handshake to its end."""
+        async with self._channel() as channel:
+            stream = channel.stream_stream(METHOD)()
+            hello = Hello(
+                self._party,
+                self._session,
+                self._epoch,
+                self._link.received,
+                self._settings,
+                self._signing_key,
+                self._answered(),
+            )
+            await stream.write(encode(hello))
+            async with asyncio.timeout(_WELCOME_SECONDS):  # `wait_for` of Python 3.11 may swallow a cancellation
+                answer = await stream.read()
+            if answer is grpc.aio.EOF:
+                await stream.code()
+                return
+            welcome: Any = decode(answer, Welcome | Refused, PIECE_BYTES)  # type: ignore[arg-type]
+            if isinstance(welcome, Refused):
+                raise PeerError(f"{self._server} refused: {sentence(welcome.reason)}")
+            await self._welcomed(welcome)
+            self._stream = stream
+            writer = asyncio.create_task(self._write(stream))
+            try:
+                while True:
+                    piece = await stream.read()
+                    if piece is grpc.aio.EOF:
+                        return
+                    self.bytes_in += len(piece)
+                    for frame in self._link.receive(piece):
+                        self._wake.set()
+                        await self._listener.arrived(frame)
+            finally:
+                self._stream = None
+                writer.cancel()
+                stream.cancel()
+
+    async def _welcomed(self, welcome: Welcome) -> None:
+        self._epoch, self._met, self._rejected = welcome.epoch, True, 0
+        if welcome.resumed:
+            self._link.reconnected(welcome.received)
+        else:
+            self._link = Link(self._limit)
+        self._reached = self._link.progress
+        await self._listener.connected(welcome.resumed)
+
+    async def _write(self, stream: Any) -> None:
+        while True:
+            piece = self._link.next()
+            if piece is not None:
+                await stream.write(piece)
+                self.bytes_out += len(piece)
+            elif self._closing.is_set():
+                await stream.done_writing()
+                return
+            else:
+                self._wake.clear()
+                await self._wake.wait()

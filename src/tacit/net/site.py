@@ -1,0 +1,42 @@
+"""How a party is reached and who it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tacit.config.local import Local
+from tacit.config.source import ConfigError
+from tacit.net.identity import Credentials
+from tacit.net.key_files import load_credentials
+from tacit.sections import Network
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """How a party is reached and who it is."""
+
+    address: str  # of the coordinator, or of whom the others connect to
+    bind: str
+    credentials: Credentials | None
+    local: Local
+    folder: Path = Path()  # that the local file's paths are relative to
+    network: Network = field(default_factory=Network)
+
+
+def own_credentials(local: Local, folder: Path, party: str) -> Credentials:
+    """The keys that a party's local file names; ConfigError if they are not its own."""
+    if local.keys is None:
+        raise ConfigError("keys are missing: name them in the --local file (`tacit keys` makes them)")
+    keys = local.keys
+    credentials = load_credentials(folder / keys.private, folder / keys.certificate, folder / keys.authority)
+    if credentials.name != party:
+        raise ConfigError(f"the certificate is of {credentials.name}, and you want to be {party}")
+    return credentials
+
+
+def manner(site: Site) -> str:
+    """How a party goes on the network, in words."""
+    if site.credentials is None:
+        return "without certificates (--insecure): on this machine only, anybody here can be any party"
+    return f"as {site.credentials.name}, whose certificate is valid until {site.credentials.expires:%Y-%m-%d}"

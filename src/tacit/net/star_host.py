@@ -1,0 +1,429 @@
+"""The coordinator of a horizontal federation over a network.
+
+It waits for clients, opens rounds, hands their frames to the coordinator without I/O and sends what that returns. All
+work on the model happens in one thread, in the order of arrival; the event loop only moves bytes. Windows are those of
+the file: nobody is waited for beyond them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from tacit.channel import sentence
+from tacit.errors import NotResumed, PeerAway, PeerError, Unfit, comes_back
+from tacit.events import Noted, Sink
+from tacit.kinds.horizontal.coordinator import Coordinator, Outgoing, Phase
+from tacit.kinds.horizontal.forecast import largest_frames
+from tacit.kinds.horizontal.frames import to_coordinator, to_frame
+from tacit.kinds.horizontal.messages import Work
+from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.task import Arrays, Evaluates, Task
+from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.net.grpc.server import Server
+from tacit.net.handshake import Hello, Identities, Parting
+from tacit.net.pins import Pins
+from tacit.net.tls import Credentials
+from tacit.secagg.messages import Abort, pack_ids
+from tacit.sections import Network
+from tacit.wire import decode, encode
+
+T = TypeVar("T")
+COORDINATOR = "coordinator"
+_CLIENT = re.compile(r"client-(0|[1-9][0-9]{0,9})")
+_TICK = 0.05  # seconds between two looks at the clock
+_INTRODUCED = 100  # clients in one frame
+_BEHIND = 1 << 20  # bytes of small messages that a client may not have confirmed yet
+_FAREWELL = 30.0  # seconds for those that are connected to hear that it is over, ...
+_BACK_SOON = 5.0  # ... or that the coordinator stops and comes back
+
+
+def client_name(identity: int) -> str:
+    return f"client-{identity}"
+
+
+def client_identity(name: str) -> int | None:
+    """The number of a client, by its name."""
+    found = _CLIENT.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+class CoordinatorEngine:
+    """A coordinator that clients connect to.
+
+    Args:
+        shared: the settings in the form that all parties compare.
+        bind: address to listen on.
+        credentials: None on loopback without certificates.
+        network: what strangers and clients may take of this party, and how long a lost client is waited for.
+        listening: is called when clients can connect.
+        pins: the keys of clients that were met earlier in this run.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        task: Task,
+        sink: Sink,
+        shared: bytes,
+        bind: str,
+        credentials: Credentials | None,
+        clock: Callable[[], float] = time.monotonic,
+        network: Network | None = None,
+        listening: Callable[[], None] = lambda: None,
+        pins: Pins | None = None,
+    ) -> None:
+        self._listening = listening
+        self._network = network or settings.network
+        self._settings = settings
+        self._sink = sink
+        self._bind = bind
+        self._credentials = credentials
+        self._clock = clock
+        model = task.model()
+        judged = tasks.infers(task, settings)
+        self._classes = judged.classes if judged else None
+        self._identities: dict[int, bytes] = {}  # signing keys, by client
+        self._proofs: dict[int, bytes] = {}  # what shows others whose they are
+        self._told: dict[int, set[int]] = {}  # which proofs a client was sent
+        self._active = settings.masked and settings.mode == "active"
+        self.coordinator = Coordinator(
+            settings,
+            model,
+            sink,
+            time.perf_counter,
+            evaluate=task.evaluate if isinstance(task, Evaluates) else None,
+            identities=self._identities if self._active else None,
+            classes=self._classes,
+        )
+        self._limit = largest_frames(settings, self.coordinator.layout, self._classes)[0]
+        self._pins = pins or Pins()
+        self.server = Server(self, self._expected, shared, self._limit, credentials, self._network, sink, self._pins)
+        self._thread = ThreadPoolExecutor(1, "coordinator")
+        self._changed = asyncio.Event()
+        self._given_up: set[int] = set()  # who left, or was waited for in vain, and has not come back since
+        self._lost: dict[int, float] = {}  # since when a client is without a connection
+        self._ahead: set[int] = set()  # clients that answered rounds of which this coordinator has no state
+        self._joined_at = 0.0  # when a client came last
+        self._begun = False  # whether this process has opened a round
+        self._failed: Exception | None = None  # what went wrong here while a message was taken in
+        self._over: bytes | None = None  # the frame that tells whoever comes that it is over
+        self._work: tuple[int, bytes] = (-1, b"")  # the frame of a round's model, made once for all
+        self._said_at = 0.0
+        self.port = 0
+
+    def restore(self, state: dict[str, Any], model: Arrays) -> None:
+        self.coordinator.restore(state, model)
+
+    def run(
+        self,
+        store: Callable[[Coordinator], None] = lambda coordinator: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """All rounds, as the engine in memory does them."""
+        asyncio.run(self.serve(store, should_stop))
+
+    async def serve(
+        self,
+        store: Callable[[Coordinator], None] = lambda coordinator: None,
+        should_stop: Callable[[], bool] = lambda: False,
+        ready: Callable[[int], None] = lambda port: None,
+    ) -> None:
+        """The same in an event loop. `ready` is told the port."""
+        self.port = await self.server.start(self._bind, self._settings.clients)
+        self._listening()
+        ready(self.port)
+        status, reason = "failed", "the coordinator failed"
+        served = self.coordinator.over  # before this process began: it is only here to say so
+        try:
+            await self._rounds(store, should_stop)
+            status, reason = "done", ""
+            if self.coordinator.budget_reached:
+                status, reason = "budget reached", "the next round would exceed the privacy budget"
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            status, reason = "stopped", "the coordinator was stopped"
+            raise
+        except (PeerError, NotResumed, Unfit) as error:
+            status, reason = "stopped" if comes_back(error) else "failed", str(error)[:300]
+            raise
+        except BaseException as error:
+            if comes_back(error):
+                status, reason = "stopped", f"a fault of the coordinator's machine ({type(error).__name__})"
+            raise
+        finally:
+            await self._farewell(Parting(status, reason), served, should_stop)
+            await self.server.stop()
+            self._thread.shutdown(wait=False)
+
+    async def _rounds(self, store: Callable[[Coordinator], None], should_stop: Callable[[], bool]) -> None:
+        while True:
+            await self._gather(should_stop)
+            outgoing = await self._call(self.coordinator.begin, self._clock(), self._there())
+            await self._call(self._pins.save)  # before others are told of them
+            await self._call(store, self.coordinator)
+            if self.coordinator.phase is Phase.FINISHED:
+                return
+            self._begun = True
+            absent = [client for client, _ in outgoing if self._absent(client)]
+            self._send([(client, work) for client, work in outgoing if client not in absent])
+            for client in absent:
+                self._send(await self._call(self.coordinator.gone, client, self._clock()))
+            while self.coordinator.phase is Phase.COLLECTING:
+                if should_stop():
+                    raise KeyboardInterrupt
+                if self._failed is not None:
+                    raise self._failed
+                await self._give_up_lost()
+                self._send(await self._call(self.coordinator.tick, self._clock()))
+                self._changed.clear()
+                await _within(self._changed.wait(), _TICK)
+            await self._call(store, self.coordinator)
+
+    def _there(self) -> list[int]:
+        connected = (_numbered(name) for name in self.server.peers if self.server.connected(name))
+        return sorted(client for client in connected if client not in self._ahead | self.coordinator.excluded)
+
+    async def _give_up_expired(self) -> None:
+        """A client whose certificate is over takes part in no further round: the others would refuse it."""
+        for name, reason in self.server.end_expired().items():
+            self._given_up.add(_numbered(name))
+            await self.refused(name, reason)
+
+    async def _give_up_lost(self) -> None:
+        """A client without a connection for too long does not hold up the round. It may be back for the next."""
+        now = self._clock()
+        lost = [client for client, since in self._lost.items() if now > since + self._network.lost_after]
+        lost = [client for client in lost if client not in self._given_up]
+        self._given_up.update(lost)
+        for client in lost:
+            self._send(await self._call(self.coordinator.gone, client, now))
+        if lost:
+            named = ", ".join(map(str, sorted(lost)[:10])) + (", …" if len(lost) > 10 else "")
+            whom = f"client {named}" if len(lost) == 1 else f"{len(lost)} clients ({named})"
+            away = f"no connection to {whom} for {self._network.lost_after:g} s"
+            self._sink.emit(Noted(f"{away}: the round does not wait"))
+
+    def _absent(self, client: int) -> bool:
+        """Whether a client is not waited for: it was never there, is not expected back, or does not read.
+
+        What is queued for a client is bounded by that: it is sent no model before it has read the last one.
+        """
+        peer = self.server.peers.get(client_name(client))
+        return client in self._given_up or peer is None or peer.link.pending > len(self._work[1]) + _BEHIND
+
+    async def _gather(self, should_stop: Callable[[], bool]) -> None:
+        """Wait for as many clients as a round has, or until the window is over: then enough must be there.
+
+        Who was waited for in vain, or is away for longer than a reconnection takes, is not waited for until it is back.
+        """
+        if self.coordinator.over:
+            return
+        self.coordinator.check_left()
+        least = self._settings.least
+        deadline = self._clock() + self._settings.round.start_fl_job_time_window / 1000
+        said = -1
+        while True:
+            now = self._clock()
+            await self._give_up_expired()
+            await self._give_up_lost()
+            there, late = len(self._there()), now >= deadline
+            self._check_state_known(late)
+            away = len(self._given_up | self.coordinator.excluded)
+            wanted = max(least, min(self._settings.sampled, self._settings.clients - away))
+            if there >= wanted or (there >= least and late):
+                if late:
+                    self._given_up.update(set(range(self._settings.clients)).difference(self._there()))
+                return
+            if late:
+                raise PeerAway(
+                    f"{there} clients are there, a round needs {least}, and start_fl_job_time_window is over"
+                    + (f"; client {min(self._ahead)} says that it is in another run" if self._ahead else "")
+                )
+            if should_stop():
+                raise KeyboardInterrupt
+            if said < 0 or (there != said and self._clock() - self._said_at > 2):
+                self._sink.emit(Noted(f"waiting for clients: {there} of {wanted} are there"))
+                said, self._said_at = there, self._clock()
+            self._changed.clear()
+            await _within(self._changed.wait(), 4 * _TICK)
+
+    def _check_state_known(self, late: bool) -> None:
+        """Refuse to begin where so many clients are in the middle of a run that no round could be had without them."""
+        there = len(self._there())
+        if self._begun or len(self._ahead) < 2 or len(self._ahead) <= there:
+            return  # the word of a few is no reason to end
+        if len(self._ahead) + there < self._settings.least and not late:
+            return  # others may say otherwise
+        if self._settings.clients - len(self._ahead) < self._settings.least:
+            raise NotResumed(
+                f"{len(self._ahead)} clients have answered rounds of which this coordinator has no state: it was "
+                "started anew beside an old run. Resume that run (--resume RUN, or --state DIR), or begin another one "
+                "with all clients started anew"
+            )
+
+    async def _farewell(self, parting: Parting, served: bool, should_stop: Callable[[], bool]) -> None:
+        """Tell all clients that it is over, and those that come back for it in time.
+
+        A coordinator that is started again after the end stays until no client has come for `lost_after` seconds. No
+        client can make it stay for long.
+        """
+        self._over = encode(parting)
+        for name in self.server.peers:
+            self.server.send(name, self._over)
+        started = self._joined_at = self._clock()
+        back_soon, lost_after = parting.status == "stopped", self._network.lost_after
+
+        def unheard() -> bool:
+            connected = any(not p.link.idle for name, p in self.server.peers.items() if self.server.connected(name))
+            return connected and self._clock() < started + (_BACK_SOON if back_soon else _FAREWELL)
+
+        def expected() -> bool:
+            since = [*self._lost.values(), *([self._joined_at] if served else [])]
+            last = min(max(since, default=started - lost_after), started + _FAREWELL)
+            return not back_soon and self._clock() < last + lost_after
+
+        while unheard() or expected():
+            if should_stop() and not back_soon:
+                return
+            await asyncio.sleep(_TICK)
+
+    async def _call(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+    async def _taken(self, function: Callable[..., Outgoing], *arguments: Any) -> Outgoing:
+        """The same for what a client caused. What goes wrong here is not its fault: `_rounds` raises it."""
+        try:
+            return await self._call(function, *arguments)
+        except Exception as error:
+            self._failed = self._failed or error
+            self._changed.set()
+            return []
+
+    # --- what the server tells
+
+    def _expected(self, name: str) -> bool:
+        identity = client_identity(name)
+        return identity is not None and identity < self._settings.clients
+
+    async def joined(self, name: str, hello: Hello, certificate: bytes, resumed: bool) -> None:
+        identity, peer = _numbered(name), self.server.peers.get(name)
+        if peer is None:
+            return  # it has left meanwhile
+        self._given_up.discard(identity)
+        self._lost.pop(identity, None)
+        self._joined_at = self._clock()
+        if peer.identity is not None:
+            self._prove(identity, peer.identity.signing_public, certificate)
+        elif not resumed:
+            self._prove(identity, hello.signing_key, hello.signing_key)
+        if not resumed:
+            self._compare_progress(name, identity, hello.answered)
+            self._told[identity] = set()
+            # A new process: what the old one had under way is lost.
+            self._send(await self._taken(self.coordinator.gone, identity, self._clock()))
+            if self._over is not None:
+                self.server.send(name, self._over)
+        self._changed.set()
+
+    def _prove(self, identity: int, signing_key: bytes, proof: bytes) -> None:
+        """Have others shown whose key this is. They may have refused what they were shown before, as it was expired."""
+        if self._proofs.get(identity) != proof:
+            self._identities[identity], self._proofs[identity] = signing_key, proof
+            for told in self._told.values():
+                told.discard(identity)
+
+    def _compare_progress(self, name: str, identity: int, answered: int) -> None:
+        if answered <= self.coordinator.attempts:
+            self._ahead.discard(identity)
+            return
+        self._ahead.add(identity)
+        self._given_up.add(identity)
+        reason = f"it was started anew, and has no state of the {answered} rounds that this client answered"
+        self.server.send(name, encode(Parting("stopped", reason)))
+
+    async def arrived(self, name: str, frame: bytes) -> None:
+        identity = _numbered(name)
+        try:
+            message = to_coordinator(frame, self.coordinator.layout, self._classes, self._limit)
+        except PeerError:
+            if (parting := _parting(frame)) is not None:
+                self._given_up.add(identity)
+                if parting.status == "stopped":
+                    self._lost.setdefault(identity, self._clock())  # it comes back, and may miss the end
+                self.server.forget(name)
+                self._send(await self._taken(self.coordinator.gone, identity, self._clock()))
+                self._changed.set()
+                return
+            raise
+        if isinstance(message, Abort):
+            await self._call(self.coordinator.refuse, identity, f"it left the round: {sentence(message.reason)}")
+        self._send(await self._taken(self.coordinator.receive, identity, message, self._clock()))
+        if self.coordinator.phase is not Phase.COLLECTING:
+            self._changed.set()
+
+    async def refused(self, name: str, reason: str) -> None:
+        await self._call(self.coordinator.refuse, _numbered(name), reason)
+
+    async def broke(self, name: str, reason: str) -> None:
+        identity = _numbered(name)
+        self._given_up.add(identity)
+        await self._call(self.coordinator.refuse, identity, reason)
+        self._send(await self._taken(self.coordinator.gone, identity, self._clock()))
+        self._changed.set()
+
+    async def lost(self, name: str) -> None:
+        peer = self.server.peers.get(name)
+        if peer is None or (self._over is not None and peer.link.idle):
+            return  # it said that it leaves, or has heard that it is over
+        self._lost[_numbered(name)] = self._clock()
+        self._changed.set()  # it may come back: its place is kept until the window is over
+
+    # --- what goes out
+
+    def _send(self, outgoing: Outgoing) -> None:
+        if self._active and any(isinstance(message, Work) for _, message in outgoing):
+            self._introduce([client for client, _ in outgoing])
+        for client, message in outgoing:
+            if isinstance(message, Work):
+                if self._work[0] != message.round:
+                    self._work = (message.round, to_frame(message))
+                frame = self._work[1]
+            else:
+                frame = to_frame(message)
+            self.server.send(client_name(client), frame)
+
+    def _introduce(self, clients: list[int]) -> None:
+        """Tell each client whose signing keys it will meet and was not told yet."""
+        for client in clients:
+            told = self._told.setdefault(client, set())
+            new = [other for other in clients if other in self._proofs and other not in told]
+            told.update(new)
+            for start in range(0, len(new), _INTRODUCED):
+                some = sorted(new)[start : start + _INTRODUCED]
+                message = Identities(pack_ids(some), [self._proofs[other] for other in some])
+                self.server.send(client_name(client), encode(message))
+
+
+def _numbered(name: str) -> int:
+    identity = client_identity(name)
+    if identity is None:
+        raise PeerError(f"{name} is no client")
+    return identity
+
+
+def _parting(frame: bytes) -> Parting | None:
+    try:
+        return decode(frame, Parting, 2048)
+    except PeerError:
+        return None
+
+
+async def _within(what: Any, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):  # `wait_for` of Python 3.11 may swallow a cancellation
+            await what

@@ -1,0 +1,257 @@
+"""The report of a training in epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tacit import __version__
+from tacit import kind as kinds
+from tacit.events import EpochFinished
+from tacit.report import page, sections
+from tacit.report.chart import Chart, Colour, Panel, Series, number
+from tacit.report.figure import EPSILONS, Figure, bytes_unit, slug, with_points
+from tacit.report.markup import Markup, element, join
+from tacit.report.numbers import duration, metric, or_nothing, short
+from tacit.report.promises import Promise, promised
+from tacit.report.sections import PRIVATE_SETTINGS, promise_card
+from tacit.report.trained import Trained
+
+TONES: dict[str, page.Tone] = {"done": "good", "budget reached": "fair", "failed": "bad"}
+EPOCH = "epoch"
+LEFT_OUT = (
+    "Left out, because no ε covers it: losses and curves of private records, times, traffic, and how the run ended, in "
+    "words."
+)
+
+
+def training(record: Trained, share: bool) -> tuple[str, list[Figure]]:
+    """The page, and the figures on it."""
+    kind = kinds.of(record.settings)
+    covered = kind.boundary.covered(record.settings)
+    made = [each for account in record.ledgers for each in promised(account)]
+    cover = page.Cover(covered, frozenset())
+    groups = {"learning": _learning(record), "spending": _spending(record), "costs": _costs(record)}
+    shown = {name: [each for each in found if not share or each.fields <= covered] for name, found in groups.items()}
+    drawn = {name: page.figures(found, cover) for name, found in shown.items()}
+    parts = [
+        ("learning", "Learning", _learned(record, drawn["learning"], share, covered)),
+        ("privacy", "Privacy", _privacy(record, made, drawn["spending"])),
+        ("boundary", "Who saw what", sections.boundary(kind.boundary, record.settings)),
+        ("costs", "Time and traffic", None if share else _spent_time(record, drawn["costs"])),
+        ("settings", "Settings", _settings(record, share)),
+    ]
+    whole = page.page(
+        f"{record.settings.name}: report",
+        _headline(record, made, share, covered),
+        *_notices(record, share),
+        *page.sections(parts),
+        footer(),
+    )
+    return whole, [each for found in shown.values() for each in found]
+
+
+def footer() -> Markup:
+    return element("footer", f"Made by tacit {__version__}. Epochs count from 1.")
+
+
+# --- the top of the page
+
+
+def _headline(record: Trained, made: list[Promise], share: bool, covered: frozenset[str]) -> Markup:
+    badge = element("span", record.status, class_=f"badge {TONES.get(record.status, 'fair')}")
+    parts = []
+    if record.started is not None:
+        parts = [record.started.protection, f"{record.started.parameters:,} parameters"]
+        if record.started.parties > 1:
+            parts.insert(0, f"{record.started.parties} parties")
+    lines = [element("p", "" if share else join(badge, " "), " · ".join(parts))]
+    if not share:
+        lines.append(element("p", record.path.resolve().name))
+    return join(
+        page.header("Tacit run", record.settings.name, *lines), page.cards(*_cards(record, made, share, covered))
+    )
+
+
+def _cards(record: Trained, made: list[Promise], share: bool, covered: frozenset[str]) -> list[Markup]:
+    found = []
+    if record.epochs and (not share or "metrics" in covered):
+        last = record.epochs[-1]
+        shown = last.metrics if share or last.metrics else last.local  # of private records: for this party's eyes
+        for name, value in list(shown.items())[:3]:
+            if number(value) is not None:
+                found.append(page.card(in_title(name), metric(name, value), "after the last epoch"))
+    found += [promise_card(promise) for promise in made]
+    if not made:
+        found.append(page.card("ε", "none", "nothing here has an ε", "bad"))
+    if share:
+        return found
+    planned = f" of {record.started.epochs}" if record.started is not None else ""
+    found.append(page.card("Epochs", f"{len(record.epochs)}{planned}"))
+    if record.aligned is not None:
+        found.append(page.card("Common records", f"{record.aligned.common:,}", f"of {record.aligned.own:,} here"))
+    rate = f"{short(record.seconds / len(record.epochs), 3)} s an epoch" if record.epochs else ""
+    found.append(page.card("Time", duration(record.seconds), rate))
+    return found
+
+
+def _notices(record: Trained, share: bool) -> list[Markup]:
+    if share:
+        return [
+            page.notice(
+                "plain",
+                "This page is for sharing",
+                LEFT_OUT,
+                f"Left out of the settings, because it may hold paths and addresses: {', '.join(PRIVATE_SETTINGS)}.",
+            )
+        ]
+    found = []
+    if not record.epochs:
+        found.append(page.notice("fair", "No epoch was finished", "There are no figures to show yet."))
+    if record.finished is not None and record.finished.text:
+        found.append(page.notice("fair", f"The run ended: {record.finished.status}", record.finished.text))
+    if record.resumed:
+        times = "once" if record.resumed == 1 else f"{record.resumed} times"
+        words = "Steps that were done again are shown as they came out the last time."
+        found.append(page.notice("plain", f"The run was resumed {times}", words))
+    return found
+
+
+def in_title(name: str) -> str:
+    """A figure's name at the top of something."""
+    return name.upper() if name in ("auc", "ks", "roc") else name[:1].upper() + name[1:]
+
+
+# --- the figures
+
+
+def _learning(record: Trained) -> list[Figure]:
+    found = []
+    for name in dict.fromkeys(name for event in record.epochs for name in event.metrics):
+        found.append(
+            _over_epochs(
+                f"metric-{slug(name)}",
+                name,
+                "At the end of each epoch.",
+                record,
+                lambda event, name=name: event.metrics.get(name),  # type: ignore[misc]
+                "metrics",
+                "teal" if name == "accuracy" else "blue",
+            )
+        )
+    for name in dict.fromkeys(name for event in record.epochs for name in event.local):
+        found.append(
+            _over_epochs(
+                f"local-{slug(name)}",
+                name,
+                "Of private records, for this party's eyes.",
+                record,
+                lambda event, name=name: event.local.get(name),  # type: ignore[misc]
+                "local",
+                "amber",
+            )
+        )
+    losses = tuple((event.epoch + event.step / max(1, event.steps), event.loss) for event in record.steps)
+    series = Series("loss", losses, "amber")
+    words = "Of the records of a step, now and then, for this party's eyes."
+    found.append(
+        Figure(
+            Chart("loss-of-steps", "Loss of steps", words, EPOCH, (Panel("loss", (series,)),), whole_x=False),
+            frozenset({"loss"}),
+        )
+    )
+    for curve in record.curves:
+        points = tuple((point[0], point[1]) for point in curve.points if len(point) == 2)
+        chart = Chart(
+            f"curve-{slug(curve.name)}",
+            curve.name,
+            f"{curve.y} against {curve.x}, after the last epoch.",
+            curve.x,
+            (Panel(curve.y, (Series(curve.name, points, "violet"),), from_zero=True),),
+            whole_x=False,
+        )
+        found.append(Figure(chart, frozenset({"curve"})))
+    return with_points(found)
+
+
+def _spending(record: Trained) -> list[Figure]:
+    deltas = {event.delta for event in record.epochs if event.delta is not None}
+    at = f" at δ = {short(max(deltas), 3)}" if deltas else ""
+    words = f"What the training has cost so far{at}."
+    return with_points(
+        [_over_epochs("epsilon", f"ε{at}", words, record, lambda event: event.epsilon, "epsilon", "violet")]
+    )
+
+
+def _costs(record: Trained) -> list[Figure]:
+    found = [
+        _over_epochs("seconds", "seconds", "How long each epoch took.", record, lambda event: event.seconds, "seconds")
+    ]
+    unit, size = bytes_unit(max((max(e.bytes_sent, e.bytes_received) for e in record.epochs), default=0))
+    if any(event.bytes_sent or event.bytes_received for event in record.epochs):
+        sent = tuple((event.epoch + 1, event.bytes_sent / size) for event in record.epochs)
+        received = tuple((event.epoch + 1, event.bytes_received / size) for event in record.epochs)
+        panel = Panel(unit, (Series("sent", sent, "blue"), Series("received", received, "amber")), from_zero=True)
+        words = "Of this party, on the wire, in each epoch."
+        found.append(Figure(Chart("bytes", "Traffic", words, EPOCH, (panel,)), frozenset({"bytes_sent"})))
+    return with_points(found)
+
+
+def _over_epochs(
+    name: str,
+    axis: str,
+    caption: str,
+    record: Trained,
+    value: Callable[[EpochFinished], float | None],
+    field: str,
+    colour: Colour = "blue",
+) -> Figure:
+    points = tuple((event.epoch + 1, value(event)) for event in record.epochs)
+    title = in_title(axis) if field not in EPSILONS else axis
+    panel = Panel(axis, (Series(axis, points, colour),), from_zero=field in EPSILONS)
+    return Figure(Chart(name, title, caption, EPOCH, (panel,)), frozenset({field}))
+
+
+# --- the sections
+
+
+def _learned(record: Trained, drawn: Markup, share: bool, covered: frozenset[str]) -> Markup | None:
+    if not record.epochs:
+        return None if share else page.paragraph("No epoch was finished: nothing was learned yet.")
+    if share and "metrics" not in covered:
+        return None
+    return join(drawn, page.folded("All epochs as a table", _table(record, covered if share else None)))
+
+
+def _table(record: Trained, covered: frozenset[str] | None) -> Markup:
+    columns: list[tuple[str, list[str]]] = [("epoch", [str(event.epoch + 1) for event in record.epochs])]
+    for field in ("metrics", "local"):
+        if covered is None or field in covered:
+            for name in dict.fromkeys(name for event in record.epochs for name in getattr(event, field)):
+                columns.append((name, [or_nothing(getattr(event, field).get(name)) for event in record.epochs]))
+    columns.append(("ε", [or_nothing(event.epsilon) for event in record.epochs]))
+    if covered is None:
+        columns.append(("seconds", [or_nothing(event.seconds) for event in record.epochs]))
+    kept = [(name, cells) for name, cells in columns if any(cells)]
+    rows = list(zip(*(cells for _, cells in kept), strict=True))
+    return page.table([name for name, _ in kept], rows, numbers=True, label="All epochs")
+
+
+def _privacy(record: Trained, made: list[Promise], drawn: Markup) -> Markup:
+    found = [sections.promised(each) for each in made]
+    if not made:
+        found.append(page.paragraph("Nothing in this run has an ε: what it tells about a record is not bounded."))
+    return join(*found, drawn, sections.ledgers(record.ledgers))
+
+
+def _spent_time(record: Trained, drawn: Markup) -> Markup | None:
+    if not record.epochs:
+        return None
+    return join(drawn, sections.stages([event.stages for event in record.epochs], "Stages of an epoch"))
+
+
+def _settings(record: Trained, share: bool) -> Markup:
+    settings: Any = record.settings
+    notes = settings.notes() if share else list(record.notes)
+    fixes = "The seed fixes the first model and the split of the data. Samples, noise and keys are drawn afresh."
+    return sections.settings(settings, notes, fixes, record.environment, share)

@@ -1,0 +1,48 @@
+"""Carrying out an audit: the steps of the file's kind, one after the other, and what they found, strongest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tacit.audit.finding import Cost, Finding
+from tacit.audit.result import Audit, advantage, share_found
+from tacit.audit.steps import Scope
+from tacit.config.load import Settings
+from tacit.runs import attacks as kinds
+
+Tell = Callable[[int, int, str], None]  # a step begins: its number from 0, of how many, and what it is
+
+
+def audit(settings: Settings, scope: Scope, tell: Tell = lambda number, of, name: None) -> Audit:
+    """Attack what `settings` describe. `tell` hears of each step before it begins."""
+    plan = kinds.of(settings).attacks(settings, scope)
+    findings: list[Finding] = []
+    costs: list[Cost] = []
+    for number, step in enumerate(plan.steps):
+        tell(number, len(plan.steps), step.name)
+        for found in step.find():
+            if isinstance(found, Finding):
+                findings.append(found)
+            else:
+                costs.append(found)
+    findings.sort(key=_strength, reverse=True)
+    for finding in findings:
+        if finding.cost is not None:
+            costs.append(replace(finding.cost, metric=f"{finding.cost.metric} ({finding.protection})"))
+    own = [sentence for finding in findings for sentence in finding.not_tested]
+    return Audit(
+        settings,
+        scope,
+        plan.protection,
+        tuple(plan.promises),
+        tuple(findings),
+        tuple(dict.fromkeys(costs)),
+        tuple(dict.fromkeys([*plan.not_tested, *own])),
+    )
+
+
+def _strength(finding: Finding) -> tuple[bool, float, float]:
+    """False claims first; then by how much of the way from no information to everything the attack goes."""
+    score = finding.on or finding.off
+    return finding.refuted, -1.0 if score is None else advantage(score), share_found(finding)

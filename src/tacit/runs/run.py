@@ -1,0 +1,57 @@
+"""Carrying out what a file says: each kind by its own module."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tacit import kind as kinds
+from tacit.config.load import Settings, load
+from tacit.events import Sink
+from tacit.runs.outcome import Outcome
+from tacit.runs.resume import holds_run, resumed
+from tacit.store.directory import RunDirectory
+
+
+def run(
+    path_or_dict: str | Path | dict[str, Any] | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    runs: str | Path = "runs",
+    resume: str | Path | None = None,
+    state: str | Path | None = None,
+    previous: bool = False,
+) -> Outcome:
+    """Run a file here, or a dict with the same keys. Leaves a run directory under `runs`.
+
+    With `resume`, the run in that directory is resumed instead, with the settings that it stored; a dict is needed only
+    where its task's options are Python objects. With `state`, the run lives in that folder: it starts there if the
+    folder is empty and is resumed if not. `previous`: if what was stored last is damaged, it resumes from the last
+    state that is intact. A run that is done already is concluded, and nothing is trained.
+    """
+    if state is not None and resume is not None:
+        raise ValueError("state and resume both name a folder: give one of them")
+    if resume is not None:
+        if path_or_dict is not None and not isinstance(path_or_dict, dict):
+            raise ValueError("a run is resumed with the settings that it stored: leave out the file")
+        settings, directory = resumed(resume, path_or_dict, overrides, previous=previous)
+    elif path_or_dict is None:
+        raise ValueError("run needs a file or a dict, or the directory of a run to resume")
+    else:
+        settings, directory = opened(load(path_or_dict, overrides), Path(runs), None if state is None else Path(state))
+    with directory:
+        return execute(settings, sink=directory, directory=directory)
+
+
+def opened(settings: Settings, runs: Path, state: Path | None) -> tuple[Settings, RunDirectory]:
+    """A new directory under `runs`; or the fixed one, `state`, resumed if it holds a run."""
+    if state is not None and holds_run(state):
+        return resumed(state, settings.model_dump())
+    return settings, RunDirectory.create(runs, settings, time.time(), at=state)
+
+
+def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
+    """Carry out `settings`, every party in this process."""
+    return kinds.of(settings).execute(settings, sink=sink, directory=directory)

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from tacit.kinds.horizontal.settings import Settings
+
+
+def settings(**keys):
+    return Settings(**({"task": "digits", "rounds": 1, "clients": 100} | keys))
+
+
+def test_sampling_and_quorum():
+    assert settings().sampled == 100
+    assert settings(round={"start_fl_job_threshold": 80, "update_model_ratio": 0.8}).needed == 64
+    assert settings(round={"start_fl_job_threshold": 10, "update_model_ratio": 0.55}).needed == 6
+    assert settings(round={"update_model_ratio": 0.001}).needed == 1
+
+
+@pytest.mark.parametrize(("clients", "delta"), [(3, 1e-5), (100, 1e-5), (100_000, 1e-5), (10**6, 1e-6)])
+def test_delta_is_small_and_at_most_one_over_the_clients_unless_it_is_set(clients, delta):
+    assert settings(clients=clients).delta == delta
+    assert settings(clients=clients).central[1] == delta
+    assert settings(clients=clients, encrypt={"dp_delta": 1e-3}).delta == 1e-3
+    assert settings(clients=clients, encrypt={"ddp_delta": 1e-3}).central[1] == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("encrypt", "words"),
+    [
+        ({"encrypt_type": "DP_ENCRYPT", "dp_eps": 5}, "advises more than 50"),
+        ({"encrypt_type": "DP_ENCRYPT", "dp_eps": 60}, "weak promise"),
+        ({"encrypt_type": "DP_ENCRYPT", "dp_norm_clip": 5}, "advises 0.5 to 2"),
+        ({"encrypt_type": "DP_ENCRYPT", "dp_delta": 0.5}, "above 1 / clients = 0.01"),
+        ({"encrypt_type": "DP_ENCRYPT", "dp_eps": 2, "dp_delta": 0.01}, "dp_eps 2 at this delta is 3.86 at 1e-05"),
+        ({"encrypt_type": "DP_ENCRYPT"}, "MindSpore Federated advises 1 / clients = 0.01"),
+        ({"encrypt_type": "NOT_ENCRYPT"}, "in the clear"),
+    ],
+)
+def test_legal_values_worth_a_thought_are_noted(encrypt, words):
+    assert any(words in note for note in settings(encrypt=encrypt).notes())
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"round": {"start_fl_job_threshold": 101}}, "but there are 100 clients"),
+        ({"clients": 2, "encrypt": {"encrypt_type": "PW_ENCRYPT"}}, "needs 3 clients"),
+        ({"budget": {"epsilon": 1.0}}, "has none: leave out budget"),
+        ({"encrypt": {"dp_eps": 0}}, "greater than 0"),
+        ({"encrypt": {"dp_delta": 1.0}}, "less than 1"),
+        ({"encrypt": {"dp_norm_clip": -1}}, "greater than or equal to"),
+        ({"encrypt": {"share_secrets_ratio": 1.5}}, "less than or equal to 1"),
+        ({"task": ":make"}, "package.module:function"),
+        ({"rounds": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_bad_values_are_refused(keys, words):
+    with pytest.raises(ValueError, match=words):
+        settings(**keys)
+
+
+def test_more_bad_clients_than_there_are_clients_is_a_mistake_with_its_remedy():
+    with pytest.raises(ValueError, match=r"simulation\.bad names 11 clients, but there are 10 clients: name fewer"):
+        Settings(task="digits", rounds=1, clients=10, simulation={"bad": {"nan": 11}})

@@ -1,0 +1,252 @@
+"""Federations over loopback inside one event loop, for tests: real streams, no other process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from typing import Any, TypeVar
+
+from tacit.events import ClientRefused, Kept, RoundAborted, RoundFinished
+from tacit.kinds.horizontal.coordinator import Phase
+from tacit.kinds.horizontal.frames import to_client
+from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.task import Task
+from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.net.handshake import Parting, shared
+from tacit.net.identity import Authority, Credentials, request
+from tacit.net.pins import Pins
+from tacit.net.star_guest import ClientEngine
+from tacit.net.star_host import CoordinatorEngine, client_name
+from tests.subprocesses import HANGS
+
+T = TypeVar("T")
+_FASTER = 5.0  # seconds of the coordinator's in a second of idle waiting
+
+
+def quickly(what: Awaitable[T]) -> T:
+    """Run it; a test that hangs fails instead."""
+
+    async def limited() -> T:
+        return await asyncio.wait_for(what, HANGS)
+
+    return asyncio.run(limited())
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    """Wait for something that happens in this event loop."""
+    while not holds():
+        await asyncio.sleep(0.005)
+
+
+def file_of(settings: Settings) -> bytes:
+    return shared(settings.model_dump(mode="json"))
+
+
+def made(settings: Settings) -> Task:
+    return tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
+
+
+def certified(authority: Authority, name: str, *, days: int = 100, now: datetime | None = None) -> Credentials:
+    private, asked = request(name)
+    return Credentials.of(private, authority.sign(asked, days, now), authority.certificate_pem, now)
+
+
+class Federation:
+    """A coordinator that listens, and clients that join it when they are told to.
+
+    The coordinator's clock stands still as long as a client that lives has something to do. So windows close on clients
+    that are away or silent, and on nobody else, however slow the machine is.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        task: Task | None = None,
+        authority: Authority | None = None,
+        pins: Callable[[str], Pins] = lambda name: Pins(),
+    ) -> None:
+        self.settings = settings
+        self.task = task or made(settings)
+        self.kept = Kept()
+        self._authority = authority
+        self._pins = pins  # of a party, by its name
+        own = certified(authority, "coordinator") if authority else None
+        self.engine = CoordinatorEngine(
+            settings,
+            self.task,
+            self.kept,
+            file_of(settings),
+            "127.0.0.1:0",
+            own,
+            self._clock,
+            pins=pins("coordinator"),
+        )
+        self.address = ""
+        self.certified: dict[int, Credentials] = {}
+        self.clients: dict[int, ClientEngine] = {}
+        self.running: dict[int, asyncio.Task[Parting]] = {}
+        self.stopping = False
+        self.frozen: Callable[[], bool] = lambda: False  # whether the clock stands for another reason
+        self._time, self._seen = 0.0, time.monotonic()
+        self._thread = ThreadPoolExecutor(1)
+
+    def _clock(self) -> float:
+        now = time.monotonic()
+        if not (self._working() or self.frozen()):
+            self._time += min(0.1, _FASTER * (now - self._seen))
+        self._seen = now
+        return self._time
+
+    def _working(self) -> bool:
+        """Whether a client that lives is about to join, to answer, or to hear that it is over."""
+        living = (client for client, task in self.running.items() if not task.done())
+        return any(self._busy(client) for client in living if not hasattr(self.clients[client], "halted"))
+
+    def _busy(self, client: int) -> bool:
+        peer = self.engine.server.peers.get(client_name(client))
+        unread = peer is not None and not peer.link.idle
+        if self.engine._over is not None:
+            return unread
+        if self.engine.coordinator.phase is Phase.COLLECTING:
+            # One that was started again in this round has nothing to answer.
+            return client in self.awaited and (unread or not self.clients[client]._idle)
+        return not self.engine.server.connected(client_name(client))
+
+    @property
+    def awaited(self) -> set[int]:
+        """From whom the coordinator wants an answer."""
+        coordinator = self.engine.coordinator
+        return set((coordinator._secure or coordinator)._waiting)
+
+    def credentials(self, identity: int) -> Credentials | None:
+        """Those of a client, the same ones each time: it keeps its keys for the run."""
+        if self._authority is not None and identity not in self.certified:
+            self.certified[identity] = certified(self._authority, f"client-{identity}")
+        return self.certified.get(identity)
+
+    def client(self, identity: int, address: str | None = None) -> ClientEngine:
+        own = self.credentials(identity)
+        file = file_of(self.settings)
+        address = address or self.address
+        pins = self._pins(client_name(identity))
+        return ClientEngine(
+            self.settings, identity, self.task, Kept(), file, address, own, thread=self._thread, pins=pins
+        )
+
+    def join(self, identity: int, address: str | None = None) -> ClientEngine:
+        engine = self.clients[identity] = self.client(identity, address)
+        self.running[identity] = asyncio.create_task(engine.run())
+        return engine
+
+    def kill(self, identity: int) -> None:
+        """As a process that is killed: its connection breaks, without a word."""
+        self.running.pop(identity).cancel()
+
+    async def done(self) -> dict[int, Parting]:
+        """Wait for the end: how it ended for each client."""
+        await self.serving
+        return dict(zip(self.running, await asyncio.gather(*self.running.values()), strict=True))
+
+    def finished(self) -> list[RoundFinished]:
+        return [event for event in self.kept.events if isinstance(event, RoundFinished)]
+
+    def aborted(self) -> list[RoundAborted]:
+        return [event for event in self.kept.events if isinstance(event, RoundAborted)]
+
+    def refused(self) -> Mapping[int, str]:
+        return {event.client: event.reason for event in self.kept.events if isinstance(event, ClientRefused)}
+
+    @property
+    def survivors(self) -> list[int]:
+        return [event.survivors for event in self.finished()]
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator[Federation]:
+        port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.serving = asyncio.create_task(self.engine.serve(should_stop=lambda: self.stopping, ready=port.set_result))
+        await asyncio.wait([self.serving, port], return_when=asyncio.FIRST_COMPLETED)
+        self.address = f"127.0.0.1:{port.result()}"
+        try:
+            yield self
+        finally:
+            for task in (self.serving, *self.running.values()):
+                task.cancel()
+            await asyncio.gather(self.serving, *self.running.values(), return_exceptions=True)
+            self._thread.shutdown(wait=False)
+
+
+async def whole(federation: Federation, address: str | None = None) -> dict[int, Parting]:
+    """All clients join, and stay to the end."""
+    async with federation.serve():
+        for identity in range(federation.settings.clients):
+            federation.join(identity, address)
+        return await federation.done()
+
+
+def halting(engine: ClientEngine, message: type, reached: asyncio.Event) -> None:
+    """Let a client stop, and say nothing more, when it is sent a `message` in round 2."""
+    answer = engine._answer
+    works = 0
+
+    async def halted(frame: bytes) -> None:
+        nonlocal works
+        received = to_client(frame, engine._layout, engine._limit)
+        works += type(received).__name__ == "Work"
+        if works >= 2 and isinstance(received, message):
+            engine.halted = True  # type: ignore[attr-defined]  # which the clock of its federation looks at
+            reached.set()
+            await asyncio.Event().wait()
+        await answer(frame)
+
+    engine._answer = halted  # type: ignore[method-assign]
+
+
+class Proxy:
+    """A TCP proxy whose `pump(index, direction, bytes)` may change, delay or refuse what passes: None cuts."""
+
+    def __init__(self, target: str, pump: Callable[[int, str, bytes], Awaitable[bytes | None]]) -> None:
+        self._host, _, port = target.rpartition(":")
+        self._port = int(port)
+        self._pump = pump
+        self.connections = 0
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+        try:
+            yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        finally:
+            server.close()
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        index = self.connections
+        self.connections += 1
+        try:
+            beyond, target = await asyncio.open_connection(self._host, self._port)
+        except OSError:
+            writer.transport.abort()
+            return
+        ways = [
+            asyncio.create_task(self._carry(index, "up", reader, target)),
+            asyncio.create_task(self._carry(index, "down", beyond, writer)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            for end in (writer, target):
+                end.transport.abort()
+
+    async def _carry(self, index: int, way: str, reader: Any, writer: Any) -> None:
+        with suppress(OSError):
+            while data := await reader.read(4096):
+                passed = await self._pump(index, way, data)
+                if passed is None:
+                    return
+                writer.write(passed)
+                await writer.drain()
