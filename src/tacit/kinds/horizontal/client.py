@@ -14,10 +14,11 @@ import numpy as np
 from numpy.random import Generator
 
 from tacit.crypto.signing import SigningKey
+from tacit.dp.release import Released
 from tacit.errors import BudgetError, Declined, PeerError
 from tacit.kinds.horizontal.answered import Answered
 from tacit.kinds.horizontal.costs import Costs, Spent
-from tacit.kinds.horizontal.evaluation import inference_event, on_simplex, protect
+from tacit.kinds.horizontal.evaluation import on_simplex
 from tacit.kinds.horizontal.messages import Inference, ToClient, ToCoordinator, Update, Work
 from tacit.kinds.horizontal.protection import SMALLEST_CLIP as _SMALLEST_CLIP
 from tacit.kinds.horizontal.protection import LocalDP, UnusableUpdate, masked_sum, secure_context
@@ -156,7 +157,7 @@ class Client:
                 return [*inferred, Update(work.round, self.identity, trained, int(fitted.samples), fitted.loss)]
             case "DP_ENCRYPT":
                 return [*self._infer(work, rng), self._noisy(work, rng)]
-            case "PW_ENCRYPT" | "DDP_ENCRYPT":
+            case _:
                 return self._begin_secure(work, now, rng)
 
     def _check(self, work: Work) -> None:
@@ -201,13 +202,14 @@ class Client:
             vectors = on_simplex(rows, wanted.vectors, classes)
         except Exception as error:
             self._failed("infer", error)
-        event = inference_event(self._settings)
-        if event is None:
+        protection = self._settings.vectors
+        if not protection.protects:
             return [] if vectors is None else [Inference(work.round, self.identity, vectors)]
         if vectors is None:  # to stay silent would tell: what leaves is noise around nothing
             self.withheld.append("its inference failed: noise around the uniform vector was sent")
             vectors = np.full((wanted.vectors, classes), 1 / classes)
-        return [Inference(work.round, self.identity, protect(vectors, event.epsilon, rng).value)]
+        released = protection.protect(self._settings, vectors, rng)
+        return [Inference(work.round, self.identity, released.value if isinstance(released, Released) else released)]
 
     def _train(self, work: Work) -> tuple[Flat, Fitted]:
         model = self._layout.unflatten(work.model)

@@ -125,9 +125,12 @@ def masked_sum(settings: Settings, size: int) -> WeightedSum | NoisySum:
 
 def skellam_encoding(settings: Settings, size: int) -> SkellamEncoding:
     """The encoding with the least noise for which the sums of all rounds stay within the run's epsilon."""
-    epsilon, delta = settings.central
+    limit, fewest = settings.updates.limit(settings), settings.updates.minimum(settings)
+    if limit is None or fewest is None:
+        raise ValueError(f"{settings.updates.name} has no noise that is sized for the sums of a run")
+    epsilon, delta = limit.epsilon, limit.delta
     clip = settings.encrypt.ddp_encrypt.ddp_norm_clip
-    numbers = (size, clip, settings.sampled, settings.fewest, settings.colluders, epsilon, delta, settings.rounds)
+    numbers = (size, clip, settings.sampled, fewest, settings.colluders, epsilon, delta, settings.rounds)
     try:
         return _skellam(*numbers)
     except ValueError as error:

@@ -26,6 +26,7 @@ from tacit.events import Kept
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.messages import Inference, ToClient, ToCoordinator, Update, Work
 from tacit.kinds.horizontal.protection import masked_sum, secure_context
+from tacit.kinds.horizontal.protections import CLEAR, one_of
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine, signing_keys
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Infers
@@ -159,7 +160,7 @@ class _Session:
 def audit_masking(settings: Settings, model: Arrays, *, protection: str) -> Finding:
     """Run two rounds in which nobody learns anything, with keys from the operating system, and open what can be."""
     if not settings.masked:
-        raise ValueError(f"{settings.encrypt.encrypt_type} has no masks: take PW_ENCRYPT or DDP_ENCRYPT")
+        raise ValueError(f"{settings.updates.name} has no masks: take {one_of('masked')}")
     size = Layout.of(model).size
     _, bits = masked_sum(settings, size).ring
     messages: list[tuple[int, ToCoordinator]] = []
@@ -298,13 +299,13 @@ def audit_fewest(settings: Settings, layout: Layout, *, protection: str) -> Find
     noise is sized for, or than the masks need.
     """
     if not settings.masked:
-        raise ValueError(f"{settings.encrypt.encrypt_type} opens no sums: take PW_ENCRYPT or DDP_ENCRYPT")
+        raise ValueError(f"{settings.updates.name} opens no sums: take {one_of('masked')}")
     model = np.zeros(layout.size, dtype=layout.dtype)
     context = secure_context(settings, layout, model, 0)
     keys = signing_keys(settings)
     clients = {identity: _client(settings, layout, identity, keys=keys) for identity in range(settings.sampled)}
     topology = context.settings.topology(len(clients))
-    least = settings.fewest if settings.encrypt.encrypt_type == "DDP_ENCRYPT" else topology.minimum
+    least = settings.updates.minimum(settings) or topology.minimum
     server = Server(context, clients.keys(), identities={each: key.public for each, key in keys.items()} or None)
     server.start(0.0)
     outgoing: list[tuple[int, ToClient]] = [(client, Work(0, model)) for client in clients]
@@ -363,7 +364,7 @@ def audit_inference(settings: Settings, layout: Layout, classes: int, *, protect
     """Ask a client for inference vectors in two rounds, as if it inferred the same: only the noise is different."""
     settings = Settings.model_validate(
         {**settings.model_dump(), "rounds": max(2, settings.rounds), "budget": None, "simulation": {}, "engine": {}}
-        | {"encrypt": {**settings.model_dump()["encrypt"], "encrypt_type": "NOT_ENCRYPT"}}
+        | {"encrypt": {**settings.model_dump()["encrypt"], "encrypt_type": CLEAR}}
     )
     model = np.zeros(layout.size, dtype=layout.dtype)
     sent: list[NDArray[np.float64]] = []

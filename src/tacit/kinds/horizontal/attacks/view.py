@@ -39,7 +39,7 @@ class ServerView:
         found: dict[int, Flat] = {}
         for sender, message in self.messages:
             match message:
-                case Update() if self.settings.encrypt.encrypt_type == "NOT_ENCRYPT":
+                case Update() if not self.settings.updates.protects:  # then it is the trained model
                     found[sender] = message.vector - self.model
                 case Update():
                     found[sender] = message.vector

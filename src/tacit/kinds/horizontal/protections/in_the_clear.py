@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tacit.boundary import CLEAR, Release
 from tacit.kinds.horizontal.protections.contract import Alone, Price, Protection
-
-if TYPE_CHECKING:
-    from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.settings import Settings
 
 
 class InTheClear(Protection):
