@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 from tacit.channel import sentence
 from tacit.errors import NotResumed, PeerAway, PeerError, Unfit, comes_back
 from tacit.events import Noted, Sink
-from tacit.kinds.horizontal.coordinator import Coordinator, Outgoing, Phase
+from tacit.kinds.horizontal.coordinator import Coordinator, Phase
 from tacit.kinds.horizontal.forecast import largest_frames
 from tacit.kinds.horizontal.frames import to_coordinator, to_frame
-from tacit.kinds.horizontal.messages import Work
+from tacit.kinds.horizontal.messages import Outgoing, Work
 from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Task
