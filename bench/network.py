@@ -26,8 +26,9 @@ from bench.measure import Options, Row, peak_memory
 from bench.simulation import Still
 from tacit.audit.attacks.wiretap import Wiretap
 from tacit.events import Kept, RoundFinished
+from tacit.kinds.horizontal.encrypt import Encrypt, PairwiseMasks
 from tacit.kinds.horizontal.masked import inside_of
-from tacit.kinds.horizontal.settings import Encrypt, PairwiseMasks, Settings
+from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.net.grpc.connection import Connection
 from tacit.net.grpc.server import Server

@@ -22,7 +22,7 @@ from tacit.kinds.horizontal.report.scores import loss, pairs
 from tacit.kinds.horizontal.settings import Settings
 from tacit.report.correlation import correlation, mean_relative_difference
 from tacit.report.numbers import duration, numbered, short
-from tacit.report.promises import explained, laplace, promise, promised, promises
+from tacit.report.promises import explained, promise, promised, promises
 from tacit.runs.report import report_run, write_report
 from tacit.store.reading import Account
 from tests.report.sample_runs import DDP, LAPLACE, LOCAL, UPDATES, VECTORS, evaluated, finished, settings, whole, write
@@ -491,27 +491,6 @@ def test_what_has_no_correlation_is_given_none(values):
 def test_a_difference_is_relative_to_the_second_and_over_common_rounds():
     assert mean_relative_difference({1: 1.5, 2: 1.0, 3: 9.0, 5: 1.0}, {1: 1.0, 2: -2.0, 4: 1.0, 5: 0.0}) == (1.0, 2)
     assert mean_relative_difference({1: 1.0}, {2: 1.0}) is None
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "words"),
-    [
-        (230260, "the score follows the one without protection"),
-        (200, "the score follows the one without protection"),
-        (50, "the score is pulled towards that of noise"),
-        (10, "the score follows the model only faintly"),
-        (4, "comparable to the whole range of a probability"),
-        (1, "larger than the whole range of a probability, from 0 to 1: the score is one of noise and says nothing"),
-    ],
-)
-def test_what_a_protected_score_means(epsilon, words):
-    said = laplace(epsilon)
-    assert words in said
-    assert f"ε = {epsilon:,}," in said
-
-
-def test_at_one_the_scale_is_two():
-    assert "2/ε = 2. " in laplace(1)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from tacit.kinds.horizontal.forecast import largest_frames
 from tacit.kinds.horizontal.frames import to_client, to_frame
 from tacit.kinds.horizontal.messages import ToCoordinator, Update, Work
 from tacit.kinds.horizontal.prepared import Prepared
-from tacit.kinds.horizontal.protection import UnusableUpdate
+from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Task
 from tacit.kinds.horizontal.vector import Flat

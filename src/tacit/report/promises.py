@@ -9,9 +9,8 @@ from typing import Any
 
 from tacit.dp.accounting import HIDES_NOTHING, Ledger, Reading, reading
 from tacit.dp.pricing import Method
-from tacit.kinds.horizontal.evaluation import SENSITIVITY, score_under_noise
 from tacit.kinds.horizontal.record import Record
-from tacit.report.numbers import at_most, short
+from tacit.report.numbers import at_most
 from tacit.store.reading import Account
 
 _WITH_DISTRIBUTION = ("pure", "laplace", "gaussian")  # of the privacy loss
@@ -94,15 +93,15 @@ def _priced(account: Account, lines: list[dict[str, Any]], delta: float) -> tupl
 def _of_last_round(record: Record) -> Iterator[Promise]:
     if not record.rounds:
         return
-    encrypt, last = record.settings.encrypt, record.rounds[-1]
-    broken = record.settings.simulation.insecure_noise_seed is not None
-    laplace = encrypt.privacy_eval_type == "LAPLACE"
-    if encrypt.encrypt_type in ("DP_ENCRYPT", "DDP_ENCRYPT"):
-        what = spent_on(record)
-        yield promise(what, _or_infinite(last.epsilon), last.delta or 0.0, encrypt.encrypt_type == "DDP_ENCRYPT")
-    if laplace and (last.evaluation_epsilon is not None or broken):
+    settings, last = record.settings, record.rounds[-1]
+    updates, vectors = settings.updates, settings.vectors
+    broken = settings.simulation.insecure_noise_seed is not None
+    if updates.promises:
+        yield promise(spent_on(record), _or_infinite(last.epsilon), last.delta or 0.0, updates.masked)
+    if vectors.promises and (last.evaluation_epsilon is not None or broken):
         yield promise("inference vectors", _or_infinite(last.evaluation_epsilon), 0.0)
-    if laplace and encrypt.encrypt_type == "DDP_ENCRYPT" and (last.composed_epsilon is not None or broken):
+    summed = updates.promises and updates.masked
+    if vectors.promises and summed and (last.composed_epsilon is not None or broken):
         both = promise(
             "updates and inference vectors", _or_infinite(last.composed_epsilon), last.composed_delta or 0.0, True
         )
@@ -110,9 +109,9 @@ def _of_last_round(record: Record) -> Iterator[Promise]:
 
 
 def spent_on(record: Record) -> str:
-    """What the epsilon of `RoundFinished` is of: under local DP one ledger holds all that a client sends."""
-    encrypt = record.settings.encrypt
-    both = encrypt.encrypt_type == "DP_ENCRYPT" and encrypt.privacy_eval_type == "LAPLACE"
+    """What the epsilon of `RoundFinished` is of: one ledger holds all that a client sends by itself."""
+    updates, vectors = record.settings.updates, record.settings.vectors
+    both = updates.promises and not updates.masked and vectors.promises
     return "updates and inference vectors" if both else "updates"
 
 
@@ -167,15 +166,6 @@ def _question(promise: Promise) -> str:
     if promise.central:
         return f"whether a {promise.unit} was trained on"
     return f"which of two equally likely values a {promise.unit} has"
-
-
-def laplace(epsilon: float) -> str:
-    """What a score of vectors with Laplace noise says about the model. `epsilon` is that of each vector."""
-    scale = SENSITIVITY / epsilon
-    return (
-        f"Each vector has ε = {short(epsilon)}, so each of its probabilities gets Laplace noise of scale 2/ε = "
-        f"{short(scale, 3)}. {score_under_noise(scale)}"
-    )
 
 
 def _or_infinite(epsilon: float | None) -> float:

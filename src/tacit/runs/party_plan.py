@@ -140,8 +140,7 @@ def _data(settings: Any, own: _Own, task: Any, identity: int | None) -> list[str
 
 def _largest_weight(settings: Any) -> int | None:
     """The most samples that a client may have; None where all weigh the same."""
-    encrypt = settings.encrypt
-    return encrypt.pw_encrypt.largest_weight if encrypt.encrypt_type in ("NOT_ENCRYPT", "PW_ENCRYPT") else None
+    return settings.encrypt.pw_encrypt.largest_weight if settings.updates.weighted else None
 
 
 def _options(settings: Any, own: _Own) -> str:
@@ -172,7 +171,7 @@ def _so_far(settings: Horizontal, own: _Own, costs: Costs, identity: int | None)
 
 def _sent(settings: Horizontal, counters: dict[str, int], uploads: int) -> list[str]:
     found = [f"It was sent the model {'once' if uploads == 1 else f'{uploads} times'}."]
-    if settings.encrypt.encrypt_type == "PW_ENCRYPT":
+    if settings.unpaid_sums:
         used = counters.get("repeats", 0)
         found.append(f"It used {used} of {settings.round.repeats} repeats (round.repeats): uploads for the same model.")
     return found
@@ -185,7 +184,8 @@ def _further(settings: Horizontal, costs: Costs, counters: dict[str, int]) -> li
     left = max(0, settings.answers - answers)
     beyond = _affordable(costs, uploads, sums, left)
     if beyond < left:  # by the file's budget, or by what the noise of the sums was sized for
-        payer = "Its budget" if settings.budget is not None else f"ddp_eps {settings.central[0]:g}"
+        sized = costs.limit if settings.budget is None else None
+        payer = "Its budget" if sized is None else f"{sized.key} {sized.epsilon:g}"
         found.append(
             f"{payer} pays for {beyond} more upload{'s' * (beyond > 1)}: after that it answers no more."
             if beyond

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.dp.release import Event
 from tacit.errors import PeerError
 from tacit.kinds.horizontal.carrier import OUT_OF_TURN, Failed, Host, Mean, Opening, Participant
 from tacit.kinds.horizontal.messages import HEAD_BYTES, Outgoing, ToCoordinator, Update
-from tacit.kinds.horizontal.protections import protections_of
+from tacit.kinds.horizontal.protections import check_paid
 from tacit.kinds.horizontal.protections.contract import Alone
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.sums import Part, Sum, Together, group_size
@@ -26,7 +25,7 @@ from tacit.secagg.messages import ToClient as SecureToClient
 
 def alone_of(settings: Settings, size: int) -> Alone:
     """What a federation does to updates that travel alone, for a model of `size` numbers."""
-    updates, _ = protections_of(settings)
+    updates = settings.updates
     mechanism = updates.mechanism(settings, size)
     if updates.masked or not isinstance(mechanism, Alone):
         raise ValueError(f"{updates.name} has updates under masks: none travels alone")
@@ -169,11 +168,3 @@ class Round:
 
     def receive(self, message: SecureToClient, now: float) -> list[ToCoordinator]:
         raise PeerError(f"{type(message).__name__} without a round of secure aggregation")
-
-
-def check_paid(event: Event | None, paid: tuple[Event, ...], what: str) -> None:
-    """Raise ValueError unless the event of a release is one that the client has paid for: then nothing leaves."""
-    if event in paid if paid else event is None:
-        return
-    due = " or ".join(map(str, paid)) or "nothing"
-    raise ValueError(f"{what} would cost {event or 'nothing'}, and its price says {due}: it is not sent")

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import Declined, Unfit
-from tacit.kinds.horizontal.protections import protections_of
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Flat, Layout
 
@@ -35,8 +34,7 @@ def model_digest(layout: Layout, model: Flat) -> str:
 def counts_repeats(settings: Settings) -> bool:
     """Whether uploads for one model are counted: those whose sums are opened for nothing. With an epsilon a repeat is
     paid for in the ledger like any other answer."""
-    updates, _ = protections_of(settings)
-    return updates.masked and not updates.promises
+    return settings.updates.masked and not settings.updates.promises
 
 
 class Answered:

@@ -15,14 +15,15 @@ import numpy as np
 from numpy.random import Generator
 
 from tacit.crypto.signing import SigningKey
+from tacit.dp.release import Event, Released
 from tacit.errors import BudgetError, Declined, PeerError
 from tacit.kinds.horizontal.answered import Answered
 from tacit.kinds.horizontal.carrier import Carrier, Participant, Round, carrier_of
 from tacit.kinds.horizontal.costs import Costs, Spent
-from tacit.kinds.horizontal.evaluation import inference_event, on_simplex, protect
+from tacit.kinds.horizontal.evaluation import on_simplex
 from tacit.kinds.horizontal.messages import Inference, ToClient, ToCoordinator, Work
-from tacit.kinds.horizontal.protections import protections_of
-from tacit.kinds.horizontal.protections.contract import ENORMOUS, SMALLEST_CLIP, Learned, UnusableUpdate
+from tacit.kinds.horizontal.protections import check_paid
+from tacit.kinds.horizontal.protections.contract import ENORMOUS, SMALLEST_CLIP, Covers, Learned, UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Infers
 from tacit.kinds.horizontal.vector import Layout
@@ -85,7 +86,6 @@ class Client:
         self._identities = identities
         self._random = random
         self._carrier = carrier or carrier_of(settings, layout)
-        self._hides_failure = protections_of(settings)[0].hides_failure
         self._round: Round | None = None  # that is under way, or was answered last
         self.withheld: list[str] = []  # why what left in the last round was noise around nothing, in words of ours
         self._declined = False  # whether it leaves out the round that is under way
@@ -153,7 +153,7 @@ class Client:
                 rng,
                 learn=partial(self._learn, work),
                 infer=partial(self._infer, work, rng),
-                paid=tuple(cost.event for cost in self._costs.local if cost.covers == "updates"),
+                paid=self._paid("updates"),
                 uploads=self._uploads_masked,
                 opens=self._answered.open if self._settings.round.least_difference is not None else None,
                 key=self._key,
@@ -192,6 +192,10 @@ class Client:
             self.local.spend(cost.event, cost.count)
         self._uploads += 1
 
+    def _paid(self, covers: Covers) -> tuple[Event, ...]:
+        """The events that `_pay` paid for."""
+        return tuple(cost.event for cost in self._costs.local if cost.covers == covers)
+
     def _uploads_masked(self) -> None:
         """A masked update is about to leave: from here on others can open the sum without this client."""
         for cost in self._costs.central:
@@ -211,13 +215,16 @@ class Client:
             vectors = on_simplex(rows, wanted.vectors, classes)
         except Exception as error:
             self._failed("infer", error)
-        event = inference_event(self._settings)
-        if event is None:
+        protection = self._settings.vectors
+        if not protection.protects:
             return [] if vectors is None else [Inference(work.round, self.identity, vectors)]
         if vectors is None:  # to stay silent would tell: what leaves is noise around nothing
             self.withheld.append("its inference failed: noise around the uniform vector was sent")
             vectors = np.full((wanted.vectors, classes), 1 / classes)
-        return [Inference(work.round, self.identity, protect(vectors, event.epsilon, rng).value)]
+        released = protection.protect(self._settings, vectors, rng)
+        event, sent = (released.event, released.value) if isinstance(released, Released) else (None, released)
+        check_paid(event, self._paid("inference vectors"), "an inference vector")
+        return [Inference(work.round, self.identity, sent)]
 
     def _learn(self, work: Work, protect: Callable[[Learned], T]) -> T:
         """Train, and protect what was learnt; a zero update where that is unusable and silence would tell so."""
@@ -249,7 +256,7 @@ class Client:
 
     def _nothing(self, work: Work, error: Exception) -> Learned:
         """What a client learnt whose training failed, if its protection hides that; else raise the error."""
-        if not self._hides_failure:
+        if not self._settings.updates.hides_failure:
             raise error
         reason = str(error) if isinstance(error, UnusableUpdate) else f"its training raised {type(error).__name__}"
         self.withheld.append(f"{reason}: noise around a zero update was sent")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from tacit.errors import PeerError
 from tacit.kinds.horizontal.carrier import OUT_OF_TURN, Failed, Host, Mean, Opening, Participant
 from tacit.kinds.horizontal.messages import Inference, Outgoing, ToCoordinator, Update
-from tacit.kinds.horizontal.protections import protections_of
 from tacit.kinds.horizontal.protections.contract import Inside
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.sums import Part, Together
@@ -39,7 +38,7 @@ _STAGES = {
 
 def inside_of(settings: Settings, size: int) -> Inside:
     """What goes into the masks of a federation, for a model of `size` numbers."""
-    updates, _ = protections_of(settings)
+    updates = settings.updates
     mechanism = updates.mechanism(settings, size)
     if not updates.masked or not isinstance(mechanism, Inside):
         raise ValueError(f"{updates.name} has no masks: its updates travel alone")

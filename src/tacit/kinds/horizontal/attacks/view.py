@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.events import Kept
+from tacit.kinds.horizontal.alone import alone_of
+from tacit.kinds.horizontal.masked import inside_of, secure_context
 from tacit.kinds.horizontal.messages import ToCoordinator, Update
-from tacit.kinds.horizontal.protection import masked_sum, secure_context
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.task import Arrays, Task
@@ -40,10 +41,8 @@ class ServerView:
         found: dict[int, Flat] = {}
         for sender, message in self.messages:
             match message:
-                case Update() if self.settings.encrypt.encrypt_type == "NOT_ENCRYPT":
-                    found[sender] = message.vector - self.model
                 case Update():
-                    found[sender] = message.vector
+                    found[sender] = alone_of(self.settings, self.layout.size).seen(message, self.model)
                 case Masked():
                     found[sender] = self._unmasked(message)
                 case _:
@@ -51,7 +50,7 @@ class ServerView:
         return found
 
     def _unmasked(self, message: Masked) -> Flat:
-        inside = masked_sum(self.settings, self.layout.size)
+        inside = inside_of(self.settings, self.layout.size)
         _, bits = inside.ring
         words = np.frombuffer(message.words, dtype="<u4" if bits == 32 else "<u8")
         own: Words = words.astype(np.uint32) if bits == 32 else words.astype(np.uint64)

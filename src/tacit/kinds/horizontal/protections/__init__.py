@@ -19,6 +19,9 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from pydantic import ValidationError
+
+from tacit.dp.release import Event
 from tacit.kinds.horizontal.protections.contract import Price, Protection, VectorProtection
 
 if TYPE_CHECKING:
@@ -26,11 +29,12 @@ if TYPE_CHECKING:
 
 GROUP = "tacit.protections"
 CLEAR: Final = "NOT_ENCRYPT"  # what every attack is compared with
+CLIPPING: Final = "DP_ENCRYPT"  # what shows that clipping without noise hides nothing
 MASKS: Final = "PW_ENCRYPT"  # what attacks on noise inside masks are compared with
 _HERE = "tacit.kinds.horizontal.protections"
 _UPDATES = {
     CLEAR: "in_the_clear",
-    "DP_ENCRYPT": "local_dp",
+    CLIPPING: "local_dp",
     MASKS: "secure_aggregation",
     "DDP_ENCRYPT": "distributed_dp",
 }
@@ -52,6 +56,16 @@ def is_known(name: str) -> bool:
 def names() -> list[str]:
     """Of all protections of updates, the built-in ones first."""
     return [*_UPDATES, *(name for name in sorted(_installed()) if name not in _UPDATES)]
+
+
+def names_with(attribute: str) -> list[str]:
+    """Of those that say yes to one of `protects`, `promises`, `masked`, `weighted`, ..."""
+    return [name for name in names() if getattr(find(name), attribute)]
+
+
+def one_of(attribute: str) -> str:
+    """The same for a sentence: "PW_ENCRYPT or DDP_ENCRYPT"."""
+    return " or ".join(names_with(attribute))
 
 
 @cache
@@ -101,6 +115,21 @@ def _checked(entry: EntryPoint) -> Protection:
     )
 
 
+def options_of(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The keys under encrypt.options with the protection's own defaults. ValueError where they do not fit it."""
+    model = find(name).options
+    if model is None:
+        if given:
+            raise ValueError(f"options has keys, and {name} takes none: leave it out")
+        return given
+    try:
+        return model.model_validate(given).model_dump(mode="json")
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"encrypt.options{'.' * bool(key)}{key}, of {name}: {first['msg']}") from None
+
+
 def protections_of(settings: Settings) -> tuple[Protection, VectorProtection]:
     """Of updates, and of inference vectors."""
     return find(settings.encrypt.encrypt_type), find_vectors(settings.encrypt.privacy_eval_type)
@@ -113,4 +142,14 @@ def price_of(protection: Protection | VectorProtection, settings: Settings, size
         raise ValueError(f"{protection.name} promises an epsilon, and its price is empty: nothing may be released so")
     if price and not protection.promises:
         raise ValueError(f"{protection.name} has a price, and says that it promises no epsilon: it must say so")
+    if price.central and not getattr(protection, "masked", False):
+        raise ValueError(f"{protection.name} has a price of sums, and opens none: its price is of what leaves a client")
     return price
+
+
+def check_paid(event: Event | None, paid: tuple[Event, ...], what: str) -> None:
+    """Raise ValueError unless the event of a release is one that the client has paid for: then nothing leaves."""
+    if event in paid if paid else event is None:
+        return
+    due = " or ".join(map(str, paid)) or "nothing"
+    raise ValueError(f"{what} would cost {event or 'nothing'}, and its price says {due}: it is not sent")

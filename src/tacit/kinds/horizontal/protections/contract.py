@@ -12,6 +12,7 @@ in the message of its carrier.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,6 @@ import numpy as np
 from numpy.random import Generator
 
 from tacit.boundary import Release
-from tacit.dp.accounting import Budget
 from tacit.dp.claim import Claim
 from tacit.dp.release import Event, Released
 from tacit.fixedpoint import Floats
@@ -57,17 +57,22 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a round costs a client: what leaves it by itself, and the sums that secure aggregation opens.
-
-    `limit` is what noise was sized for over the whole run: no sum beyond it is opened.
-    """
+    """What a round costs a client: what leaves it by itself, and the sums that secure aggregation opens."""
 
     local: tuple[Cost, ...] = ()
     central: tuple[Cost, ...] = ()
-    limit: Budget | None = None
 
     def __bool__(self) -> bool:
         return bool(self.local or self.central)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What noise was sized for over a whole run: no sum beyond it is opened."""
+
+    key: str  # of the file
+    epsilon: float
+    delta: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,24 @@ class NoiseTest:
     find: Callable[[Scope, Effort, Task], Finding]
     left_out: str | None = None  # None: a quick audit has it too
     bounds: bool = True  # whether it gives a lower bound on epsilon: all of these share one confidence
+
+
+def noise_on_updates(clip: float, one: float, clients: int) -> str:
+    """Noise of the norm `one` on each upload against updates of at most `clip`, as a sentence for the plan."""
+    mean = one / math.sqrt(clients)
+    return (
+        f"An update has a norm of at most {clip:.3g}; the noise on one upload has a norm of about {one:.3g} "
+        f"({one / clip:.3g} times as much), that on the mean of {clients} one of about {mean:.3g} "
+        f"({mean / clip:.3g} times)."
+    )
+
+
+def inference_vectors(settings: Settings, how: str) -> tuple[Release, ...]:
+    """The vectors of a client that infers, protected like this; nothing where none does."""
+    if settings.unsupervised is None:
+        return ()
+    what = f"inference results on {settings.unsupervised.vectors} of its samples, a vector of probabilities each"
+    return (Release("Inference", "vectors", what, how),)
 
 
 class UnusableUpdate(ValueError):
@@ -209,6 +232,10 @@ class Protection(Described, Protocol):
     def mechanism(self, settings: Settings, size: int) -> Alone | Inside:
         """What its carrier needs: Inside if it is masked, else Alone."""
 
+    def limit(self, settings: Settings) -> Limit | None:
+        """What its noise is sized for, if for all rounds together."""
+        return None
+
     def minimum(self, settings: Settings) -> int | None:
         """Survivors without whom no sum is opened; None if masks alone decide."""
         return None
@@ -221,6 +248,10 @@ class Protection(Described, Protocol):
         """The keys of its section for a run of one round that promises what a round of this one does."""
         return {}
 
+    def in_brief(self, settings: Settings) -> str:
+        """Its name, and what of its settings matters to an attack."""
+        return self.name
+
 
 class VectorProtection(Described, Protocol):
     """A protection of inference vectors."""
@@ -232,3 +263,11 @@ class VectorProtection(Described, Protocol):
     @abstractmethod
     def largest(self, settings: Settings) -> float | None:
         """No honest entry is larger; None if rows are probabilities still."""
+
+    @abstractmethod
+    def scale(self, settings: Settings) -> float | None:
+        """Of the noise on each entry; None without noise."""
+
+    @abstractmethod
+    def scored(self, settings: Settings) -> str:
+        """What a score of such vectors says about the model."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from numpy.random import Generator
 
@@ -11,11 +10,9 @@ from tacit.boundary import CLEAR, Release
 from tacit.errors import PeerError
 from tacit.kinds.horizontal.messages import Update
 from tacit.kinds.horizontal.protections.contract import Alone, Learned, Loss, Price, Protection, Upload
+from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.sums import Group, Sum
 from tacit.kinds.horizontal.vector import Flat
-
-if TYPE_CHECKING:
-    from tacit.kinds.horizontal.settings import Settings
-    from tacit.kinds.horizontal.sums import Group, Sum
 
 LARGEST_NORM = 1e4  # of an update: a longer one is no honest step
 
