@@ -20,7 +20,7 @@ from tacit.errors import PeerError
 from tacit.fixedpoint import Floats
 from tacit.kinds.horizontal.settings import Settings, Unsupervised
 
-_SCORING = 14  # what a seed is for: see `coordinator.SAMPLING`
+_SCORING = 14  # what a seed is for: see `sampling.SAMPLING`
 _NEAR = 1e-3  # how far from 1 a sum of probabilities in the clear may be
 
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from tacit.dp.accounting import HIDES_NOTHING, Reading, strength
 from tacit.kinds.horizontal import boundary
-from tacit.kinds.horizontal.coordinator import sample
 from tacit.kinds.horizontal.costs import Costs, Spent
+from tacit.kinds.horizontal.masked import inside_of
 from tacit.kinds.horizontal.messages import HEAD_BYTES
-from tacit.kinds.horizontal.protection import masked_sum
 from tacit.kinds.horizontal.protections.contract import Covers
+from tacit.kinds.horizontal.sampling import sample
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Layout
 from tacit.secagg.traffic import traffic
@@ -203,7 +203,7 @@ def _traffic(settings: Settings, layout: Layout, classes: int) -> Traffic:
     if settings.unsupervised is not None:
         up["Inference"] = settings.unsupervised.vectors * classes * 8 + HEAD_BYTES
     if settings.masked:
-        masked_up, masked_down = traffic(settings.secure(*masked_sum(settings, layout.size).ring))
+        masked_up, masked_down = traffic(settings.secure(*inside_of(settings, layout.size).ring))
         return Traffic(up | masked_up, {"Work": model} | masked_down)
     return Traffic(up | {"Update": model}, {"Work": model})
 

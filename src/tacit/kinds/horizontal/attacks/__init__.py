@@ -21,7 +21,7 @@ from tacit.kinds.horizontal.attacks.protocol_rules import audit_fewest, audit_ma
 from tacit.kinds.horizontal.attacks.wire import tap_federation
 from tacit.kinds.horizontal.costs import Costs, Spent
 from tacit.kinds.horizontal.forecast import most_uploads
-from tacit.kinds.horizontal.protection import masked_sum
+from tacit.kinds.horizontal.masked import inside_of
 from tacit.kinds.horizontal.protections import find, price_of
 from tacit.kinds.horizontal.protections.contract import NoiseTest
 from tacit.kinds.horizontal.settings import Settings
@@ -261,7 +261,7 @@ def _masking(settings: Settings, task: Task) -> Finding:
 
 def _complete(settings: Settings, size: int) -> bool:
     """Whether every client knows all survivors."""
-    return settings.secure(*masked_sum(settings, size).ring).topology(settings.sampled).complete
+    return settings.secure(*inside_of(settings, size).ring).topology(settings.sampled).complete
 
 
 def _too_few(settings: Settings, layout: Layout) -> Finding:

@@ -24,14 +24,14 @@ from tacit.audit.separation import columns_of
 from tacit.audit.tradeoff import Curve
 from tacit.dp.accounting import Ledger
 from tacit.dp.claim import Claim
-from tacit.kinds.horizontal.client import Client
+from tacit.kinds.horizontal.masked import inside_of
 from tacit.kinds.horizontal.messages import Update, Work
-from tacit.kinds.horizontal.protection import masked_sum
+from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.protections import one_of
+from tacit.kinds.horizontal.protections.distributed_dp import NoisySum
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork
 from tacit.kinds.horizontal.vector import Flat, Layout
-from tacit.secagg.skellam import SkellamEncoding
 
 Places = NDArray[np.int64]
 _PAIRS = 256  # neighbouring pairs of numbers of a tensor that hold its canary
@@ -42,16 +42,19 @@ _NOT_TESTED = ("updates that are in some of the tensors",)
 
 
 class AskedClient:
-    """A client of the file whose training returns what it is told."""
+    """A client of the file, and its task: training returns what it is told."""
 
     def __init__(self, settings: Settings, layout: Layout) -> None:
         self._layout = layout
         self._model = np.zeros(layout.size, dtype=layout.dtype)
         self._update = self._model
-        self.client = Client(settings, 0, self._fit, layout)
+        self.client = Prepared.of(settings, self).client(0, random=lambda number: None)
         self._new = self.client.state()
 
-    def _fit(self, identity: int, model: Arrays, work: FitWork) -> Fitted:
+    def model(self) -> Arrays:
+        return self._layout.unflatten(self._model)
+
+    def fit(self, identity: int, model: Arrays, work: FitWork) -> Fitted:
         return Fitted(self._layout.unflatten(self._update.copy()), 1)
 
     def upload(self, update: Flat) -> Flat:
@@ -122,11 +125,11 @@ def audit_uploads(settings: Settings, layout: Layout, rng: Generator, effort: Ef
 
 def audit_sums(settings: Settings, layout: Layout, rng: Generator, effort: Effort) -> Finding:
     """Audit opened sums under distributed DP: a canary in each tensor against nothing."""
-    inside = masked_sum(settings, layout.size)
-    encoding = inside.encoding
+    inside = inside_of(settings, layout.size)
     stated = settings.updates.claim(settings)
-    if not isinstance(encoding, SkellamEncoding) or stated is None:
+    if not isinstance(inside, NoisySum) or stated is None:
         raise ValueError(f"{settings.updates.name} has no noise in its sums: take {one_of('sized_for_rounds')}")
+    encoding = inside.encoding
     honest = encoding.fewest - encoding.colluders
     nothing = np.zeros(layout.size, dtype=layout.dtype)
 

@@ -24,13 +24,15 @@ from tacit.audit.bounds import clopper_pearson
 from tacit.audit.finding import Finding, Score
 from tacit.audit.intervals import CONFIDENCE, resampled
 from tacit.errors import BudgetError, PeerError
-from tacit.kinds.horizontal.client import Client, noise_source
+from tacit.kinds.horizontal.masked import inside_of, secure_context
 from tacit.kinds.horizontal.messages import ToClient, ToCoordinator, Work
-from tacit.kinds.horizontal.protection import UnusableUpdate, WeightedSum, masked_sum, secure_context
+from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.protections import MASKS, one_of
+from tacit.kinds.horizontal.protections.contract import UnusableUpdate
+from tacit.kinds.horizontal.protections.secure_aggregation import WeightedSum
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Task
-from tacit.kinds.horizontal.vector import Flat, Layout
+from tacit.kinds.horizontal.vector import Flat
 from tacit.secagg.messages import Abort, Masked
 from tacit.secagg.server import Server, State
 
@@ -82,14 +84,12 @@ class Subtracting:
 
     def __init__(self, settings: Settings, task: Task) -> None:
         self._settings, self._task = settings, task
-        self._layout = Layout.of(task.model())
-        self._sums = masked_sum(settings, self._layout.size)
+        prepared = Prepared.of(settings, task)
+        self._layout = prepared.layout
+        self._sums = inside_of(settings, self._layout.size)
         self._number = 0
         self._learnt: dict[int, tuple[Flat, int]] = {}  # what the first sum hides: each client's update and samples
-        self._clients = {
-            identity: Client(settings, identity, self._fit, self._layout, random=noise_source(settings, identity))
-            for identity in range(settings.clients)
-        }
+        self._clients = {identity: prepared.client(identity, fit=self._fit) for identity in range(settings.clients)}
 
     def _fit(self, client: int, model: Arrays, work: FitWork) -> Fitted:
         fitted = self._task.fit(client, model, work)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import ValidationError
 
+from tacit.dp.release import Event
 from tacit.kinds.horizontal.protections.contract import Price, Protection, VectorProtection
 
 if TYPE_CHECKING:
@@ -174,3 +175,11 @@ def _check_promise(protection: Protection | VectorProtection, price: Price) -> N
         raise ValueError(f"{protection.name} has a price, and says that it promises no epsilon: it must say so")
     if price.central and not getattr(protection, "masked", False):
         raise ValueError(f"{protection.name} has a price of sums, and opens none: its price is of what leaves a client")
+
+
+def check_paid(event: Event | None, paid: tuple[Event, ...], what: str) -> None:
+    """Raise ValueError unless the event of a release is one that the client has paid for: then nothing leaves."""
+    if event in paid if paid else event is None:
+        return
+    due = " or ".join(map(str, paid)) or "nothing"
+    raise ValueError(f"{what} would cost {event or 'nothing'}, and its price says {due}: it is not sent")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from numpy.random import Generator
 
 from tacit.boundary import Release
 from tacit.dp.accounting import Ledger
@@ -20,6 +23,9 @@ from tacit.kinds.horizontal.protections.contract import (
     noise_on_updates,
 )
 from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.vector import Flat
+from tacit.secagg.skellam import SkellamEncoding
+from tacit.secagg.unmask import Words
 
 if TYPE_CHECKING:
     from tacit.audit.attacks.mechanisms import Effort
@@ -42,6 +48,60 @@ def central(settings: Settings) -> tuple[float, float]:
 def fewest(settings: Settings) -> int:
     """Survivors for whom the noise is sized: no smaller sum is opened."""
     return settings.encrypt.ddp_encrypt.n_min or max(min(settings.needed, settings.sharing), settings.colluders + 2)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisySum:
+    """Clipped updates with noise shares inside the masks, equal weights: the coordinator learns a noisy mean.
+
+    Guarantee: see `SkellamEncoding.event`.
+    """
+
+    encoding: SkellamEncoding
+
+    @property
+    def ring(self) -> tuple[int, int]:
+        return self.encoding.columns, self.encoding.modulus_bits
+
+    def encode(self, update: Flat, samples: int, rotation: bytes, rng: Generator | None) -> Words:
+        return self.encoding.encode(update, rotation, rng)
+
+    def decode(self, words: Words, survivors: int, rotation: bytes) -> Flat:
+        return self.encoding.decode(words, survivors, rotation)
+
+    def seen(self, words: Words, rotation: bytes) -> Flat:
+        survivors = self.encoding.fewest  # decode divides by their number, which is undone
+        return self.decode(words, survivors, rotation) * survivors
+
+
+def skellam_encoding(settings: Settings, size: int) -> SkellamEncoding:
+    """The encoding with the least noise for which the sums of all rounds stay within the run's epsilon."""
+    epsilon, delta = central(settings)
+    clip = settings.encrypt.ddp_encrypt.ddp_norm_clip
+    numbers = (size, clip, settings.sampled, fewest(settings), settings.colluders, epsilon, delta, settings.rounds)
+    try:
+        return _skellam(*numbers)
+    except ValueError as error:
+        raise ValueError(
+            f"ddp_eps {epsilon:g} at delta {delta:g} over {settings.rounds} rounds cannot be reached here ({error}): "
+            "take a larger ddp_eps, fewer rounds or more clients"
+        ) from None
+
+
+@lru_cache(maxsize=16)  # the search takes half a second, and each of thousands of simulated clients asks
+def _skellam(
+    values: int, clip: float, clients: int, fewest: int, colluders: int, epsilon: float, delta: float, rounds: int
+) -> SkellamEncoding:
+    return SkellamEncoding.for_budget(
+        values=values,
+        clip=clip,
+        clients=clients,
+        fewest=fewest,
+        colluders=colluders,
+        epsilon=epsilon,
+        delta=delta,
+        rounds=rounds,
+    )
 
 
 class DistributedDifferentialPrivacy(Protection):
@@ -74,8 +134,6 @@ class DistributedDifferentialPrivacy(Protection):
         return []
 
     def price(self, settings: Settings, size: int) -> Price:
-        from tacit.kinds.horizontal.protection import skellam_encoding
-
         return Price(central=(Cost("updates", skellam_encoding(settings, size).event()),))
 
     def releases(self, settings: Settings) -> tuple[Release, ...]:
@@ -88,8 +146,6 @@ class DistributedDifferentialPrivacy(Protection):
         return (Release("Masked", "words", "the update", how),)
 
     def noise(self, settings: Settings, size: int) -> list[str]:
-        from tacit.kinds.horizontal.protection import skellam_encoding
-
         encoding = skellam_encoding(settings, size)
         share = math.sqrt(encoding.share_variance) / encoding.scale * math.sqrt(size)
         return [
@@ -109,9 +165,7 @@ class DistributedDifferentialPrivacy(Protection):
         return NoiseTest("noise of a sum", noise), NoiseTest("canaries in each tensor", canaries, left_out=skipped)
 
     def mechanism(self, settings: Settings, size: int) -> Inside:
-        from tacit.kinds.horizontal.protection import masked_sum
-
-        return masked_sum(settings, size)  # type: ignore[return-value]
+        return NoisySum(skellam_encoding(settings, size))
 
     def limit(self, settings: Settings) -> Limit:
         return Limit("ddp_eps", *central(settings))
@@ -139,7 +193,6 @@ def _noise_of_a_sum(settings: Settings, scope: Scope, effort: Effort, task: Task
     """The file's own noise multiplier, in vectors of a few numbers: the noise of each column is drawn by itself."""
     from tacit.audit.attacks.mechanisms import audit_skellam
     from tacit.audit.steps import named
-    from tacit.kinds.horizontal.protection import skellam_encoding
     from tacit.kinds.horizontal.vector import Layout
 
     encoding = replace(skellam_encoding(settings, Layout.of(task.model()).size), values=_WIDTH)
