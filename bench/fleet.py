@@ -23,9 +23,9 @@ from bench.simulation import Still
 from tacit.events import Kept, RoundFinished, RoundStarted
 from tacit.kinds.horizontal.settings import Encrypt, PairwiseMasks, Round, Settings
 from tacit.net.handshake import shared
+from tacit.net.identity import Authority, Credentials
 from tacit.net.star_guest import ClientEngine
 from tacit.net.star_host import COORDINATOR, CoordinatorEngine, client_name
-from tacit.net.tls import Authority, Credentials
 from tacit.sections import Network
 
 WORDS = 10_000

@@ -32,9 +32,10 @@ from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.net.grpc.connection import Connection
 from tacit.net.grpc.server import Server
 from tacit.net.handshake import Hello, shared
+from tacit.net.identity import Authority, Credentials, request
 from tacit.net.star_guest import ClientEngine
 from tacit.net.star_host import COORDINATOR, CoordinatorEngine, client_name
-from tacit.net.tls import Authority, Credentials, request
+from tacit.net.transport import Conversation
 
 CLIENTS = 100
 WORDS = 100_000
@@ -202,12 +203,14 @@ async def _exchanges(count: int, parties: Party) -> tuple[list[float], list[floa
     """Seconds from request to answer: of one client at a time, and of all at once until the last."""
     asker = _Asker()
     names = [client_name(i) for i in range(len(parties.clients))]
-    server = Server(asker, names.__contains__, b"{}", 1 << 20, parties.coordinator)
+    about = Conversation(COORDINATOR, b"{}", 1 << 20, parties.coordinator)
+    server = Server(asker, names.__contains__, about)
     port = await server.start("127.0.0.1:0", len(names))
     running = []
     for name, credentials in zip(names, parties.clients, strict=True):
         echo = _Echo()
-        echo.connection = Connection(f"127.0.0.1:{port}", COORDINATOR, name, b"{}", 1 << 20, credentials, echo)
+        about = Conversation(name, b"{}", 1 << 20, credentials)
+        echo.connection = Connection(echo, f"127.0.0.1:{port}", COORDINATOR, about)
         running.append((echo.connection, asyncio.create_task(echo.connection.run())))
     while asker.there < len(names):
         await asyncio.sleep(0.01)

@@ -20,12 +20,12 @@ from tacit.events import Kept, Noted
 from tacit.kinds.horizontal.messages import Work
 from tacit.net import star_host
 from tacit.net.grpc import connection, pace
+from tacit.net.grpc.credentials import channel_credentials, channel_options
 from tacit.net.grpc.server import METHOD, OPTIONS
 from tacit.net.handshake import Hello, Parting, Refused, Welcome
 from tacit.net.identity import Authority, Credentials
 from tacit.net.link import PIECE_BYTES
 from tacit.net.star_guest import ClientEngine
-from tacit.net.tls import channel_credentials, channel_options
 from tacit.secagg.messages import Agreements, Inbox, Roster, Survivors
 from tacit.sections import Network
 from tacit.wire import decode, encode
@@ -470,7 +470,8 @@ def test_a_server_of_another_name_is_not_talked_to():
 
     async def scenario():
         found = Federation(federation(), Numbers(), AUTHORITY)
-        found.engine.server._credentials = certified(AUTHORITY, "client-4")
+        server = found.engine.server
+        server._about = replace(server._about, credentials=certified(AUTHORITY, "client-4"))
         async with found.serve():
             await stranger(found, found.settings, certified(AUTHORITY, "client-5")).run()
 
@@ -690,10 +691,11 @@ def test_frames_that_are_begun_take_no_more_than_their_room(monkeypatch):
     async def scenario():
         found = Federation(federation("NOT_ENCRYPT", gather=60_000), Numbers(500_000))
         limit = found.engine._limit
-        found.engine.server._network = Network(memory=2 * limit, least_rate=1 << 24)
+        server = found.engine.server
+        server._about = replace(server._about, network=Network(memory=2 * limit, least_rate=1 << 24))
         found.frozen = lambda: not found.running
         async with found.serve():
-            room = found.engine.server._room
+            room = server._room
             free = room.free
             tracemalloc.start()
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 
 import grpc
 import grpc.aio
@@ -78,7 +79,7 @@ def test_the_claim_of_one_client_ends_no_run_for_good():
             for identity in range(4):
                 engine = found.join(identity)
                 if identity == 2:
-                    engine.connection._answered = lambda: 2**62
+                    engine.connection._about = replace(engine.connection._about, answered=lambda: 2**62)
             await asyncio.wait([found.serving])
             assert not any(task.done() for task in found.running.values())
             return found.serving.exception()

@@ -108,7 +108,7 @@ class Federation:
 
     def _busy(self, client: int) -> bool:
         peer = self.engine.server.peers.get(client_name(client))
-        unread = peer is not None and not peer.link.idle
+        unread = peer is not None and peer.pending > 0
         if self.engine._over is not None:
             return unread
         if self.engine.coordinator.phase is Phase.COLLECTING:

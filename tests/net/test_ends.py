@@ -24,9 +24,9 @@ from tacit.net import hub as hub_module
 from tacit.net import spoke as spoke_module
 from tacit.net.ends import Away, Envelope, Left, Over
 from tacit.net.hub import Hub
+from tacit.net.identity import Authority, Credentials, identity_of, request
 from tacit.net.relay import federation, introduce, meet
 from tacit.net.spoke import Spoke
-from tacit.net.tls import Authority, Credentials, identity_of, request
 from tacit.wire import Message, decode, encode
 from tests.subprocesses import HANGS, free_port, kill, launch, until
 

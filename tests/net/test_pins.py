@@ -17,13 +17,13 @@ from tacit.errors import PeerAway, PeerError
 from tacit.events import AnswerRefused, Kept, Noted
 from tacit.net.grpc import connection
 from tacit.net.grpc import server as server_module
+from tacit.net.grpc.credentials import peer_identity
 from tacit.net.handshake import Identities
 from tacit.net.hub import Hub
 from tacit.net.identity import Authority, Credentials, identity_of, request
 from tacit.net.peers import pins_in
 from tacit.net.pins import Pins
 from tacit.net.spoke import Spoke
-from tacit.net.tls import peer_identity
 from tacit.secagg.messages import pack_ids
 from tacit.store.party_folder import check_copies
 from tests.kinds.horizontal.federations import Numbers, settings_for
@@ -332,7 +332,8 @@ def test_a_certificate_that_expires_while_a_client_is_connected(monkeypatch):
                 del found.running[1]  # nobody waits for it
             await gather(should_stop)
             if attempts == 2 and 1 not in found.running:
-                found.clients[1].connection._credentials = keys.credentials(50)
+                joining = found.clients[1].connection
+                joining._about = replace(joining._about, credentials=keys.credentials(50))
                 found.running[1] = waiting[1]
                 await until(lambda: found.engine.server.connected("client-1"))
 
@@ -386,7 +387,7 @@ def test_a_hello_that_is_refused_pins_nothing():
         async with found.serve():
             found.certified[1] = Asked("client-1").credentials()
             stranger = found.client(1)
-            stranger.connection._settings = b'{"rounds": 7}'
+            stranger.connection._about = replace(stranger.connection._about, shared=b'{"rounds": 7}')
             with pytest.raises(PeerError, match="the files differ"):
                 await stranger.run()
             del found.certified[1]

@@ -27,11 +27,11 @@ from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Task
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.kinds.horizontal.vector import Flat, Layout
-from tacit.net.grpc.connection import Connection
 from tacit.net.handshake import Identities, Parting
+from tacit.net.identity import Credentials, identity_of
 from tacit.net.pins import Pins
 from tacit.net.star_host import COORDINATOR, client_identity, client_name
-from tacit.net.tls import Credentials, identity_of
+from tacit.net.transport import Conversation, Transport, default_transport
 from tacit.secagg.messages import Abort, Masked, unpack_ids
 from tacit.secagg.session import UnknownClient
 from tacit.wire import decode, encode
@@ -50,6 +50,7 @@ class ClientEngine:
         thread: where it trains; clients of one process may share one.
         patience: seconds to wait for a coordinator that is away.
         pins: the keys of other clients that were met earlier in this run.
+        transport: how frames travel; over gRPC by default.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class ClientEngine:
         thread: ThreadPoolExecutor | None = None,
         patience: float = math.inf,
         pins: Pins | None = None,
+        transport: Transport | None = None,
     ) -> None:
         self._settings = settings
         self._identity = identity
@@ -88,18 +90,16 @@ class ClientEngine:
             identities=self._identities if key else None,
             random=noise_source(settings, identity),
         )
-        self.connection = Connection(
-            address,
-            COORDINATOR,
+        about = Conversation(
             client_name(identity),
             shared,
             self._limit,
             credentials,
-            self,
             signing_key=key.public if key and credentials is None else b"",
             answered=lambda: self.client.state()["attempts"],
-            say=lambda text: sink.emit(Noted(text)),
+            sink=sink,
         )
+        self.connection = (transport or default_transport()).connection(self, address, COORDINATOR, about)
         self._patience = patience
         self._away_since: float | None = None
         self._connected_at: float | None = None

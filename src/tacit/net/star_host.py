@@ -25,10 +25,10 @@ from tacit.kinds.horizontal.messages import Work
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Evaluates, Task
 from tacit.kinds.horizontal.tasks import load as tasks
-from tacit.net.grpc.server import Server
 from tacit.net.handshake import Hello, Identities, Parting
+from tacit.net.identity import Credentials
 from tacit.net.pins import Pins
-from tacit.net.tls import Credentials
+from tacit.net.transport import Conversation, Transport, default_transport
 from tacit.secagg.messages import Abort, pack_ids
 from tacit.sections import Network
 from tacit.wire import decode, encode
@@ -63,6 +63,7 @@ class CoordinatorEngine:
         network: what strangers and clients may take of this party, and how long a lost client is waited for.
         listening: is called when clients can connect.
         pins: the keys of clients that were met earlier in this run.
+        transport: how frames travel; over gRPC by default.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class CoordinatorEngine:
         network: Network | None = None,
         listening: Callable[[], None] = lambda: None,
         pins: Pins | None = None,
+        transport: Transport | None = None,
     ) -> None:
         self._listening = listening
         self._network = network or settings.network
@@ -103,7 +105,10 @@ class CoordinatorEngine:
         )
         self._limit = largest_frames(settings, self.coordinator.layout, self._classes)[0]
         self._pins = pins or Pins()
-        self.server = Server(self, self._expected, shared, self._limit, credentials, self._network, sink, self._pins)
+        about = Conversation(
+            COORDINATOR, shared, self._limit, credentials, pins=self._pins, network=self._network, sink=sink
+        )
+        self.server = (transport or default_transport()).server(self, self._expected, about)
         self._thread = ThreadPoolExecutor(1, "coordinator")
         self._changed = asyncio.Event()
         self._given_up: set[int] = set()  # who left, or was waited for in vain, and has not come back since
@@ -214,7 +219,7 @@ class CoordinatorEngine:
         What is queued for a client is bounded by that: it is sent no model before it has read the last one.
         """
         peer = self.server.peers.get(client_name(client))
-        return client in self._given_up or peer is None or peer.link.pending > len(self._work[1]) + _BEHIND
+        return client in self._given_up or peer is None or peer.pending > len(self._work[1]) + _BEHIND
 
     async def _gather(self, should_stop: Callable[[], bool]) -> None:
         """Wait for as many clients as a round has, or until the window is over: then enough must be there.
@@ -279,7 +284,7 @@ class CoordinatorEngine:
         back_soon, lost_after = parting.status == "stopped", self._network.lost_after
 
         def unheard() -> bool:
-            connected = any(not p.link.idle for name, p in self.server.peers.items() if self.server.connected(name))
+            connected = any(p.pending for name, p in self.server.peers.items() if self.server.connected(name))
             return connected and self._clock() < started + (_BACK_SOON if back_soon else _FAREWELL)
 
         def expected() -> bool:
@@ -378,7 +383,7 @@ class CoordinatorEngine:
 
     async def lost(self, name: str) -> None:
         peer = self.server.peers.get(name)
-        if peer is None or (self._over is not None and peer.link.idle):
+        if peer is None or (self._over is not None and not peer.pending):
             return  # it said that it leaves, or has heard that it is over
         self._lost[_numbered(name)] = self._clock()
         self._changed.set()  # it may come back: its place is kept until the window is over
