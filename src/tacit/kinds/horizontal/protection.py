@@ -21,6 +21,7 @@ from tacit.dp import mechanisms
 from tacit.dp.clipping import clip_l2
 from tacit.dp.gaussian import gaussian_sigma
 from tacit.dp.release import GaussianEvent, Released
+from tacit.kinds.horizontal.protections.contract import UnusableUpdate as UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Flat, Layout
 from tacit.secagg.encode import Encoding
@@ -61,10 +62,6 @@ class LocalDP:
     def largest_norm(self, size: int, clip: float) -> float:
         """No honest upload is longer, but with probability below 2^-70."""
         return clip + 2 * clip * self.noise_multiplier * (math.sqrt(size) + 10) * 1.001
-
-
-class UnusableUpdate(ValueError):
-    """What a client's training returned cannot be used. Others may read the words: they hold no private values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -337,6 +337,11 @@ class Settings(Section):
         """Whether masks hold against a coordinator that cheats."""
         return self.encrypt.pw_encrypt.mode or "semi_honest"
 
+    @property
+    def signs(self) -> bool:
+        """Whether clients sign the keys of each round, and know each other's signing keys."""
+        return self.masked and self.mode == "active"
+
     def networked(self) -> Settings:
         """The same over a network, where the coordinator may cheat unless the file says that it is trusted."""
         data = self.model_dump()
