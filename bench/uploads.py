@@ -28,7 +28,7 @@ from tacit.net.grpc.server import METHOD, OPTIONS, Server, _Handler
 from tacit.net.handshake import Hello, Welcome
 from tacit.net.identity import Authority, Credentials
 from tacit.net.link import PIECE_BYTES
-from tacit.net.star_host import COORDINATOR, client_name
+from tacit.net.star import COORDINATOR, client_name
 from tacit.net.transport import Conversation
 from tacit.sections import Network
 from tacit.wire import decode, encode

@@ -28,14 +28,14 @@ def false_shares(client, message):
 
 
 def lying(found: Federation, forge) -> None:
-    client = found.clients[LIAR].client
+    client = found.clients[LIAR].leaf.client
     receive = client.receive
     client.receive = lambda message, now: [forge(client, answer) for answer in receive(message, now)]
 
 
 def revealing_first(found: Federation) -> None:
     """Let the coordinator hear the liar's shares before others: a sum that is open by then needs no more of them."""
-    coordinator = found.engine.coordinator
+    coordinator = found.coordinator
     receive, early, heard = coordinator.receive, [], False
 
     def ordered(sender, message, now):
@@ -75,4 +75,4 @@ def test_one_lying_client(forge, survivors, aborted, mode):
         (event.round, event.client, event.excluded) for event in found.kept.events if isinstance(event, ClientBlamed)
     ] == [(0, LIAR, True)]
     assert {parting.status for parting in partings.values()} == {"done"}
-    assert found.clients[LIAR].client._attempts == 1  # it was sent no model after the first round
+    assert found.clients[LIAR].leaf.client._attempts == 1  # it was sent no model after the first round

@@ -15,17 +15,21 @@ import grpc.aio
 import numpy as np
 import pytest
 
+from tacit.config.local import Local
 from tacit.errors import PeerAway, PeerError
 from tacit.events import Kept, Noted
+from tacit.kinds.horizontal.frames import FramedClient
 from tacit.kinds.horizontal.messages import Work
+from tacit.kinds.horizontal.prepared import Prepared
 from tacit.net import star_host
-from tacit.net.grpc import connection, pace
+from tacit.net.grpc import Grpc, connection, pace
 from tacit.net.grpc.credentials import channel_credentials, channel_options
 from tacit.net.grpc.server import METHOD, OPTIONS
 from tacit.net.handshake import Hello, Parting, Refused, Welcome
 from tacit.net.identity import Authority, Credentials
 from tacit.net.link import PIECE_BYTES
-from tacit.net.star_guest import ClientEngine
+from tacit.net.site import Site
+from tacit.net.star_guest import StarGuest
 from tacit.secagg.messages import Agreements, Inbox, Roster, Survivors
 from tacit.sections import Network
 from tacit.wire import decode, encode
@@ -364,7 +368,7 @@ def test_of_two_processes_with_one_name_the_older_ends():
         found = Federation(federation(rounds=2), Numbers())
         async with found.serve():
             older = asyncio.create_task(found.client(5).run())
-            await until(lambda: found.engine.server.connected("client-5"))
+            await until(lambda: found.host.server.connected("client-5"))
             for identity in range(6):
                 found.join(identity)
             await found.done()
@@ -391,7 +395,7 @@ def test_a_stranger_is_told_why_it_is_refused(change, why):
         async with Federation(federation(), Numbers()).serve() as found, stream_to(found.address) as stream:
             answer = await greet(stream, hello(found, 5, **change))
             assert isinstance(answer, Refused)
-            assert not found.engine.server.peers
+            assert not found.host.server.peers
             return answer.reason
 
     assert re.search(why, quickly(scenario()))
@@ -407,9 +411,14 @@ def test_another_file_is_refused_and_the_key_named():
         quickly(scenario())
 
 
-def stranger(found: Federation, settings, credentials=None) -> ClientEngine:
+def stranger(found: Federation, settings, credentials=None) -> StarGuest:
     """Client 5, as somebody else set it up."""
-    return ClientEngine(settings, 5, Numbers(), Kept(), file_of(settings), found.address, credentials)
+    return client_5(settings, found.address, credentials, Kept(), found.transport)
+
+
+def client_5(settings, address, credentials, sink, transport) -> StarGuest:
+    leaf = FramedClient(Prepared.of(settings, Numbers()), 5, credentials)
+    return StarGuest(leaf, Site(address, address, credentials, Local(), transport=transport), sink)
 
 
 # --- certificates
@@ -470,7 +479,7 @@ def test_a_server_of_another_name_is_not_talked_to():
 
     async def scenario():
         found = Federation(federation(), Numbers(), AUTHORITY)
-        server = found.engine.server
+        server = found.host.server
         server._about = replace(server._about, credentials=certified(AUTHORITY, "client-4"))
         async with found.serve():
             await stranger(found, found.settings, certified(AUTHORITY, "client-5")).run()
@@ -483,8 +492,8 @@ def test_a_server_of_another_name_is_not_talked_to():
 async def coordinator_of(authority: Authority, address: str = "127.0.0.1:0"):
     """One that waits for its clients, however long that takes."""
     found = Federation(federation(), Numbers(), authority)
-    found.engine._bind = address
-    found.frozen = lambda: found.engine._over is None
+    found.host._bind = address
+    found.frozen = lambda: found.host._over is None
     async with found.serve():
         yield found
 
@@ -493,7 +502,7 @@ def test_a_client_that_has_met_the_coordinator_outlasts_a_stranger_at_its_addres
     async def scenario():
         address, own = f"127.0.0.1:{free_port()}", certified(AUTHORITY, "client-5")
         kept, connected = Kept(), Noted("connected to the coordinator")
-        engine = ClientEngine(federation(), 5, Numbers(), kept, file_of(federation()), address, own)
+        engine = client_5(federation(), address, own, kept, Grpc())
         running = asyncio.create_task(engine.run())
         try:
             async with coordinator_of(AUTHORITY, address):
@@ -529,7 +538,7 @@ def test_a_client_that_never_met_the_coordinator_ends_with_what_is_wrong_with_th
 def same_as_in_memory(found: Federation) -> None:
     engine, _ = run(found.settings, found.task)
     for name, array in engine.coordinator.model.items():
-        np.testing.assert_array_equal(found.engine.coordinator.model[name], array)
+        np.testing.assert_array_equal(found.coordinator.model[name], array)
 
 
 def through(pump, settings, authority=None) -> tuple[Federation, Proxy]:
@@ -596,7 +605,7 @@ def test_a_client_that_leaves_is_not_waited_for():
 
     async def scenario():
         found = Federation(federation(rounds=4), Numbers())
-        found.frozen = lambda: not found.serving.done() and found.engine._over is None
+        found.frozen = lambda: not found.serving.done() and found.host._over is None
         async with found.serve():
             reached = asyncio.Event()
             for identity in range(6):
@@ -690,8 +699,8 @@ def test_frames_that_are_begun_take_no_more_than_their_room(monkeypatch):
 
     async def scenario():
         found = Federation(federation("NOT_ENCRYPT", gather=60_000), Numbers(500_000))
-        limit = found.engine._limit
-        server = found.engine.server
+        limit = found.star.terms.limits[0]
+        server = found.host.server
         server._about = replace(server._about, network=Network(memory=2 * limit, least_rate=1 << 24))
         found.frozen = lambda: not found.running
         async with found.serve():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import numpy as np
 import pytest
 
@@ -32,9 +30,9 @@ def assert_same_model(found: Federation, settings, tolerance: float) -> Kept:
     engine, kept = run(settings)
     for name, array in engine.coordinator.model.items():
         if tolerance:
-            np.testing.assert_allclose(found.engine.coordinator.model[name], array, rtol=0, atol=tolerance)
+            np.testing.assert_allclose(found.coordinator.model[name], array, rtol=0, atol=tolerance)
         else:
-            np.testing.assert_array_equal(found.engine.coordinator.model[name], array)
+            np.testing.assert_array_equal(found.coordinator.model[name], array)
     return kept
 
 
@@ -82,7 +80,7 @@ def test_a_client_that_declines_a_model_says_why_and_answers_the_next(mode):
     masks = {"encrypt_type": "PW_ENCRYPT", "mode": mode, "pw_encrypt": {"bound": 64.0}}
     settings = settings_for(clients=6, rounds=3, encrypt=masks, round={"update_model_ratio": 1.0, "repeats": 0})
     found = Federation(settings, Failing({0}))
-    another_model_after(found.engine.coordinator, 2)
+    another_model_after(found.coordinator, 2)
     stored: dict[int, list[int]] = {identity: [] for identity in range(6)}
     partings = quickly(_stored_whole(found, stored))
     assert {parting.status for parting in partings.values()} == {"done"}
@@ -107,10 +105,5 @@ async def _stored_whole(found: Federation, stored: dict[int, list[int]]):
     """All clients take part; how many models each has stored as answered, whenever it stores."""
     async with found.serve():
         for identity in range(found.settings.clients):
-            engine = found.clients[identity] = found.client(identity)
-
-            def store(client):
-                stored[client.identity].append(len(client.state()["models"]))
-
-            found.running[identity] = asyncio.create_task(engine.run(store))
+            found.join(identity, store=lambda client: stored[client.identity].append(len(client.state()["models"])))
         return await found.done()

@@ -23,7 +23,7 @@ from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.net.identity import Credentials, identity_of
-from tacit.net.star_host import client_name
+from tacit.net.star import client_name
 from tacit.secagg.messages import Abort, pack_ids
 from tacit.wire import decode, encode
 

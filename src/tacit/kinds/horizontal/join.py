@@ -15,19 +15,23 @@ from tacit.errors import BudgetError, PeerError, comes_back, loggable
 from tacit.events import Noted, RunFinished, RunStarted, Sink
 from tacit.kinds.horizontal.answered import check_state
 from tacit.kinds.horizontal.client import Client
+from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.costs import Costs
+from tacit.kinds.horizontal.frames import FramedClient, FramedCoordinator
 from tacit.kinds.horizontal.last_model import LastModel
+from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.run import execute
 from tacit.kinds.horizontal.settings import Settings
-from tacit.kinds.horizontal.task import Task
+from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.kinds.horizontal.vector import Layout
-from tacit.net.handshake import shared
 from tacit.net.loopback import on_loopback
 from tacit.net.peers import pins_in
+from tacit.net.pins import Pins
 from tacit.net.site import Site, manner, own_credentials
-from tacit.net.star_guest import ClientEngine
-from tacit.net.star_host import CoordinatorEngine, client_name
+from tacit.net.star import client_name
+from tacit.net.star_guest import StarGuest
+from tacit.net.star_host import StarHost
 from tacit.runs.outcome import Outcome, Status, stop_signals, write_page
 from tacit.sections import Network
 from tacit.store.directory import RunDirectory
@@ -67,21 +71,32 @@ def _address(settings: Any, party: str) -> str:
     return address
 
 
+class NetworkEngine:
+    """A coordinator on a server; see `run.Engine`."""
+
+    def __init__(self, prepared: Prepared, site: Site, sink: Sink, pins: Pins | None = None) -> None:
+        star = FramedCoordinator(prepared, sink, time.perf_counter)
+        self.coordinator = star.coordinator
+        self._host = StarHost(
+            star,
+            site,
+            sink,
+            pins=pins,
+            listening=lambda: sink.emit(Noted(f"listening on {site.bind} {manner(site)}")),
+        )
+
+    def restore(self, state: dict[str, Any], model: Arrays) -> None:
+        self.coordinator.restore(state, model)
+
+    def run(self, store: Callable[[Coordinator], None], should_stop: Callable[[], bool]) -> None:
+        self._host.run(lambda: store(self.coordinator), should_stop)
+
+
 def join_coordinator(settings: Settings, site: Site, sink: Sink, directory: RunDirectory) -> Outcome:
     """Be the coordinator until all rounds are done."""
 
-    def engine(settings: Settings, task: Task, sink: Sink) -> CoordinatorEngine:
-        return CoordinatorEngine(
-            settings,
-            task,
-            sink,
-            _shared(settings),
-            site.bind,
-            site.credentials,
-            network=site.network,
-            pins=pins_in(directory.path),
-            listening=lambda: sink.emit(Noted(f"listening on {site.bind} {manner(site)}")),
-        )
+    def engine(settings: Settings, task: Task, sink: Sink) -> NetworkEngine:
+        return NetworkEngine(Prepared.of(settings, task), site, sink, pins_in(directory.path))
 
     return execute(settings, sink=sink, directory=directory, engine_of=engine, task_options=site.local.task_options)
 
@@ -93,18 +108,18 @@ def join_clients(
     task = tasks.make(
         settings.task, settings.clients, settings.seed, {**settings.task_options, **site.local.task_options}
     )
-    layout = Layout.of(task.model())
-    sink.emit(_started(settings, layout))
+    prepared = Prepared.of(settings, task)
+    sink.emit(_started(settings, prepared.layout))
     sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
     start = time.perf_counter()
     status: Status = "failed"
     reason = ""
-    engines: list[ClientEngine] = []
-    last_model = LastModel(directory.path, layout) if settings.share_model else None
+    leaves: list[FramedClient] = []
+    last_model = LastModel(directory.path, prepared.layout) if settings.share_model else None
     try:
         with stop_signals() as asked:
             status, reason = asyncio.run(
-                _take_part(settings, identities, site, sink, directory, task, asked, engines, last_model)
+                _take_part(prepared, identities, site, sink, directory, asked, leaves, last_model)
             )
     except KeyboardInterrupt:
         status, reason = "stopped", "by hand"
@@ -116,7 +131,7 @@ def join_clients(
     finally:
         if last_model is not None and (failed := last_model.close()):
             sink.emit(Noted(f"the last model was not kept: {failed}"))
-        rounds = max((len(engine.rounds) for engine in engines), default=0)
+        rounds = max((len(leaf.rounds) for leaf in leaves), default=0)
         sink.emit(RunFinished(status, rounds, time.perf_counter() - start, reason))
         if rounds or any(directory.path.glob("client-*.json")):  # now, or before it was resumed
             write_page(directory, sink)
@@ -129,20 +144,18 @@ def _started(settings: Settings, layout: Layout) -> RunStarted:
 
 
 async def _take_part(
-    settings: Settings,
+    prepared: Prepared,
     identities: Sequence[int],
     site: Site,
     sink: Sink,
     directory: RunDirectory,
-    task: Task,
     should_stop: Callable[[], bool],
-    engines: list[ClientEngine],
+    leaves: list[FramedClient],
     last_model: LastModel | None,
 ) -> tuple[Status, str]:
-    """Fills `engines`, which know how far they came however it ends."""
+    """Fills `leaves`, which know how far they came however it ends."""
+    settings = prepared.settings
     thread = ThreadPoolExecutor(1, "clients")
-    file = _shared(settings)
-    size = Layout.of(task.model()).size
     running = []
     keep = last_model.keep if last_model is not None else lambda round, model: None
     if settings.spends and _stored(directory, identities[0]) is None:
@@ -152,23 +165,13 @@ async def _take_part(
             )
         )
     for identity in identities:
-        engine = ClientEngine(
-            settings,
-            identity,
-            task,
-            sink,
-            file,
-            site.address,
-            site.credentials,
-            thread=thread,
-            patience=site.network.waits,
-            pins=pins_in(directory.path),
-        )
+        store = _storer(directory, identity, Costs(settings, prepared.layout.size))
+        leaf = FramedClient(prepared, identity, site.credentials, store, keep)
         if (stored := _stored(directory, identity)) is not None:
-            engine.client.restore(stored)
-        store = _storer(directory, identity, Costs(settings, size))
-        engines.append(engine)
-        running.append(asyncio.create_task(engine.run(store, should_stop, keep)))
+            leaf.client.restore(stored)
+        leaves.append(leaf)
+        guest = StarGuest(leaf, site, sink, thread=thread, pins=pins_in(directory.path))
+        running.append(asyncio.create_task(guest.run(should_stop)))
     try:
         partings = await asyncio.gather(*running)
     finally:
@@ -215,9 +218,3 @@ def _stored(directory: RunDirectory, identity: int) -> dict[str, Any] | None:
     if any(type(value) is not int or value < 0 for value in found.values()):
         raise ConfigError(f"{path}: what was spent cannot be {found}, so this client cannot go on")
     return found | answered
-
-
-def _shared(settings: Settings) -> bytes:
-    """What all parties must agree on. Where the coordinator is reached may differ, and how this process simulates."""
-    data = settings.model_dump(mode="json", exclude={"network"})
-    return shared(data)
