@@ -1,4 +1,4 @@
-"""A client that breaks secure aggregation over real streams: it is named and left out, and the others go on."""
+"""A client that breaks secure aggregation over a network: it is named and left out, and the others go on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tacit.events import ClientBlamed
 from tacit.secagg import session as tie
 from tacit.secagg.messages import Reveal, Shares
 from tests.kinds.horizontal.federations import Numbers, settings_for
-from tests.net.loopback import Federation, quickly
+from tests.net.loopback import Federation, over_each_transport, quickly
 
 LIAR = 2
 change = msgspec.structs.replace
@@ -56,10 +56,11 @@ def revealing_first(found: Federation) -> None:
 @pytest.mark.parametrize(
     ("forge", "survivors", "aborted"), [(false_commitment, [4, 4], [0]), (false_shares, [5, 4, 4], [])]
 )
-def test_one_lying_client(forge, survivors, aborted, mode):
+@over_each_transport
+def test_one_lying_client(transport, forge, survivors, aborted, mode):
     async def scenario():
         encrypt = {"encrypt_type": "PW_ENCRYPT", "pw_encrypt": {"mode": mode}}
-        found = Federation(settings_for(clients=5, rounds=3, encrypt=encrypt), Numbers())
+        found = Federation(settings_for(clients=5, rounds=3, encrypt=encrypt), Numbers(), transport=transport())
         async with found.serve():
             for identity in range(5):
                 found.join(identity)

@@ -34,7 +34,8 @@ from tacit.secagg.messages import Agreements, Inbox, Roster, Survivors
 from tacit.sections import Network
 from tacit.wire import decode, encode
 from tests.kinds.horizontal.federations import Numbers, run, settings_for
-from tests.net.loopback import Federation, Proxy, certified, file_of, halting, quickly, until
+from tests.net.loopback import Federation, Proxy, certified, file_of, halting, over_each_transport, quickly, until
+from tests.net.memory_transport import MemoryTransport
 from tests.subprocesses import HANGS, free_port
 
 AUTHORITY = Authority.create()
@@ -65,9 +66,10 @@ STAGES = {"work": Work, "roster": Roster, "inbox": Inbox, "survivors": Survivors
     "stage",
     [name if name in ("inbox", "agreements") else pytest.param(name, marks=pytest.mark.slow) for name in STAGES],
 )
-def test_a_client_that_dies_at_any_stage_costs_its_own_update_only(stage):
+@over_each_transport
+def test_a_client_that_dies_at_any_stage_costs_its_own_update_only(transport, stage):
     async def scenario():
-        found = Federation(federation(), Numbers())
+        found = Federation(federation(), Numbers(), transport=transport())
         async with found.serve():
             reached = asyncio.Event()
             for identity in range(6):
@@ -86,9 +88,10 @@ def test_a_client_that_dies_at_any_stage_costs_its_own_update_only(stage):
 
 
 @pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", pytest.param("DP_ENCRYPT", marks=pytest.mark.slow)])
-def test_a_client_that_dies_while_it_trains_is_waited_for_once(encrypt_type):
+@over_each_transport
+def test_a_client_that_dies_while_it_trains_is_waited_for_once(transport, encrypt_type):
     async def scenario():
-        found = Federation(federation(encrypt_type, window=500), Numbers())
+        found = Federation(federation(encrypt_type, window=500), Numbers(), transport=transport())
         async with found.serve():
             reached = asyncio.Event()
             for identity in range(6):
@@ -124,11 +127,13 @@ def test_a_client_without_a_connection_does_not_hold_up_the_round(encrypt_type):
     assert any("no connection to client 3 for 15 s" in getattr(event, "text", "") for event in found.kept.events)
 
 
-def test_a_client_that_comes_back_as_another_process_takes_part_in_the_next_round():
+@over_each_transport
+def test_a_client_that_comes_back_as_another_process_takes_part_in_the_next_round(transport):
     """In the round that its old process began it gets messages that it cannot know: they are no reason to leave."""
 
     async def scenario():
-        found = Federation(federation(lost_after=HANGS), Numbers())  # the next round waits for client 4
+        settings = federation(lost_after=HANGS)  # the next round waits for client 4
+        found = Federation(settings, Numbers(), transport=transport())
         async with found.serve():
             reached = asyncio.Event()
             for identity in range(6):
@@ -150,9 +155,10 @@ def test_a_client_that_comes_back_as_another_process_takes_part_in_the_next_roun
     assert {parting.status for parting in partings.values()} == {"done"}
 
 
-def test_too_few_survivors_abort_the_round_and_the_next_one_runs():
+@over_each_transport
+def test_too_few_survivors_abort_the_round_and_the_next_one_runs(transport):
     async def scenario():
-        found = Federation(federation(), Numbers())
+        found = Federation(federation(), Numbers(), transport=transport())
         async with found.serve():
             reached = [asyncio.Event() for _ in range(3)]
             for identity in range(6):
@@ -175,9 +181,10 @@ def test_too_few_survivors_abort_the_round_and_the_next_one_runs():
     assert "uploaded" in aborted.reason
 
 
-def test_with_too_few_clients_it_ends_and_those_that_are_there_wait_for_the_next_start():
+@over_each_transport
+def test_with_too_few_clients_it_ends_and_those_that_are_there_wait_for_the_next_start(transport):
     async def scenario():
-        found = Federation(federation(gather=500), Numbers())
+        found = Federation(federation(gather=500), Numbers(), transport=transport())
         async with found.serve():
             for identity in range(4):
                 found.join(identity)
@@ -363,9 +370,10 @@ def test_whoever_opens_streams_and_says_nothing_does_not_keep_others_out():
     assert quickly(scenario()).survivors == [6, 6]
 
 
-def test_of_two_processes_with_one_name_the_older_ends():
+@over_each_transport
+def test_of_two_processes_with_one_name_the_older_ends(transport):
     async def scenario():
-        found = Federation(federation(rounds=2), Numbers())
+        found = Federation(federation(rounds=2), Numbers(), transport=transport())
         async with found.serve():
             older = asyncio.create_task(found.client(5).run())
             await until(lambda: found.host.server.connected("client-5"))
@@ -401,9 +409,10 @@ def test_a_stranger_is_told_why_it_is_refused(change, why):
     assert re.search(why, quickly(scenario()))
 
 
-def test_another_file_is_refused_and_the_key_named():
+@over_each_transport
+def test_another_file_is_refused_and_the_key_named(transport):
     async def scenario():
-        async with Federation(federation(), Numbers()).serve() as found:
+        async with Federation(federation(), Numbers(), transport=transport()).serve() as found:
             other = federation(train={"epochs": 7})
             await stranger(found, other).run()
 
@@ -570,6 +579,32 @@ def test_connections_that_are_cut_over_and_over_change_nothing(limit):
     same_as_in_memory(found)
 
 
+def test_connections_in_memory_that_are_cut_after_every_frame_change_nothing():
+    async def scenario():
+        transport = MemoryTransport()
+        found = Federation(federation(lost_after=300), Numbers(), transport=transport)
+        arrived = found.host.arrived
+
+        async def cutting(name, frame):
+            transport.cut(name)
+            await arrived(name, frame)
+
+        found.host.arrived = cutting
+        async with found.serve():
+            for identity in range(6):
+                found.join(identity)
+            return found, await found.done()
+
+    found, partings = quickly(scenario())
+    assert {parting.status for parting in partings.values()} == {"done"}
+    assert found.survivors == [6, 6, 6]
+    same_as_in_memory(found)
+    for guest in found.clients.values():
+        said = [event.text for event in guest._sink.events if isinstance(event, Noted)]
+        assert said.count("waiting for the coordinator: the connection ended") >= 3 * 4
+        assert said.count("connected to the coordinator") == 1  # each time the conversation went on
+
+
 def test_a_slow_network_changes_nothing():
     async def slow(index, way, data):
         await asyncio.sleep(0.001)
@@ -600,11 +635,12 @@ def test_a_network_that_changes_bytes_is_noticed_under_tls_and_left(change):
 # --- the end
 
 
-def test_a_client_that_leaves_is_not_waited_for():
+@over_each_transport
+def test_a_client_that_leaves_is_not_waited_for(transport):
     """The clock stands: if a window had to close, this would never end."""
 
     async def scenario():
-        found = Federation(federation(rounds=4), Numbers())
+        found = Federation(federation(rounds=4), Numbers(), transport=transport())
         found.frozen = lambda: not found.serving.done() and found.host._over is None
         async with found.serve():
             reached = asyncio.Event()
@@ -622,7 +658,8 @@ def test_a_client_that_leaves_is_not_waited_for():
     assert found.survivors == [6, 5, 5, 5]
 
 
-def test_a_mistake_in_the_coordinators_task_ends_the_run_with_it():
+@over_each_transport
+def test_a_mistake_in_the_coordinators_task_ends_the_run_with_it(transport):
     """Not with the connection of the client whose message happened to complete the round."""
 
     class Wrong(Numbers):
@@ -630,7 +667,7 @@ def test_a_mistake_in_the_coordinators_task_ends_the_run_with_it():
             raise ZeroDivisionError("of the task")
 
     async def scenario():
-        found = Federation(federation(), Wrong())
+        found = Federation(federation(), Wrong(), transport=transport())
         async with found.serve():
             for identity in range(6):
                 found.join(identity)
@@ -642,13 +679,14 @@ def test_a_mistake_in_the_coordinators_task_ends_the_run_with_it():
     assert {parting.status for parting in partings} == {"failed"}
 
 
-def test_a_coordinator_that_is_out_of_memory_is_waited_for():
+@over_each_transport
+def test_a_coordinator_that_is_out_of_memory_is_waited_for(transport):
     class Large(Numbers):
         def evaluate(self, model):
             raise MemoryError
 
     async def scenario():
-        found = Federation(federation(), Large())
+        found = Federation(federation(), Large(), transport=transport())
         async with found.serve():
             for identity in range(6):
                 found.join(identity)
@@ -666,7 +704,8 @@ def test_a_coordinator_that_is_out_of_memory_is_waited_for():
     assert all(words in texts for texts in said)
 
 
-def test_a_client_that_is_out_of_memory_says_that_it_comes_back():
+@over_each_transport
+def test_a_client_that_is_out_of_memory_says_that_it_comes_back(transport):
     class Large(Numbers):
         def fit(self, client, model, work):
             if client == 5:
@@ -674,7 +713,7 @@ def test_a_client_that_is_out_of_memory_says_that_it_comes_back():
             return super().fit(client, model, work)
 
     async def scenario():
-        found = Federation(federation(rounds=2), Large())
+        found = Federation(federation(rounds=2), Large(), transport=transport())
         sent = []
         async with found.serve():
             for identity in range(6):
