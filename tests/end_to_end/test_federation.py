@@ -495,9 +495,9 @@ def test_training_that_fails_does_not_show(encrypt_type, fault):
         (update,) = client.receive(Work(0, np.zeros(5)), 0.0)
         assert np.abs(update.vector).max() < 0.1
     else:
-        update, samples = client._update(Work(0, np.zeros(5)))
-        assert not update.any()
-        assert samples == 1
+        learned = client._learn(Work(0, np.zeros(5)), lambda learned: (learned.update(), learned.samples))
+        assert not learned[0].any()
+        assert learned[1] == 1
     assert [where for where, _ in told] == (["fit"] if fault == "raises" else [])
 
 

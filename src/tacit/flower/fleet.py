@@ -15,10 +15,10 @@ from tacit.crypto.signing import verify
 from tacit.errors import PeerError
 from tacit.events import Noted, Sink
 from tacit.flower.node import INTRODUCE, STAGES, Acquaintances, Introduction, introduced
-from tacit.kinds.horizontal.coordinator import Coordinator, Outgoing, Phase
+from tacit.kinds.horizontal.coordinator import Coordinator, Phase
 from tacit.kinds.horizontal.forecast import largest_frames
 from tacit.kinds.horizontal.frames import to_coordinator, to_frame
-from tacit.kinds.horizontal.messages import ToClient, Work
+from tacit.kinds.horizontal.messages import Outgoing, ToClient, Work
 from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Task

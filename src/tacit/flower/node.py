@@ -21,15 +21,15 @@ from tacit.flower.once import Once
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.forecast import largest_frames
 from tacit.kinds.horizontal.frames import to_client, to_frame
-from tacit.kinds.horizontal.messages import ToClient, ToCoordinator, Work
+from tacit.kinds.horizontal.messages import ToClient, Work
 from tacit.kinds.horizontal.prepared import Prepared
-from tacit.kinds.horizontal.protection import UnusableUpdate
+from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Task
 from tacit.net.identity import Credentials, identity_of
 from tacit.net.star import client_identity
 from tacit.randomness import seeded_rng
-from tacit.secagg.messages import Abort, Agreements, Inbox, Reveal, Roster, Survivors, unpack_ids
+from tacit.secagg.messages import Abort, Agreements, Inbox, Roster, Survivors, unpack_ids
 from tacit.wire import Message, decode, encode
 
 INTRODUCE = b"tacit flower introduction 1"  # what a client signs for
@@ -169,11 +169,11 @@ class Node:
         except Exception as error:  # the task's. Its words may quote a record, so they stay here
             self.failure = error
             return [to_frame(Abort("its training failed"))], encode(self._spent(idle, message, stage))
-        return [to_frame(answer) for answer in answers], encode(self._after(state, client, message, answers))
+        return [to_frame(answer) for answer in answers], encode(self._after(state, client, message))
 
-    def _after(self, state: State, client: Client, message: bytes, answers: list[ToCoordinator]) -> State:
+    def _after(self, state: State, client: Client, message: bytes) -> State:
         now = Standing.of(client)
-        if not self._settings.masked or any(isinstance(answer, Reveal | Abort) for answer in answers):
+        if client.idle:
             return State(now, now, b"", b"", [])
         return State(state.before, now, state.seed, state.known, [*state.frames, message])
 

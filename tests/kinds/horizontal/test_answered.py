@@ -17,7 +17,7 @@ from tacit.kinds.horizontal.forecast import plan
 from tacit.kinds.horizontal.frames import to_coordinator
 from tacit.kinds.horizontal.messages import Work
 from tacit.kinds.horizontal.prepared import Prepared
-from tacit.kinds.horizontal.protection import UnusableUpdate
+from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.simulate.ray_worker import Head, Worker

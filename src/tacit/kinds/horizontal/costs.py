@@ -71,7 +71,7 @@ class Costs:
         self.central: list[Cost] = []
         match settings.encrypt.encrypt_type:
             case "DP_ENCRYPT":
-                self.local.append(Cost("updates", LocalDP.of(settings).event(size)))
+                self.local.append(Cost("updates", LocalDP.of(settings, size).event()))
             case "DDP_ENCRYPT":
                 self.central.append(Cost("updates", skellam_encoding(settings, size).event()))
         event = inference_event(settings)

@@ -24,7 +24,7 @@ from tacit.fixedpoint import Floats
 from tacit.kinds.horizontal.settings import Settings, Unsupervised
 
 SENSITIVITY = 2.0  # L1, of two points of the probability simplex
-_SCORING = 14  # what a seed is for: see `coordinator.SAMPLING`
+_SCORING = 14  # what a seed is for: see `sampling.SAMPLING`
 _TAIL = 100.0  # noise above this many times its scale has probability e^-100: no honest vector
 _NEAR = 1e-3  # how far from 1 a sum of probabilities in the clear may be
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from tacit.dp.accounting import HIDES_NOTHING, Reading, strength
 from tacit.kinds.horizontal import boundary
-from tacit.kinds.horizontal.coordinator import sample
 from tacit.kinds.horizontal.costs import Costs, Covers, Spent
 from tacit.kinds.horizontal.evaluation import SENSITIVITY, score_under_noise
 from tacit.kinds.horizontal.messages import HEAD_BYTES
 from tacit.kinds.horizontal.protection import LocalDP, masked_sum, skellam_encoding
+from tacit.kinds.horizontal.sampling import sample
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Layout
 from tacit.secagg.traffic import traffic
@@ -211,7 +211,7 @@ def _noise(settings: Settings, size: int) -> list[str]:
             found.append(f"Updates carry no noise: sums are exact but for rounding each number to {step:.2g}.")
         case "DP_ENCRYPT":
             clip = encrypt.dp_encrypt.dp_norm_clip
-            one = 2 * clip * LocalDP.of(settings).noise_multiplier * root
+            one = 2 * clip * LocalDP.of(settings, size).noise_multiplier * root
             found.append(_against(clip, one, one / math.sqrt(settings.sampled), settings.sampled))
         case "DDP_ENCRYPT":
             encoding = skellam_encoding(settings, size)

@@ -19,11 +19,11 @@ from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerError
 from tacit.events import Answered, AnswerRefused, Event, Sink
 from tacit.kinds.horizontal.client import Client
-from tacit.kinds.horizontal.coordinator import Outgoing, Phase
+from tacit.kinds.horizontal.coordinator import Phase
 from tacit.kinds.horizontal.forecast import largest_frames
-from tacit.kinds.horizontal.messages import Inference, ToClient, ToCoordinator, Update, Work
+from tacit.kinds.horizontal.messages import Inference, Outgoing, ToClient, ToCoordinator, Update, Work
 from tacit.kinds.horizontal.prepared import Prepared
-from tacit.kinds.horizontal.protection import UnusableUpdate
+from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Flat, Layout
 from tacit.net.handshake import Parting, shared

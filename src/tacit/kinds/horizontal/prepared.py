@@ -14,6 +14,7 @@ from numpy.random import Generator
 
 from tacit.crypto.signing import SigningKey
 from tacit.events import Sink
+from tacit.kinds.horizontal.carrier import Carrier, carrier_of
 from tacit.kinds.horizontal.client import Client, Fit, noise_source
 from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.settings import Settings
@@ -31,13 +32,15 @@ class Prepared:
     task: Task
     model: Arrays  # before the first round
     layout: Layout
+    carrier: Carrier
     infers: Infers | None  # the task, if the model is judged by what it infers
 
     @classmethod
     def of(cls, settings: Settings, task: Task) -> Prepared:
-        """ValueError if the model cannot be used, or if the file asks for inference and the task has none."""
+        """ValueError if the task has no usable model, or none that infers where the file asks for that."""
         model = task.model()
-        return cls(settings, task, model, Layout.of(model), tasks.infers(task, settings))
+        layout = Layout.of(model)
+        return cls(settings, task, model, layout, carrier_of(settings, layout), tasks.infers(task, settings))
 
     @property
     def classes(self) -> int | None:
@@ -62,6 +65,7 @@ class Prepared:
             identities=identities if self.settings.signs else None,
             classes=self.classes,
             unmasking=unmasking,
+            carrier=self.carrier,
         )
 
     def client(
@@ -83,6 +87,7 @@ class Prepared:
             infers=self.infers,
             key=key,
             identities=identities,
+            carrier=self.carrier,
             random=random or noise_source(self.settings, identity),
             failed=failed,
         )

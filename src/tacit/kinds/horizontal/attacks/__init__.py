@@ -313,7 +313,7 @@ def _subtracted(settings: Settings, task: Task) -> list[Finding]:
 
 
 def _local_noise(settings: Settings, scope: Scope, effort: Effort) -> Finding:
-    protection, clip = LocalDP.of(settings), settings.encrypt.dp_encrypt.dp_norm_clip
+    protection, clip = LocalDP.of(settings, _WIDTH), settings.encrypt.dp_encrypt.dp_norm_clip
     rng = scope.rng("noise of an upload")
 
     def uploads(rows: Rows) -> Rows:

@@ -26,11 +26,10 @@ from tacit.dp.accounting import Ledger
 from tacit.dp.claim import Claim
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.messages import Update, Work
-from tacit.kinds.horizontal.protection import masked_sum
+from tacit.kinds.horizontal.protection import NoisySum, masked_sum
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork
 from tacit.kinds.horizontal.vector import Flat, Layout
-from tacit.secagg.skellam import SkellamEncoding
 
 Places = NDArray[np.int64]
 _PAIRS = 256  # neighbouring pairs of numbers of a tensor that hold its canary
@@ -121,9 +120,9 @@ def audit_uploads(settings: Settings, layout: Layout, rng: Generator, effort: Ef
 def audit_sums(settings: Settings, layout: Layout, rng: Generator, effort: Effort) -> Finding:
     """Audit opened sums under distributed DP: a canary in each tensor against nothing."""
     inside = masked_sum(settings, layout.size)
-    encoding = inside.encoding
-    if not isinstance(encoding, SkellamEncoding):
+    if not isinstance(inside, NoisySum):
         raise ValueError(f"{settings.encrypt.encrypt_type} has no noise in its sums: take DDP_ENCRYPT")
+    encoding = inside.encoding
     honest = settings.fewest - settings.colluders
     nothing = np.zeros(layout.size, dtype=layout.dtype)
 

@@ -11,12 +11,13 @@ import numpy as np
 
 from tacit.events import Kept
 from tacit.kinds.horizontal.messages import ToCoordinator, Update
-from tacit.kinds.horizontal.protection import NoisySum, masked_sum, secure_context
+from tacit.kinds.horizontal.protection import masked_sum, secure_context
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.kinds.horizontal.vector import Flat, Layout
 from tacit.secagg.messages import Masked
+from tacit.secagg.unmask import Words
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,13 +54,8 @@ class ServerView:
         inside = masked_sum(self.settings, self.layout.size)
         _, bits = inside.ring
         words = np.frombuffer(message.words, dtype="<u4" if bits == 32 else "<u8")
-        if isinstance(inside, NoisySum):
-            rotation = secure_context(self.settings, self.layout, self.model, 0).digest()
-            survivors = inside.encoding.fewest  # decode divides by their number, which is undone
-            own = words.astype(np.uint32) if bits == 32 else words.astype(np.uint64)
-            return inside.decode(own, survivors, rotation) * survivors
-        signed = words.view(np.int32 if bits == 32 else np.int64).astype(np.float64)
-        return np.asarray(signed[: self.layout.size] * 2.0**-inside.encoding.fraction_bits)
+        own: Words = words.astype(np.uint32) if bits == 32 else words.astype(np.uint64)
+        return inside.seen(own, secure_context(self.settings, self.layout, self.model, 0).digest())
 
     def arrays(self, flat: Flat) -> Arrays:
         return self.layout.unflatten(flat)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
@@ -43,6 +43,7 @@ Target = Literal["upload", "sum"]
 Covers = Literal["updates", "inference vectors"]
 Loss = tuple[float, int]  # a client's training loss, and its weight
 ENORMOUS = 1e30  # no number of an honest model or update is larger
+SMALLEST_CLIP = 1e-6  # of the first clipping norm: an adaptive one does not fall below this part of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,13 @@ class Upload:
     event: Event | None = None
 
 
+@runtime_checkable
 class Alone(Protocol):
     """Updates that travel one by one."""
+
+    @property
+    def clip(self) -> float | None:
+        """The norm that updates are clipped to in the first round; None if they are not clipped."""
 
     def upload(self, learned: Learned, clip: float | None, rng: Generator | None) -> Upload:
         """At the client."""
@@ -132,6 +138,7 @@ class Alone(Protocol):
         """A client's update as its message shows it."""
 
 
+@runtime_checkable
 class Inside(Protocol):
     """Updates under the masks of a secure aggregation."""
 

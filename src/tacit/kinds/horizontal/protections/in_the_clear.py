@@ -2,13 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from numpy.random import Generator
+
 from tacit.boundary import CLEAR, Release
-from tacit.kinds.horizontal.protections.contract import Alone, Price, Protection
+from tacit.errors import PeerError
+from tacit.kinds.horizontal.messages import Update
+from tacit.kinds.horizontal.protections.contract import Alone, Learned, Loss, Price, Protection, Upload
+from tacit.kinds.horizontal.vector import Flat
 
 if TYPE_CHECKING:
     from tacit.kinds.horizontal.settings import Settings
+    from tacit.kinds.horizontal.sums import Group, Sum
+
+LARGEST_NORM = 1e4  # of an update: a longer one is no honest step
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedModels:
+    """Models as they were trained, each weighted by its samples. The coordinator refuses bad numbers."""
+
+    largest_weight: int
+
+    @property
+    def clip(self) -> None:
+        return None
+
+    def upload(self, learned: Learned, clip: float | None, rng: Generator | None) -> Upload:
+        return Upload(learned.model, learned.samples, learned.loss)
+
+    def add(self, into: Sum | Group, message: Update) -> Loss | None:
+        samples: object = message.samples
+        if not isinstance(samples, int) or isinstance(samples, bool) or not 1 <= samples <= self.largest_weight:
+            raise PeerError(f"an update whose number of samples is not in 1 .. {self.largest_weight}")
+        into.add_model(message.vector, samples)
+        return (message.loss, samples) if isinstance(message.loss, float) and abs(message.loss) < 1e30 else None
+
+    def largest_norm(self, clip: float | None) -> float:
+        return LARGEST_NORM
+
+    def next_clip(self, clip: float, norm: float) -> float:
+        return clip
+
+    def seen(self, message: Update, base: Flat) -> Flat:
+        return message.vector - base
 
 
 class InTheClear(Protection):
@@ -43,7 +82,7 @@ class InTheClear(Protection):
         return ["Updates carry no noise."]
 
     def mechanism(self, settings: Settings, size: int) -> Alone:
-        raise NotImplementedError("the carrier of single updates adds them up itself still")
+        return TrainedModels(settings.encrypt.pw_encrypt.largest_weight)
 
 
 PROTECTION = InTheClear()

@@ -15,10 +15,10 @@ from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerError
 from tacit.events import Noted, Sink
 from tacit.kinds.horizontal.client import Client
-from tacit.kinds.horizontal.coordinator import Coordinator, Outgoing, Phase
-from tacit.kinds.horizontal.messages import Inference, ToCoordinator, Update, Work
+from tacit.kinds.horizontal.coordinator import Coordinator, Phase
+from tacit.kinds.horizontal.messages import Inference, Outgoing, ToCoordinator, Update, Work
 from tacit.kinds.horizontal.prepared import Prepared
-from tacit.kinds.horizontal.protection import UnusableUpdate
+from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.faults import Fate, fates_of, spoil
 from tacit.kinds.horizontal.simulate.pool import Trainer

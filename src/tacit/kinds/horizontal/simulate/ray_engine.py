@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from tacit.events import Noted, Sink
-from tacit.kinds.horizontal.coordinator import Coordinator, Outgoing, Phase
+from tacit.kinds.horizontal.coordinator import Coordinator, Phase
 from tacit.kinds.horizontal.frames import to_coordinator, to_frame
-from tacit.kinds.horizontal.messages import Update, Work
+from tacit.kinds.horizontal.messages import Outgoing, Update, Work
 from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.faults import fates_of

@@ -13,7 +13,7 @@ from tacit.events import BudgetReached, RoundAborted
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.costs import Costs
 from tacit.kinds.horizontal.messages import Work
-from tacit.kinds.horizontal.protection import skellam_encoding
+from tacit.kinds.horizontal.protections.distributed_dp import skellam_encoding
 from tacit.kinds.horizontal.task import Fitted
 from tacit.kinds.horizontal.vector import Layout
 from tests.kinds.horizontal.federations import Numbers, finished, run, settings_for
