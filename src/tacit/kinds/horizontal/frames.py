@@ -75,6 +75,12 @@ def to_frame(message: ToClient | ToCoordinator) -> bytes:
             return encode(message)
 
 
+def kind_of(frame: bytes) -> type[ToClient]:
+    """Which message to a client a frame is."""
+    message: Any = decode(frame, _FromCoordinator, len(frame))  # type: ignore[arg-type]
+    return Work if isinstance(message, WorkFrame) else type(message)
+
+
 def to_client(frame: bytes, layout: Layout, limit: int) -> ToClient:
     """The message that the coordinator sent."""
     message: Any = decode(frame, _FromCoordinator, limit)  # type: ignore[arg-type]
