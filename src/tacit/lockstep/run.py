@@ -270,6 +270,7 @@ def meeting_place(settings: Any, name: str, site: Site, sink: Sink, pins: Pins |
             sink=sink,
             network=network,
             pins=pins,
+            transport=site.transport,
         )
     sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
     return Spoke(
@@ -283,6 +284,7 @@ def meeting_place(settings: Any, name: str, site: Site, sink: Sink, pins: Pins |
         lost_after=network.lost_after,
         sink=sink,
         pins=pins,
+        transport=site.transport,
     )
 
 
