@@ -345,6 +345,7 @@ def meeting_place(settings: Parties, name: str, site: Site, sink: Sink, pins: Pi
             sink=sink,
             network=network,
             pins=pins,
+            transport=site.transport,
         )
     sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
     return Spoke(
@@ -358,6 +359,7 @@ def meeting_place(settings: Parties, name: str, site: Site, sink: Sink, pins: Pi
         lost_after=network.lost_after,
         sink=sink,
         pins=pins,
+        transport=site.transport,
     )
 
 
