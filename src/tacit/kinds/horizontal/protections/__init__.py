@@ -39,6 +39,7 @@ _UPDATES = {
     "DDP_ENCRYPT": "distributed_dp",
 }
 _VECTORS = {CLEAR: "vectors_in_the_clear", "LAPLACE": "vectors_laplace"}
+_found: dict[str, Protection] = {}
 _ALL = ("name", "label", "summary", "section", "protects", "promises")
 _OF_UPDATES = (*_ALL, "masked", "weighted", "hides_failure", "inversions")
 
@@ -68,11 +69,21 @@ def one_of(attribute: str) -> str:
     return " or ".join(names_with(attribute))
 
 
-@cache
 def find(name: str) -> Protection:
     """The protection of updates of this name. ValueError, in a sentence, where there is none that can be used."""
-    if name in _UPDATES:
-        return cast("Protection", _built_in(_UPDATES[name]))
+    if name not in _found:
+        _found[name] = cast("Protection", _built_in(_UPDATES[name])) if name in _UPDATES else _offered(name)
+        if name not in _UPDATES:
+            try:
+                _check_price(_found[name])
+            except ValueError:
+                del _found[name]
+                raise
+    return _found[name]
+
+
+def _offered(name: str) -> Protection:
+    """By an installed package."""
     if taken := sorted(_installed().keys() & _UPDATES.keys()):
         raise ValueError(
             f"an installed package offers the protection {taken[0]} ({_installed()[taken[0]].value}), which is built "
@@ -115,6 +126,21 @@ def _checked(entry: EntryPoint) -> Protection:
     )
 
 
+def _check_price(protection: Protection) -> None:
+    """Refuse a promise without a price when it is found, as far as an example tells: `price_of` tells for each file."""
+    from tacit.kinds.horizontal.settings import Settings
+
+    example = Settings(task="digits", rounds=1, clients=10)
+    try:
+        options = {} if protection.options is None else protection.options().model_dump(mode="json")
+        encrypt = example.encrypt.model_copy(update={"encrypt_type": protection.name, "options": options})
+        settings = example.model_copy(update={"encrypt": encrypt})
+        price = protection.price(settings, 1)
+    except ValueError:  # it asks for keys, or for more clients than the example has
+        return
+    _check_promise(protection, price)
+
+
 def options_of(name: str, given: dict[str, Any]) -> dict[str, Any]:
     """The keys under encrypt.options with the protection's own defaults. ValueError where they do not fit it."""
     model = find(name).options
@@ -138,13 +164,17 @@ def protections_of(settings: Settings) -> tuple[Protection, VectorProtection]:
 def price_of(protection: Protection | VectorProtection, settings: Settings, size: int) -> Price:
     """What a round costs under a protection. A promise without a price is refused, and a price without a promise."""
     price = protection.price(settings, size)
+    _check_promise(protection, price)
+    return price
+
+
+def _check_promise(protection: Protection | VectorProtection, price: Price) -> None:
     if protection.promises and not price:
         raise ValueError(f"{protection.name} promises an epsilon, and its price is empty: nothing may be released so")
     if price and not protection.promises:
         raise ValueError(f"{protection.name} has a price, and says that it promises no epsilon: it must say so")
     if price.central and not getattr(protection, "masked", False):
         raise ValueError(f"{protection.name} has a price of sums, and opens none: its price is of what leaves a client")
-    return price
 
 
 def check_paid(event: Event | None, paid: tuple[Event, ...], what: str) -> None:
