@@ -31,22 +31,16 @@ def model_digest(layout: Layout, model: Flat) -> str:
     return layout.digest(model + np.zeros((), model.dtype)).hex()
 
 
-def counts_repeats(settings: Settings) -> bool:
-    """Whether uploads for one model are counted: those whose sums are opened for nothing. With an epsilon a repeat is
-    paid for in the ledger like any other answer."""
-    return settings.updates.masked and not settings.updates.promises
-
-
 class Answered:
     """The models that a client uploaded for and the lists of survivors that it helped to open.
 
-    Guarantee: if `counts_repeats`, a client uploads at most `repeats` times in a run for a model that it has uploaded
-    for before. With `least_difference` m, no two lists that it opened differ by 1 to m - 1 clients.
+    Guarantee: where no epsilon covers the sums, a client uploads at most `repeats` times in a run for a model that it
+    has uploaded for before. With `least_difference` m, no two lists that it opened differ by 1 to m - 1 clients.
     Assumes: what `state` returns is stored before the upload, the signature or the shares leave.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._repeats = settings.round.repeats if counts_repeats(settings) else None
+        self._repeats = settings.round.repeats if settings.unpaid_sums else None
         self._least_difference = settings.round.least_difference
         self.restore({})
 
@@ -114,7 +108,7 @@ class Answers:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.counts = counts_repeats(settings)
+        self.counts = settings.unpaid_sums
         self._keeps_lists = settings.round.least_difference is not None
         self._answered: set[int] = set()  # who uploaded for the present model
         self._again: Counter[int] = Counter()  # how often each uploaded again, for any model
