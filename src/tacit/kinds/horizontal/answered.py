@@ -34,12 +34,14 @@ def model_digest(layout: Layout, model: Flat) -> str:
 class Answered:
     """The models that a client uploaded for and the lists of survivors that it helped to open.
 
-    Guarantee: where no epsilon covers the sums, a client uploads at most `repeats` times in a run for a model that it
-    has uploaded for before. With `least_difference` m, no two lists that it opened differ by 1 to m - 1 clients.
+    Guarantee: if sums are opened that no epsilon covers, a client uploads at most `repeats` times in a run for a model
+    that it has uploaded for before. With `least_difference` m, no two lists that it opened differ by 1 to m - 1
+    clients.
     Assumes: what `state` returns is stored before the upload, the signature or the shares leave.
     """
 
     def __init__(self, settings: Settings) -> None:
+        # With an epsilon a repeat is paid for in the ledger like any other answer.
         self._repeats = settings.round.repeats if settings.unpaid_sums else None
         self._least_difference = settings.round.least_difference
         self.restore({})

@@ -170,7 +170,7 @@ class Coordinator:
                 self._inferred(sender, message)
                 return []
             if isinstance(message, Masked) and sender in self._sampled:
-                self._answers.uploaded(sender)
+                self._answers.uploaded(sender)  # also if its sum was opened without it
             if isinstance(message, Abort) and self.phase is Phase.COLLECTING and sender in self._sampled:
                 self.refuse(sender, sentence(message.reason))  # it leaves out the rest of the round, and said why
             if self._gathering is not None:

@@ -102,7 +102,7 @@ class RayEngine:
             clients = [client for client, _ in outgoing]
             model = self._ray.put(first.model)
             del outgoing, first
-            (_Masked if self._settings.masked else _Clear)(self, head, clients, model).run()
+            (_Masked if self._settings.masked else _Alone)(self, head, clients, model).run()
             store(self.coordinator)
 
     # --- what the two kinds of rounds share
@@ -183,8 +183,8 @@ class Lost(Exception):
     """A worker died, and what it was doing with it."""
 
 
-class _Clear:
-    """A round in the clear or under local DP."""
+class _Alone:
+    """A round whose updates travel alone."""
 
     def __init__(self, engine: RayEngine, head: Head, clients: list[int], model: Any) -> None:
         self._engine, self._head, self._model = engine, head, model
