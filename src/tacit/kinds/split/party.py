@@ -22,6 +22,7 @@ from tacit.events import Aligned, Noted, Nowhere, Sink
 from tacit.kinds.split import boundary
 from tacit.kinds.split.settings import Settings
 from tacit.lockstep import run as lockstep
+from tacit.lockstep.context import Context, Ledgers
 from tacit.lockstep.resumption import CONFIRMED, Held, agreed_session
 from tacit.lockstep.run import Part, Place
 from tacit.runs.outcome import Outcome
@@ -101,7 +102,7 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
     """One party: aligns if that is asked for, trains, and keeps its own part."""
     part = _part(settings, name, place)  # first: it says that torch is missing
 
-    from tacit.kinds.split.agreement import Aids, Schedule
+    from tacit.kinds.split.agreement import schedule_of
     from tacit.kinds.split.follower import follower
     from tacit.kinds.split.forecast import Sizes
     from tacit.kinds.split.forecast import forecast as forecast_of
@@ -119,14 +120,20 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
             for sentence in forecast_of(settings, Sizes.of(settings, {name: part})).sections.get("Messages", ()):
                 place.sink.emit(Noted(sentence))  # bytes with and without packing, for the log and the report
         own, kept = _aligned(settings, name, part, orders, channels, place.sink)
-        total = Schedule.of(settings, len(own.train)).total if hasattr(own, "train") else 0
+        total = schedule_of(settings, len(own.train)).total if hasattr(own, "train") else 0
         save = _saver(settings, place.store, kept, total, session)
-        paid, ledgers = _payer(place.store), _last_ledgers(place.store)
-        aids = Aids(clock=time.perf_counter, states=states, checkpoint=save, paid=paid, ledgers=ledgers)
+        context = Context(
+            place.sink,
+            time.perf_counter,
+            saved=states,
+            keep=save,
+            paid=_payer(place.store),
+            spent=_last_ledgers(place.store),
+        )
         if name == settings.leader:
-            outcome = leader(channels, settings, own, place.sink, aids)  # type: ignore[arg-type]
+            outcome = leader(channels, settings, own, context)  # type: ignore[arg-type]
         else:
-            outcome = follower(channels, settings, name, own, place.sink, aids)  # type: ignore[arg-type]
+            outcome = follower(channels, settings, name, own, context)  # type: ignore[arg-type]
         save(outcome.state)  # once more, in case it was killed between the last state and the model
         return Part(_networks(outcome.state.arrays), _ledgers(outcome.state.ledgers))
 
@@ -239,9 +246,14 @@ def _networks(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {key: value for key, value in arrays.items() if not key.startswith(("optimizer.", "extra."))}
 
 
-def _payer(store: Store | None) -> Callable[[Mapping[str, dict[str, Any]]], None] | None:
+def _payer(store: Store | None) -> Callable[[Ledgers], None]:
     """Stores what is paid before anything is sent for it."""
-    return None if store is None else lambda ledgers: store.save_ledger(_ledgers(ledgers))
+
+    def pay(ledgers: Ledgers) -> None:
+        if store is not None:
+            store.save_ledger(_ledgers(ledgers))
+
+    return pay
 
 
 def _last_ledgers(store: Store | None) -> dict[str, dict[str, Any]]:

@@ -26,8 +26,8 @@ from tacit.kinds.vertical_logistic.forecast import forecast as forecast_of
 from tacit.kinds.vertical_logistic.protocol import logistic_masked
 from tacit.kinds.vertical_logistic.protocol import predict as prediction
 from tacit.kinds.vertical_logistic.protocol.journal import InMemory, Records
+from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.protocol.model import Model, Saved
-from tacit.kinds.vertical_logistic.protocol.session import Run
 from tacit.kinds.vertical_logistic.settings import Data, Settings
 from tacit.kinds.vertical_logistic.tasks import load as tasks
 from tacit.lockstep import run as lockstep
@@ -126,21 +126,21 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
             own = _aligned(settings, name, table.ids, channels, place.sink)
         features = table.features[own]
         with Workers(settings.paillier.workers) as workers:
-            run = Run(
+            context = PaillierContext(
                 place.sink,
                 time.perf_counter,
-                _storer(settings, place.store, own, table),
-                saved,
-                records,
-                session,
-                workers,
-                _key(settings, records) if name == settings.active else None,
+                saved=() if saved is None else (saved,),
+                keep=_storer(settings, place.store, own, table),
+                records=records,
+                session=session,
+                workers=workers,
+                key=_key(settings, records) if name == settings.active else None,
                 order=_order(settings, table, own),
             )
             if name == settings.active:
-                model = logistic_masked.active(channels, features, _labels(table)[own], settings, run)
+                model = logistic_masked.active(channels, features, _labels(table)[own], settings, context)
             else:
-                model = logistic_masked.passive(channels, features, settings, name, run)
+                model = logistic_masked.passive(channels, features, settings, name, context)
         return Part(_model_file(model, table), _NO_LEDGER)
 
     return take_part
@@ -161,8 +161,7 @@ def predictor(
         own = _aligned(settings, name, table.ids, channels, place.sink)
         features = table.features[own]
         if name != settings.active:
-            run = Run(order=_order(settings, table, own))
-            prediction.passive(channels, features, part, settings, name, run)
+            prediction.passive(channels, features, part, settings, name, order=_order(settings, table, own))
             return None
         scores = prediction.active(channels, features, part, settings)
         rows = [(table.ids[int(row)], float(score)) for row, score in zip(own, scores, strict=True)]
