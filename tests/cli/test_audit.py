@@ -200,7 +200,7 @@ def test_what_nobody_expected_is_no_false_claim(monkeypatch):
     def broken(*given):
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr("tacit.runs.audit.kinds.of", broken)
+    monkeypatch.setattr("tacit.runs.audit.kind_of", broken)
     done = invoke("fleet.yaml", "--quiet")
     assert done.exit_code == 1
     assert "a mistake of ours" in done.stderr

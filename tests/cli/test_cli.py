@@ -18,8 +18,8 @@ import tacit.runs.run
 from tacit import events
 from tacit.cli import VERBS, main
 from tacit.cli.progress import Bar
-from tacit.config.load import load
 from tacit.errors import BudgetError, PeerError
+from tacit.runs.load import load
 from tacit.store.directory import read_events
 from tests.cli.processes import ended
 from tests.subprocesses import launch

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.config.load import KINDS, ConfigError, load, resolved, starter, write_starter
+from tacit.config.load import resolved, write_starter
+from tacit.config.source import ConfigError
+from tacit.kind import find, names
 from tacit.kinds.horizontal.settings import Settings
+from tacit.runs.load import load
 
-KINDS_IN_WORDS = " or ".join(KINDS)
+KINDS_IN_WORDS = " or ".join(names())
 REQUIRED = "kind: horizontal\ntask: digits\nrounds: 3\nclients: 2000\n"  # four lines: what follows begins on line 5
 NEEDED = {"kind": "horizontal", "task": "digits", "rounds": 3, "clients": 100}
 
@@ -116,22 +119,22 @@ def test_a_number_without_a_dot_is_a_number(written, text):
     assert settings.task_options == {"rate": 1e-5}
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", names())
 def test_a_starter_loads_and_writes_once(tmp_path, kind):
     path = tmp_path / "start.yaml"
-    write_starter(kind, path)
+    write_starter(find(kind).starter(), path)
     assert load(path).kind == kind
-    assert path.read_text() == starter(kind)
+    assert path.read_text() == find(kind).starter()
     path.write_text("mine")
     with pytest.raises(ConfigError, match="exists: choose another name, or overwrite it with --force"):
-        write_starter(kind, path)
+        write_starter(find(kind).starter(), path)
     assert path.read_text() == "mine"
-    write_starter(kind, path, overwrite=True)
-    assert path.read_text() == starter(kind)
+    write_starter(find(kind).starter(), path, overwrite=True)
+    assert path.read_text() == find(kind).starter()
 
 
 def test_the_starter_is_a_federation_of_100_under_masks(tmp_path):
-    write_starter("horizontal", tmp_path / "start.yaml")
+    write_starter(find("horizontal").starter(), tmp_path / "start.yaml")
     settings = load(tmp_path / "start.yaml")
     assert (settings.task, settings.clients, settings.encrypt.encrypt_type) == ("digits", 100, "PW_ENCRYPT")
 

@@ -7,9 +7,9 @@ import pytest
 from tacit.audit.finding import Finding, LowerBound
 from tacit.audit.steps import CONFIDENCE, Scope
 from tacit.audit.tradeoff import Curve, CurveTest
-from tacit.config.load import load
 from tacit.dp.claim import Claim
-from tacit.runs import attacks as kinds
+from tacit.kind import kind_of
+from tacit.runs.load import load
 
 FLEET = {"kind": "horizontal", "task": "digits_unsupervised", "rounds": 2, "clients": 6}
 VECTORS = {"unsupervised": {"cluster_client_num": 4, "vectors": 4}}
@@ -58,7 +58,7 @@ def test_failures_of_all_tests_add_up_to_one_in_a_hundred(name, monkeypatch):
     monkeypatch.setattr(
         "tacit.kinds.split.attacks.labels.audit_labels", lambda *arguments, confidence, **keys: [found(confidence)]
     )
-    plan = kinds.of(settings).attacks(settings, Scope(quick=False))
+    plan = kind_of(settings).attacks(settings, Scope(quick=False))
     names = ("noise of", "canaries", "randomized", "labels from gradients")
     steps = [step for step in plan.steps if step.name.startswith(names)]
     failures = [finding.failure for step in steps for finding in step.find()]

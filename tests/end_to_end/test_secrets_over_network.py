@@ -31,11 +31,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from tacit.audit.attacks.wiretap import Wiretap
-from tacit.config.load import load
 from tacit.dp.clipping import clip_l2
 from tacit.kinds.horizontal.protection import masked_sum
 from tacit.net.identity import read_private
 from tacit.net.key_files import init_authority, make_request, sign_request
+from tacit.runs.load import load
 from tests.subprocesses import HANGS, free_port, kill, launch, until
 
 CLIENTS = 4

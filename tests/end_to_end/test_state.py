@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import tacit
-from tacit.config.load import ConfigError, load
+from tacit.config.source import ConfigError
 from tacit.events import Answered, EndHeard, RunFinished, RunStarted
+from tacit.runs.load import load
 from tacit.store import directory
 from tacit.store.directory import RunDirectory, party_of, read_events
 from tests.cli.processes import ended, invoke, kill_once, start

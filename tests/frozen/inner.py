@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.config.load import fingerprint, load, resolved
+from tacit.config.load import resolved
 from tacit.events import Nowhere
+from tacit.kind import fingerprint
 from tacit.kinds.horizontal.frames import to_frame
 from tacit.kinds.horizontal.join import _shared as shared_by_clients
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
@@ -13,6 +14,7 @@ from tacit.kinds.horizontal.task import Fitted
 from tacit.kinds.horizontal.tasks.load import make
 from tacit.lockstep.run import common_settings
 from tacit.net.handshake import shared
+from tacit.runs.load import load
 
 __all__ = ["Fitted", "fingerprint", "frames_of", "load", "resolved", "shared_bytes"]
 

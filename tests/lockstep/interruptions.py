@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tacit import kind as kinds
 from tacit.channel import Channel, run_parties
 from tacit.events import Nowhere, TrainingResumed
 from tacit.lockstep.resumption import conclude, confirm
@@ -77,7 +77,7 @@ class Trial:
 
     def __init__(self, settings: Any, root: Path) -> None:
         self.settings, self.root = settings, root
-        self.kind: Any = kinds.of(settings)
+        self.kind: Any = import_module(f"tacit.kinds.{settings.kind}.party")
         self.sent: dict[str, list[Any]] = {name: [] for name in settings.parties}  # messages of all attempts
         self.resumed: list[TrainingResumed] = []  # at any party, in any attempt
         for name in settings.parties:

@@ -21,10 +21,11 @@ from click.testing import CliRunner
 
 import tacit
 from tacit.cli import main
-from tacit.config.load import ConfigError, load
+from tacit.config.source import ConfigError
 from tacit.events import Kept, RoundFinished, RunFinished, RunResumed
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.runs.load import load
 from tacit.store.directory import RunDirectory, read_events
 from tests.store.crash_points import killed_at
 from tests.subprocesses import HANGS, kill, launch, until
@@ -296,7 +297,7 @@ def test_killed_between_any_two_steps_on_disk_it_goes_on(tmp_path, monkeypatch, 
         paid = counts(folder) if (folder / "ledger.json").exists() else []
         assert max(trained.values(), default=0) <= (paid[0] if paid else 0)
         state = RunDirectory.reopen(folder)
-        done = (state.stored() or ({"round": 0}, {}))[0]["round"]
+        done = (state.store.stored() or ({"round": 0}, {}))[0]["round"]
         state.close()
         if done < 2:
             assert tacit.run(resume=folder).status == "done"

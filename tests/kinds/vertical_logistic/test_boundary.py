@@ -72,15 +72,15 @@ def test_the_plan_counts_the_bytes_of_an_epoch():
 
 def test_the_plan_warns():
     small = forecast.forecast(deal(1, train={"batch": 20}), 200, {"bank": 3, "shop0": 20})
-    assert any("could compute the labels" in text for text in small.sections["Warnings"])
+    assert any("could compute the labels" in text for text in small.parts["Warnings"])
     long = forecast.forecast(
         deal(1, train={"batch": 50, "epochs": 10}, checks={"row_uses": None}), 200, {"bank": 3, "shop0": 9}
     )
-    assert any("bank will refuse to begin" in text for text in long.sections["Warnings"])
+    assert any("bank will refuse to begin" in text for text in long.parts["Warnings"])
     few = forecast.forecast(deal(1), 200, {"bank": 3, "shop0": 3})
-    assert any("below 8" in text for text in few.sections["Warnings"])
+    assert any("below 8" in text for text in few.parts["Warnings"])
     unknown = forecast.forecast(deal(1))
-    assert unknown.sections["Who sees what"]
+    assert unknown.parts["Who sees what"]
     assert "rows" not in unknown.figures
 
 

@@ -8,7 +8,7 @@ covered(settings)       which figures of a run an epsilon covers: others are lef
 
 from __future__ import annotations
 
-from tacit.boundary import CLEAR, Release
+from tacit.boundary import CLEAR, Boundary, Release
 from tacit.kinds.horizontal.settings import Settings
 
 _ROUND = "a number that the coordinator chose"
@@ -197,3 +197,10 @@ def covered(settings: Settings) -> frozenset[str]:
     if settings.encrypt.privacy_eval_type == "LAPLACE" and "metrics" in found:
         found.add("score")
     return frozenset(found)
+
+
+def of(settings: Settings) -> Boundary:
+    """All of it."""
+    return Boundary(
+        tuple(releases(settings)), tuple(sentences(settings)), tuple(unprotected(settings)), covered(settings)
+    )

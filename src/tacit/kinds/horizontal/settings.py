@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
+from tacit import sections
 from tacit.dp.gaussian import gaussian_epsilon, gaussian_sigma
 from tacit.secagg.settings import Settings as SecureSettings
 from tacit.secagg.settings import a_third, active_threshold
@@ -176,7 +177,7 @@ class Network(OwnNetwork):
     coordinator: Address | None = None
 
 
-class Settings(Section):
+class Settings(sections.Settings):
     """A horizontal federation."""
 
     kind: Literal["horizontal"] = "horizontal"

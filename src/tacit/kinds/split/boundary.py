@@ -8,7 +8,7 @@ covered(settings)       which figures of a run an epsilon covers
 
 from __future__ import annotations
 
-from tacit.boundary import CLEAR, Release, session_releases
+from tacit.boundary import CLEAR, Boundary, Release, session_releases
 from tacit.kinds.split.settings import Settings
 
 _ALL = ("follower", "leader")
@@ -167,3 +167,10 @@ def unprotected(settings: Settings) -> list[str]:
 def covered(settings: Settings) -> frozenset[str]:
     """The figures of a run that an epsilon covers: none. Loss and metrics are of private records and stay local."""
     return frozenset()
+
+
+def of(settings: Settings) -> Boundary:
+    """All of it."""
+    return Boundary(
+        tuple(releases(settings)), tuple(sentences(settings)), tuple(unprotected(settings)), covered(settings)
+    )

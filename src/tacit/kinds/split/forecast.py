@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tacit.boundary import Forecast
 from tacit.dp.accounting import Ledger, strength
 from tacit.kinds.split import boundary
 from tacit.kinds.split.agreement import bits_of, schedule_of
@@ -16,6 +15,7 @@ from tacit.kinds.split.costs import gradient_noise
 from tacit.kinds.split.settings import Settings
 from tacit.kinds.split.task import Bottom, Ends, Part, Top, modules
 from tacit.lockstep.schedule import Schedule
+from tacit.report.forecast import Forecast, in_sentences
 
 Shape = tuple[int, ...]
 
@@ -65,7 +65,7 @@ def forecast(settings: Settings, sizes: Sizes) -> Forecast:
         f"{settings.name}: {settings.leader} leads {', '.join(settings.followers)}, topology {settings.topology}, "
         f"{sizes.records} records, {schedule.total} steps"
     )
-    return Forecast(title, {name: found for name, found in sections.items() if found}, figures)
+    return in_sentences(title, {name: found for name, found in sections.items() if found}, figures)
 
 
 def _epsilons(settings: Settings, sizes: Sizes, schedule: Schedule) -> dict[str, Any]:

@@ -13,39 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.align.intersection import align
-from tacit.boundary import Forecast
 from tacit.channel import Channel
-from tacit.config.load import ConfigError, fingerprint
+from tacit.config.source import ConfigError
 from tacit.dp.accounting import Ledger
 from tacit.errors import TOLD
 from tacit.events import Aligned, Noted, Nowhere, Sink
-from tacit.kinds.split import boundary
+from tacit.kind import Here, Result, Seat
 from tacit.kinds.split.settings import Settings
 from tacit.lockstep import run as lockstep
 from tacit.lockstep.context import Context, Ledgers
 from tacit.lockstep.resumption import CONFIRMED, Held, agreed_session
-from tacit.lockstep.run import Part, Place
-from tacit.runs.outcome import Outcome
-from tacit.runs.predict import Predictor, Scores, needed
-from tacit.store.directory import RunDirectory, Store
+from tacit.lockstep.run import Lockstep, Part, Place, Predictor, needed
+from tacit.net.site import Site
+from tacit.report.forecast import Forecast
+from tacit.store.party_folder import Store
+from tacit.store.scores import Scores
 
 if TYPE_CHECKING:
     from tacit.kinds.split.learner import State
     from tacit.kinds.split.task import Part as Parts
     from tacit.kinds.split.task import Rows
-
-__all__ = [
-    "boundary",
-    "caught_up",
-    "complete",
-    "execute",
-    "finished",
-    "forecast",
-    "may_change",
-    "party",
-    "predictor",
-    "told",
-]
 
 told = TOLD
 _MOST_COLUMNS = 64  # of scores that are written one by one
@@ -93,11 +80,6 @@ def forecast(settings: Settings) -> Forecast:
     return forecast_of(settings, Sizes.of(settings, parts))
 
 
-def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
-    """Run every party in this process."""
-    return lockstep.execute(settings, sink=sink, directory=directory)
-
-
 def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
     """One party: aligns if that is asked for, trains, and keeps its own part."""
     part = _part(settings, name, place)  # first: it says that torch is missing
@@ -117,8 +99,8 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
             session = agreed_session(channels, name, settings.leader, held)
             states, orders = (states, orders) if session == held.session else ((), {})
         if name == settings.leader:
-            for sentence in forecast_of(settings, Sizes.of(settings, {name: part})).sections.get("Messages", ()):
-                place.sink.emit(Noted(sentence))  # bytes with and without packing, for the log and the report
+            for sentence in forecast_of(settings, Sizes.of(settings, {name: part})).parts.get("Messages", ()):
+                place.sink.emit(Noted(str(sentence)))  # bytes with and without packing, for the log and the report
         own, kept = _aligned(settings, name, part, orders, channels, place.sink)
         total = schedule_of(settings, len(own.train)).total if hasattr(own, "train") else 0
         save = _saver(settings, place.store, kept, total, session)
@@ -219,7 +201,6 @@ def _saver(
             "epochs": settings.train.epochs,
             "steps": settings.train.steps,
             "session": session.hex(),
-            "settings": fingerprint(settings),
             "ledgers": dict(state.ledgers),
         }
         rows = {f"rows.{which}": order for which, order in orders.items()}
@@ -288,3 +269,26 @@ def _scores(rows: Rows, scores: NDArray[np.float32]) -> Scores:
     best = flat.argmax(axis=1)
     lines = [(identity, int(k), float(line[k])) for identity, k, line in zip(ids, best, flat, strict=True)]
     return Scores(("id", "best", "score"), lines)
+
+
+_LOCKSTEP = Lockstep(party, complete, predictor, told)
+
+
+def execute(settings: Settings, here: Here) -> Callable[[], Result]:
+    """Every party in this process."""
+    return lockstep.execute(_LOCKSTEP, settings, here)
+
+
+def take_part(settings: Settings, seat: Seat, site: Site, here: Here) -> Callable[[], Result]:
+    """One party over a network."""
+    return lockstep.take_part(_LOCKSTEP, settings, seat, site, here)
+
+
+def predict_here(settings: Settings, run: Path, sources: Mapping[str, Path], sink: Sink) -> Scores:
+    """Every party of a prediction in this process."""
+    return lockstep.predict_here(_LOCKSTEP, settings, run, sources, sink)
+
+
+def predict_as(settings: Settings, name: str, run: Path, source: Path | None, site: Site, sink: Sink) -> Scores | None:
+    """One party of a prediction over a network."""
+    return lockstep.predict_as(_LOCKSTEP, settings, name, run, source, site, sink)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from tacit import sections
 from tacit.kinds.split.embedding_dp import EmbeddingDP
 from tacit.kinds.split.label_dp import LabelDP
 from tacit.sections import Address, Count, Delta, Name, Network, Positive, Scale, Section, Seed, meeting_party
@@ -70,7 +71,7 @@ class Simulation(Section):
     insecure_noise_seed: Seed | None = None  # for tests and experiments: every epsilon is infinite
 
 
-class Settings(Section):
+class Settings(sections.Settings):
     kind: Literal["split"] = "split"
     name: Name = "split"
     topology: Topology

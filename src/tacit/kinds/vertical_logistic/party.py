@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.align.intersection import align, order_digest
-from tacit.boundary import Forecast
 from tacit.channel import Channel
-from tacit.config.load import ConfigError, fingerprint
+from tacit.config.source import ConfigError
 from tacit.crypto.paillier import PrivateKey, Workers, generate
 from tacit.data import read_table
 from tacit.events import Aligned, Noted, Nowhere, Sink
-from tacit.kinds.vertical_logistic import boundary
+from tacit.kind import Here, Result, Seat
 from tacit.kinds.vertical_logistic.forecast import forecast as forecast_of
 from tacit.kinds.vertical_logistic.protocol import logistic_masked
 from tacit.kinds.vertical_logistic.protocol import predict as prediction
@@ -32,25 +31,12 @@ from tacit.kinds.vertical_logistic.settings import Data, Settings
 from tacit.kinds.vertical_logistic.tasks import load as tasks
 from tacit.lockstep import run as lockstep
 from tacit.lockstep.resumption import CONFIRMED, Held, agreed_session
-from tacit.lockstep.run import Part, Place
-from tacit.runs.outcome import Outcome
-from tacit.runs.predict import Predictor, Scores, needed
-from tacit.store.directory import RunDirectory, Store
+from tacit.lockstep.run import Lockstep, Part, Place, Predictor, needed
+from tacit.net.site import Site
+from tacit.report.forecast import Forecast
 from tacit.store.journal_files import RecordFiles
-
-__all__ = [
-    "boundary",
-    "caught_up",
-    "complete",
-    "execute",
-    "finished",
-    "forecast",
-    "may_change",
-    "party",
-    "predictor",
-    "tables",
-    "told",
-]
+from tacit.store.party_folder import Store
+from tacit.store.scores import Scores
 
 told: tuple[type[Exception], ...] = ()  # what a check found wrong may say more than the other party should learn
 _COLUMNS = "columns"  # the features' names, as JSON in bytes: new rows are read by them, in whatever order they come
@@ -102,11 +88,6 @@ def forecast(settings: Settings) -> Forecast:
         features[name] = table.features.shape[1]
         rows = len(table.ids) if rows is None else min(rows, len(table.ids))
     return forecast_of(settings, rows, features)
-
-
-def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
-    """Run every party in this process."""
-    return lockstep.execute(settings, sink=sink, directory=directory)
 
 
 def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
@@ -256,7 +237,7 @@ def _storer(settings: Settings, store: Store | None, rows: Rows, table: _Table) 
         if store is not None:
             now = saved.now
             model = Model(now.best_weights, saved.scaler, saved.session, now.best_intercept)
-            state = {"round": now.epoch, "settings": fingerprint(settings), "rows": rows, "people": people}
+            state = {"round": now.epoch, "rows": rows, "people": people}
             ledger = {**_NO_LEDGER, "begun": saved.begun}
             store.save(_model_file(model, table), {**state, **_flat(saved.state())}, ledger)
 
@@ -299,3 +280,26 @@ def _nested(state: Mapping[str, Any]) -> dict[str, Any]:
         else:
             found[key] = value
     return found
+
+
+_LOCKSTEP = Lockstep(party, complete, predictor, told)
+
+
+def execute(settings: Settings, here: Here) -> Callable[[], Result]:
+    """Every party in this process."""
+    return lockstep.execute(_LOCKSTEP, settings, here)
+
+
+def take_part(settings: Settings, seat: Seat, site: Site, here: Here) -> Callable[[], Result]:
+    """One party over a network."""
+    return lockstep.take_part(_LOCKSTEP, settings, seat, site, here)
+
+
+def predict_here(settings: Settings, run: Path, sources: Mapping[str, Path], sink: Sink) -> Scores:
+    """Every party of a prediction in this process."""
+    return lockstep.predict_here(_LOCKSTEP, settings, run, sources, sink)
+
+
+def predict_as(settings: Settings, name: str, run: Path, source: Path | None, site: Site, sink: Sink) -> Scores | None:
+    """One party of a prediction over a network."""
+    return lockstep.predict_as(_LOCKSTEP, settings, name, run, source, site, sink)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from tacit import sections
 from tacit.sections import Address, Count, Name, Network, Positive, Probability, Section, Seed, meeting_party
 
 Role = Literal["active", "passive"]
@@ -70,7 +71,7 @@ class Checks(Section):
     # after a restart with other content; those that are repeated as they were cost nothing
 
 
-class Settings(Section):
+class Settings(sections.Settings):
     """A logistic regression of one party with labels and others with more features of the same rows."""
 
     kind: Literal["vertical_logistic"] = "vertical_logistic"

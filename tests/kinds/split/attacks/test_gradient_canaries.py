@@ -8,12 +8,12 @@ import pytest
 pytest.importorskip("torch")
 
 from tacit.audit.attacks.mechanisms import Effort
-from tacit.config.load import load
 from tacit.kinds.split import tensors
 from tacit.kinds.split.attacks.gradient_canaries import audit_gradients
 from tacit.kinds.split.tasks.load import make_part
 from tacit.kinds.split.tensors import GradientNoise
 from tacit.randomness import seeded_rng
+from tacit.runs.load import load
 
 SETTINGS = load(
     {

@@ -10,17 +10,18 @@ from dataclasses import dataclass, replace
 
 from tacit.dp.accounting import strength
 from tacit.kinds.horizontal import boundary
-from tacit.kinds.horizontal.record import Record
 from tacit.kinds.horizontal.report.figures import score_name
+from tacit.kinds.horizontal.report.promises import hollow, laplace, promises
 from tacit.kinds.horizontal.report.scores import loss, pairs
 from tacit.kinds.horizontal.report.single import PROTECTIONS, correlation_sentence, footer
+from tacit.kinds.horizontal.rounds_view import Rounds
 from tacit.report import page
 from tacit.report.chart import Chart, Colour, Panel, Point, Series, number
 from tacit.report.correlation import correlation, mean_relative_difference
-from tacit.report.figure import Figure
+from tacit.report.figure import Figure, Report
 from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import duration, metric, short, signed
-from tacit.report.promises import Promise, hollow, laplace, promises
+from tacit.report.promises import Promise
 from tacit.report.sections import promise_card
 
 _OPEN: tuple[Colour, ...] = ("blue", "teal", "violet", "grey")
@@ -32,7 +33,7 @@ class _Run:
     """A run as it is drawn here."""
 
     label: str
-    record: Record
+    record: Rounds
     covered: frozenset[str]
     colour: Colour
     protected: bool  # its inference results
@@ -42,7 +43,7 @@ class _Run:
         return not share or field in self.covered
 
 
-def comparison(records: Sequence[Record], share: bool) -> tuple[str, list[Figure]]:
+def comparison(records: Sequence[Rounds], share: bool) -> Report:
     """The page, and the figures on it."""
     runs = _named(records, share)
     # Of a shared page every figure shown is covered: of runs that are not, nothing is drawn.
@@ -63,10 +64,10 @@ def comparison(records: Sequence[Record], share: bool) -> tuple[str, list[Figure
         *(page.section(anchor, title, body) for anchor, title, body in sections),
         footer(),
     )
-    return whole, drawn
+    return Report(whole, tuple(drawn))
 
 
-def _named(records: Sequence[Record], share: bool) -> list[_Run]:
+def _named(records: Sequence[Rounds], share: bool) -> list[_Run]:
     names = [record.settings.name for record in records]
     found = []
     counts = {True: 0, False: 0}
