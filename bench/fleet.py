@@ -21,7 +21,8 @@ from bench.measure import Options, Row, peak_memory
 from bench.network import Files, _told, files
 from bench.simulation import Still
 from tacit.events import Kept, RoundFinished, RoundStarted
-from tacit.kinds.horizontal.settings import Encrypt, PairwiseMasks, Round, Settings
+from tacit.kinds.horizontal.encrypt import Encrypt, PairwiseMasks
+from tacit.kinds.horizontal.settings import Round, Settings
 from tacit.net.handshake import shared
 from tacit.net.star_guest import ClientEngine
 from tacit.net.star_host import COORDINATOR, CoordinatorEngine, client_name

@@ -26,8 +26,9 @@ from bench.measure import Options, Row, peak_memory
 from bench.simulation import Still
 from tacit.audit.attacks.wiretap import Wiretap
 from tacit.events import Kept, RoundFinished
-from tacit.kinds.horizontal.protection import masked_sum
-from tacit.kinds.horizontal.settings import Encrypt, PairwiseMasks, Settings
+from tacit.kinds.horizontal.encrypt import Encrypt, PairwiseMasks
+from tacit.kinds.horizontal.masked import inside_of
+from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.net.grpc.connection import Connection
 from tacit.net.grpc.server import Server
@@ -73,7 +74,7 @@ def masked(clients: int, words: int, rounds: int) -> Settings:
     masks = PairwiseMasks(mode="semi_honest")
     encrypt = Encrypt(encrypt_type="PW_ENCRYPT", pw_encrypt=masks)
     settings = Settings(task="still", rounds=rounds, clients=clients, encrypt=encrypt)
-    columns, _ = masked_sum(settings, words - 1).ring
+    columns, _ = inside_of(settings, words - 1).ring
     if columns != words:
         raise RuntimeError(f"vectors of {columns} words, {words} are wanted")
     return settings
@@ -153,7 +154,7 @@ def _bytes(options: Options, loop: asyncio.Runner) -> list[Row]:
     rows = []
     clients = 20 if options.quick else CLIENTS
     settings = masked(clients, WORDS, 1)
-    _, bits = masked_sum(settings, WORDS - 1).ring
+    _, bits = inside_of(settings, WORDS - 1).ring
     least = WORDS * bits // 8
     for way, parties in (("without TLS", Party.unsigned(clients)), ("with mutual TLS", Party.signed(clients))):
         with Wiretap(0) as tap:

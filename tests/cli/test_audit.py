@@ -156,7 +156,9 @@ def test_a_false_claim_ends_in_1_and_is_named(monkeypatch):
     only_noise(monkeypatch)
     honest = invoke("fleet.yaml", "--quiet")
     assert honest.exit_code == 0
-    monkeypatch.setattr("tacit.kinds.horizontal.evaluation.SENSITIVITY", 1.0)  # two points of the simplex are 2 apart
+    monkeypatch.setattr(
+        "tacit.kinds.horizontal.protections.vectors_laplace.SENSITIVITY", 1.0
+    )  # two points of the simplex are 2 apart
     done = invoke("fleet.yaml", "--quiet")
     assert done.exit_code == 1
     assert "FALSE CLAIM: Laplace noise of inference vectors" in done.stderr

@@ -119,8 +119,8 @@ class Federation:
     @property
     def awaited(self) -> set[int]:
         """From whom the coordinator wants an answer."""
-        coordinator = self.engine.coordinator
-        return set((coordinator._secure or coordinator)._waiting)
+        gathering: Any = self.engine.coordinator._gathering
+        return set() if gathering is None else set(getattr(gathering, "_server", gathering)._waiting)
 
     def credentials(self, identity: int) -> Credentials | None:
         """Those of a client, the same ones each time: it keeps its keys for the run."""

@@ -17,7 +17,7 @@ import tacit
 from tacit import events
 from tacit.dp.accounting import Ledger, reading, strength
 from tacit.kinds.horizontal.costs import Costs
-from tacit.kinds.horizontal.report.promises import laplace, promises
+from tacit.kinds.horizontal.report.promises import promises
 from tacit.kinds.horizontal.report.scores import loss, pairs
 from tacit.kinds.horizontal.rounds_view import rounds_of
 from tacit.kinds.horizontal.settings import Settings
@@ -492,27 +492,6 @@ def test_what_has_no_correlation_is_given_none(values):
 def test_a_difference_is_relative_to_the_second_and_over_common_rounds():
     assert mean_relative_difference({1: 1.5, 2: 1.0, 3: 9.0, 5: 1.0}, {1: 1.0, 2: -2.0, 4: 1.0, 5: 0.0}) == (1.0, 2)
     assert mean_relative_difference({1: 1.0}, {2: 1.0}) is None
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "words"),
-    [
-        (230260, "the score follows the one without protection"),
-        (200, "the score follows the one without protection"),
-        (50, "the score is pulled towards that of noise"),
-        (10, "the score follows the model only faintly"),
-        (4, "comparable to the whole range of a probability"),
-        (1, "larger than the whole range of a probability, from 0 to 1: the score is one of noise and says nothing"),
-    ],
-)
-def test_what_a_protected_score_means(epsilon, words):
-    said = laplace(epsilon)
-    assert words in said
-    assert f"ε = {epsilon:,}," in said
-
-
-def test_at_one_the_scale_is_two():
-    assert "2/ε = 2. " in laplace(1)
 
 
 @pytest.mark.parametrize(

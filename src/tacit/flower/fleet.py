@@ -15,13 +15,13 @@ from tacit.crypto.signing import verify
 from tacit.errors import PeerError
 from tacit.events import Noted, Sink
 from tacit.flower.node import INTRODUCE, STAGES, Acquaintances, Introduction, introduced
-from tacit.kinds.horizontal.coordinator import Coordinator, Outgoing, Phase
+from tacit.kinds.horizontal.coordinator import Coordinator, Phase
 from tacit.kinds.horizontal.forecast import largest_frames
 from tacit.kinds.horizontal.frames import to_coordinator, to_frame
-from tacit.kinds.horizontal.messages import ToClient, Work
+from tacit.kinds.horizontal.messages import Outgoing, ToClient, Work
+from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.settings import Settings
-from tacit.kinds.horizontal.task import Arrays, Evaluates, Task
-from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.net.identity import Credentials, identity_of
 from tacit.net.star_host import client_name
 from tacit.secagg.messages import Abort, pack_ids
@@ -63,27 +63,18 @@ class FleetEngine:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._active = settings.masked and settings.mode == "active"
-        if self._active and credentials is None:
+        if settings.signs and credentials is None:
             raise ValueError(
                 "mode is active, so that clients sign the keys of each round, and the coordinator has no authority to "
                 "judge them by: name its --local file in the run's configuration (local), or take mode: semi_honest"
             )
         self._settings, self._sink, self._post = settings, sink, post
         self._credentials, self._clock, self._sleep = credentials, clock, sleep
-        judged = tasks.infers(task, settings)
-        self._classes = judged.classes if judged else None
+        prepared = Prepared.of(settings, task)
+        self._classes = prepared.classes
         self._signing: dict[int, bytes] = {}
-        self.coordinator = Coordinator(
-            settings,
-            task.model(),
-            sink,
-            time.perf_counter,
-            evaluate=task.evaluate if isinstance(task, Evaluates) else None,
-            identities=self._signing if self._active else None,
-            classes=self._classes,
-        )
-        self._limit = largest_frames(settings, self.coordinator.layout, self._classes)[0]
+        self.coordinator = prepared.coordinator(sink, time.perf_counter, identities=self._signing)
+        self._limit = largest_frames(settings, prepared.layout, self._classes)[0]
         self._node_of: dict[int, int] = {}  # by client
         self._client_of: dict[int, int] = {}  # by node
         self._certificates: dict[int, bytes] = {}
@@ -204,7 +195,7 @@ class FleetEngine:
         return name is not None
 
     def _acquaintances(self, clients: list[int]) -> bytes:
-        if not self._active:
+        if not self._settings.signs:
             return b""
         there = sorted(client for client in set(clients) if client in self._certificates)
         return encode(Acquaintances(pack_ids(there), [self._certificates[client] for client in there]))

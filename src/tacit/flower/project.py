@@ -93,6 +93,6 @@ def _thoughts(settings: Settings) -> list[str]:
             f"cipher_time_window is {settings.encrypt.pw_encrypt.cipher_time_window} ms, and a message through Flower "
             f"takes about 12 s: take {_SLOW} or more"
         )
-    if settings.masked and settings.mode == "active":
+    if settings.signs:
         found.append("mode is active: every SuperNode and the coordinator need keys (tacit keys), named by tacit-local")
     return found

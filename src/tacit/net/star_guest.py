@@ -17,16 +17,16 @@ from tacit.channel import sentence
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerAway, PeerError, comes_back
 from tacit.events import Answered, AnswerRefused, EndHeard, Noted, Sink
-from tacit.kinds.horizontal.client import Client, noise_source
+from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.costs import Spent
 from tacit.kinds.horizontal.forecast import largest_frames
 from tacit.kinds.horizontal.frames import to_client, to_frame
 from tacit.kinds.horizontal.messages import ToCoordinator, Update, Work
-from tacit.kinds.horizontal.protection import UnusableUpdate
+from tacit.kinds.horizontal.prepared import Prepared
+from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Task
-from tacit.kinds.horizontal.tasks import load as tasks
-from tacit.kinds.horizontal.vector import Flat, Layout
+from tacit.kinds.horizontal.vector import Flat
 from tacit.net.grpc.connection import Connection
 from tacit.net.handshake import Identities, Parting
 from tacit.net.pins import Pins
@@ -72,22 +72,12 @@ class ClientEngine:
         self._credentials = credentials
         self._pins = pins or Pins()
         self._left_out: dict[int, list[str]] = {}  # clients whose proofs were refused, and why
-        self._layout = Layout.of(task.model())
-        judged = tasks.infers(task, settings)
-        self._limit = largest_frames(settings, self._layout, judged.classes if judged else None)[1]
-        active = settings.masked and settings.mode == "active"
-        key = (credentials.signing_key if credentials else SigningKey.generate()) if active else None
+        prepared = Prepared.of(settings, task)
+        self._layout = prepared.layout
+        self._limit = largest_frames(settings, self._layout, prepared.classes)[1]
+        key = (credentials.signing_key if credentials else SigningKey.generate()) if settings.signs else None
         self._identities: dict[int, bytes] = {identity: key.public} if key else {}
-        self.client = Client(
-            settings,
-            identity,
-            task.fit,
-            self._layout,
-            infers=judged,
-            key=key,
-            identities=self._identities if key else None,
-            random=noise_source(settings, identity),
-        )
+        self.client = prepared.client(identity, key=key, identities=self._identities if key else None)
         self.connection = Connection(
             address,
             COORDINATOR,

@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 from tacit.channel import sentence
 from tacit.errors import NotResumed, PeerAway, PeerError, Unfit, comes_back
 from tacit.events import Noted, Sink
-from tacit.kinds.horizontal.coordinator import Coordinator, Outgoing, Phase
+from tacit.kinds.horizontal.coordinator import Coordinator, Phase
 from tacit.kinds.horizontal.forecast import largest_frames
 from tacit.kinds.horizontal.frames import to_coordinator, to_frame
-from tacit.kinds.horizontal.messages import Work
+from tacit.kinds.horizontal.messages import Outgoing, Work
+from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.settings import Settings
-from tacit.kinds.horizontal.task import Arrays, Evaluates, Task
-from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.net.grpc.server import Server
 from tacit.net.handshake import Hello, Identities, Parting
 from tacit.net.pins import Pins
@@ -85,22 +85,12 @@ class CoordinatorEngine:
         self._bind = bind
         self._credentials = credentials
         self._clock = clock
-        model = task.model()
-        judged = tasks.infers(task, settings)
-        self._classes = judged.classes if judged else None
+        prepared = Prepared.of(settings, task)
+        self._classes = prepared.classes
         self._identities: dict[int, bytes] = {}  # signing keys, by client
         self._proofs: dict[int, bytes] = {}  # what shows others whose they are
         self._told: dict[int, set[int]] = {}  # which proofs a client was sent
-        self._active = settings.masked and settings.mode == "active"
-        self.coordinator = Coordinator(
-            settings,
-            model,
-            sink,
-            time.perf_counter,
-            evaluate=task.evaluate if isinstance(task, Evaluates) else None,
-            identities=self._identities if self._active else None,
-            classes=self._classes,
-        )
+        self.coordinator = prepared.coordinator(sink, time.perf_counter, identities=self._identities)
         self._limit = largest_frames(settings, self.coordinator.layout, self._classes)[0]
         self._pins = pins or Pins()
         self.server = Server(self, self._expected, shared, self._limit, credentials, self._network, sink, self._pins)
@@ -386,7 +376,7 @@ class CoordinatorEngine:
     # --- what goes out
 
     def _send(self, outgoing: Outgoing) -> None:
-        if self._active and any(isinstance(message, Work) for _, message in outgoing):
+        if self._settings.signs and any(isinstance(message, Work) for _, message in outgoing):
             self._introduce([client for client, _ in outgoing])
         for client, message in outgoing:
             if isinstance(message, Work):

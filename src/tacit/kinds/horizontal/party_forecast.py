@@ -90,8 +90,7 @@ def _data(settings: Settings, own: Own, task: Any, identity: int | None) -> list
 
 def _largest_weight(settings: Settings) -> int | None:
     """The most samples that a client may have; None where all weigh the same."""
-    encrypt = settings.encrypt
-    return encrypt.pw_encrypt.largest_weight if encrypt.encrypt_type in ("NOT_ENCRYPT", "PW_ENCRYPT") else None
+    return settings.encrypt.pw_encrypt.largest_weight if settings.updates.weighted else None
 
 
 # --- what was paid
@@ -112,7 +111,7 @@ def _so_far(settings: Settings, own: Own, costs: Costs, identity: int | None) ->
 
 def _sent(settings: Settings, counters: dict[str, int], uploads: int) -> list[str]:
     found = [f"It was sent the model {'once' if uploads == 1 else f'{uploads} times'}."]
-    if settings.encrypt.encrypt_type == "PW_ENCRYPT":
+    if settings.unpaid_sums:
         used = counters.get("repeats", 0)
         found.append(f"It used {used} of {settings.round.repeats} repeats (round.repeats): uploads for the same model.")
     return found
@@ -125,7 +124,8 @@ def _further(settings: Settings, costs: Costs, counters: dict[str, int]) -> list
     left = max(0, settings.answers - answers)
     beyond = _affordable(costs, uploads, sums, left)
     if beyond < left:  # by the file's budget, or by what the noise of the sums was sized for
-        payer = "Its budget" if settings.budget is not None else f"ddp_eps {settings.central[0]:g}"
+        sized = costs.limit if settings.budget is None else None
+        payer = "Its budget" if sized is None else f"{sized.key} {sized.epsilon:g}"
         found.append(
             f"{payer} pays for {beyond} more upload{'s' * (beyond > 1)}: after that it answers no more."
             if beyond

@@ -29,7 +29,7 @@ def may_change(stored: Settings) -> frozenset[str]:
             "engine.workers",
         }
     )
-    return free - {"rounds"} if stored.encrypt.encrypt_type == "DDP_ENCRYPT" else free
+    return free - {"rounds"} if stored.updates.sized_for_rounds else free
 
 
 def finished(settings: Settings, state: Mapping[str, Any]) -> str | None:

@@ -10,8 +10,8 @@ import pytest
 from tacit.audit.attacks.mechanisms import Effort, audit_skellam
 from tacit.dp import mechanisms
 from tacit.dp.release import Released
-from tacit.kinds.horizontal import protection
 from tacit.kinds.horizontal.attacks.client_canaries import audit_sums, audit_uploads, tensors
+from tacit.kinds.horizontal.protections import local_dp
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Layout
 from tacit.randomness import seeded_rng
@@ -110,19 +110,19 @@ def test_faulty_noise_of_uploads_is_refuted(change, tensor, monkeypatch):
 
 
 def test_uploads_that_are_not_clipped_are_refuted(monkeypatch):
-    monkeypatch.setattr(protection, "clip_l2", lambda update, clip: None)
+    monkeypatch.setattr(local_dp, "clip_l2", lambda update, clip: None)
     assert uploads().curve.refuted
 
 
 @pytest.mark.slow  # half a minute on a busy machine: a client for each of 8,000 uploads
 def test_tensors_that_are_clipped_one_by_one_are_refuted(monkeypatch):
-    honest = protection.clip_l2
+    honest = local_dp.clip_l2
 
     def clip_l2(update, clip):
         for part in np.split(update, [48, 56]):
             honest(part, clip)
 
-    monkeypatch.setattr(protection, "clip_l2", clip_l2)
+    monkeypatch.setattr(local_dp, "clip_l2", clip_l2)
     found = uploads(replace(FAULTY, samples=8_000))
     assert found.curve.refuted
     assert found.attack.endswith("closest in all tensors together")

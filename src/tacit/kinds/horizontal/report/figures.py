@@ -72,7 +72,7 @@ def scoring(record: Rounds, losses: Loss | None) -> list[Figure]:
     """The score over rounds, and against the loss of the same model."""
     if not record.scores:
         return []
-    protected = record.settings.encrypt.privacy_eval_type == "LAPLACE"
+    protected = record.settings.vectors.protects
     score = Series(
         "score",
         tuple((event.round + 1, event.score) for event in record.evaluations),
@@ -104,8 +104,8 @@ def spending(record: Rounds) -> list[Figure]:
     limit = None if settings.budget is None else settings.budget.epsilon
     budget = None if limit is None else (limit, f"budget {short(limit)}")
     level = budget
-    if settings.encrypt.encrypt_type == "DDP_ENCRYPT":
-        level = (settings.central[0], f"budget {short(settings.central[0])}")
+    if (sized := settings.updates.limit(settings)) is not None:
+        level = (sized.epsilon, f"budget {short(sized.epsilon)}")
     at = _at({event.delta for event in record.rounds if event.delta is not None})
     at_both = _at({event.composed_delta for event in record.rounds if event.composed_delta is not None})
     return with_points(

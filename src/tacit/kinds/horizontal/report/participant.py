@@ -10,7 +10,7 @@ from dataclasses import replace
 from tacit.dp.accounting import reading
 from tacit.kinds.horizontal import boundary
 from tacit.kinds.horizontal.participation import Participant, Participation
-from tacit.kinds.horizontal.report.single import PROTECTIONS, footer, tone
+from tacit.kinds.horizontal.report.single import footer, tone
 from tacit.report import page, sections
 from tacit.report.chart import Chart, Panel, Series
 from tacit.report.figure import Figure, Report, slug, with_points
@@ -58,7 +58,7 @@ def _whose(record: Participation) -> str:
 def _headline(record: Participation, share: bool) -> Markup:
     settings = record.settings
     badge = element("span", record.status, class_=f"badge {tone(record.status)}")
-    parts = [_whose(record), PROTECTIONS[settings.encrypt.encrypt_type], f"{settings.clients:,} clients in all"]
+    parts = [_whose(record), settings.updates.label, f"{settings.clients:,} clients in all"]
     if record.started is not None:
         parts.append(f"{record.started.parameters:,} parameters")
     lines = [element("p", "" if share else join(badge, " "), " · ".join(parts))]

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tacit.dp.accounting import HIDES_NOTHING, reading
-from tacit.kinds.horizontal.evaluation import SENSITIVITY, score_under_noise
 from tacit.kinds.horizontal.rounds_view import Rounds
-from tacit.report.numbers import short
 from tacit.report.promises import AGAINST_COORDINATOR, Promise, promise, promised
 
 
@@ -29,15 +27,15 @@ def promises(record: Rounds) -> list[Promise]:
 def _of_last_round(record: Rounds) -> Iterator[Promise]:
     if not record.rounds:
         return
-    encrypt, last = record.settings.encrypt, record.rounds[-1]
-    broken = record.settings.simulation.insecure_noise_seed is not None
-    laplace = encrypt.privacy_eval_type == "LAPLACE"
-    if encrypt.encrypt_type in ("DP_ENCRYPT", "DDP_ENCRYPT"):
-        what = spent_on(record)
-        yield promise(what, _or_infinite(last.epsilon), last.delta or 0.0, encrypt.encrypt_type == "DDP_ENCRYPT")
-    if laplace and (last.evaluation_epsilon is not None or broken):
+    settings, last = record.settings, record.rounds[-1]
+    updates, vectors = settings.updates, settings.vectors
+    broken = settings.simulation.insecure_noise_seed is not None
+    if updates.promises:
+        yield promise(spent_on(record), _or_infinite(last.epsilon), last.delta or 0.0, updates.masked)
+    if vectors.promises and (last.evaluation_epsilon is not None or broken):
         yield promise("inference vectors", _or_infinite(last.evaluation_epsilon), 0.0)
-    if laplace and encrypt.encrypt_type == "DDP_ENCRYPT" and (last.composed_epsilon is not None or broken):
+    summed = updates.promises and updates.masked
+    if vectors.promises and summed and (last.composed_epsilon is not None or broken):
         both = promise(
             "updates and inference vectors", _or_infinite(last.composed_epsilon), last.composed_delta or 0.0, True
         )
@@ -45,9 +43,9 @@ def _of_last_round(record: Rounds) -> Iterator[Promise]:
 
 
 def spent_on(record: Rounds) -> str:
-    """What the epsilon of `RoundFinished` is of: under local DP one ledger holds all that a client sends."""
-    encrypt = record.settings.encrypt
-    both = encrypt.encrypt_type == "DP_ENCRYPT" and encrypt.privacy_eval_type == "LAPLACE"
+    """What the epsilon of `RoundFinished` is of: one ledger holds all that a client sends by itself."""
+    updates, vectors = record.settings.updates, record.settings.vectors
+    both = updates.promises and not updates.masked and vectors.promises
     return "updates and inference vectors" if both else "updates"
 
 
@@ -60,15 +58,6 @@ def hollow(made: list[Promise]) -> frozenset[str]:
     if bare.get("inference vectors"):
         found.add("score")
     return frozenset(found)
-
-
-def laplace(epsilon: float) -> str:
-    """What a score of vectors with Laplace noise says about the model. `epsilon` is that of each vector."""
-    scale = SENSITIVITY / epsilon
-    return (
-        f"Each vector has ε = {short(epsilon)}, so each of its probabilities gets Laplace noise of scale 2/ε = "
-        f"{short(scale, 3)}. {score_under_noise(scale)}"
-    )
 
 
 def _or_infinite(epsilon: float | None) -> float:

@@ -9,7 +9,7 @@ from tacit import __version__
 from tacit.kinds.horizontal import boundary
 from tacit.kinds.horizontal.report import figures
 from tacit.kinds.horizontal.report.notices import notices
-from tacit.kinds.horizontal.report.promises import hollow, laplace, promises, spent_on
+from tacit.kinds.horizontal.report.promises import hollow, promises, spent_on
 from tacit.kinds.horizontal.report.scores import loss, pairs
 from tacit.kinds.horizontal.rounds_view import Rounds
 from tacit.kinds.horizontal.settings import Settings
@@ -22,12 +22,6 @@ from tacit.report.numbers import cut, duration, metric, numbered, or_nothing, pe
 from tacit.report.promises import Promise
 from tacit.report.sections import promise_card
 
-PROTECTIONS = {
-    "NOT_ENCRYPT": "no protection of updates",
-    "DP_ENCRYPT": "local differential privacy",
-    "PW_ENCRYPT": "secure aggregation",
-    "DDP_ENCRYPT": "distributed differential privacy",
-}
 _TONES: dict[str, page.Tone] = {"done": "good", "budget reached": "fair", "failed": "bad"}
 _MOST_REASONS = 20
 
@@ -83,11 +77,11 @@ def tone(status: str) -> page.Tone:
 def _headline(record: Rounds, made: list[Promise], share: bool, covered: frozenset[str]) -> Markup:
     settings = record.settings
     badge = element("span", record.status, class_=f"badge {tone(record.status)}")
-    parts = [PROTECTIONS[settings.encrypt.encrypt_type], f"{settings.clients:,} clients"]
+    parts = [settings.updates.label, f"{settings.clients:,} clients"]
     if record.started is not None:
         parts.append(f"{record.started.parameters:,} parameters")
-    if settings.encrypt.privacy_eval_type == "LAPLACE":
-        parts.insert(1, "inference results with Laplace noise")
+    if settings.vectors.protects:
+        parts.insert(1, f"inference results with {settings.vectors.label} noise")
     lines = [element("p", "" if share else join(badge, " "), " · ".join(parts))]
     if not share:
         lines.append(element("p", record.path.resolve().name))
@@ -183,7 +177,7 @@ def _score(record: Rounds, drawn: Markup, share: bool, covered: frozenset[str]) 
     settings = record.settings
     if settings.unsupervised is None or (share and "score" not in covered):
         return None
-    found = [_laplace(settings)]
+    found = [page.paragraph(settings.vectors.scored(settings))]
     losses = loss(record, covered=covered if share else None)
     if record.scores and losses:
         found.append(page.paragraph(correlation_sentence(record, covered if share else None)))
@@ -206,13 +200,6 @@ def _by_reason(events: list[tuple[int, str]]) -> Markup:
     if rest := most[_MOST_REASONS:]:
         rows.append((f"{len(rest)} other reasons: see run.log", numbered(sorted(r for _, each in rest for r in each))))
     return page.table(["why", "rounds"], rows)
-
-
-def _laplace(settings: Settings) -> Markup:
-    encrypt = settings.encrypt
-    if encrypt.privacy_eval_type == "LAPLACE" and encrypt.laplace_eval is not None:
-        return page.paragraph(laplace(encrypt.laplace_eval.laplace_eval_eps))
-    return page.paragraph("Inference results were sent in the clear: the score is exact, and no ε covers it.")
 
 
 def correlation_sentence(record: Rounds, covered: frozenset[str] | None) -> str:
@@ -241,7 +228,7 @@ def _privacy(record: Rounds, made: list[Promise], drawn: Markup) -> Markup:
 
 
 def _no_epsilon(settings: Settings) -> str:
-    if settings.encrypt.encrypt_type == "PW_ENCRYPT":
+    if settings.masked:  # without a promise, or it would not be asked
         return (
             "Single updates are hidden in the sum of all, and the sum has no ε: what it tells about a client is not "
             "bounded."
