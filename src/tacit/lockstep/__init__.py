@@ -1,7 +1,9 @@
 """What parties in lock step share, whatever they compute.
 
-run             carries them out: all of them in this process, or one over a network
-resumption      has them begin, resume and end together
+parties         what their settings have in common
+verbs           makes what a kind can do of its `Lockstep`
+run             `Lockstep`, and carrying it out: all parties in this process, or one over a network
+resumption      has them begin, resume and end together; `alignment` finds the rows that all have
 context         what the function of a party is given besides its data
 exchange        what parties say to each other around their protocol
 schedule        which records each step takes

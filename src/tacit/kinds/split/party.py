@@ -17,14 +17,12 @@ from tacit.channel import Channel
 from tacit.config.source import ConfigError
 from tacit.dp.accounting import Ledger
 from tacit.errors import TOLD
-from tacit.events import Aligned, Noted, Nowhere, Sink
-from tacit.kind import Here, Result, Seat
+from tacit.events import Noted, Nowhere, Sink
 from tacit.kinds.split.settings import Settings
-from tacit.lockstep import run as lockstep
+from tacit.lockstep.alignment import common_rows
 from tacit.lockstep.context import Context, Ledgers
-from tacit.lockstep.resumption import CONFIRMED, Held, agreed_session
+from tacit.lockstep.resumption import Held, agreed_session
 from tacit.lockstep.run import Lockstep, Part, Place, Predictor, needed
-from tacit.net.site import Site
 from tacit.report.forecast import Forecast
 from tacit.store.party_folder import Store
 from tacit.store.scores import Scores
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from tacit.kinds.split.task import Part as Parts
     from tacit.kinds.split.task import Rows
 
-told = TOLD
 _MOST_COLUMNS = 64  # of scores that are written one by one
 _AGAINST = {
     "records": "for each record of this party, against the party that its activations or gradients go to",
@@ -43,7 +40,7 @@ _AGAINST = {
 }
 
 
-def may_change(stored: Settings) -> frozenset[str]:
+def free(stored: Settings) -> frozenset[str]:
     """What a resumed run may change. The noise of gradients is sized for the number of steps."""
     sized = stored.gradients.protection == "noised"
     return frozenset({"lines", "train.save"}) | (frozenset() if sized else {"train.epochs", "train.steps"})
@@ -55,18 +52,11 @@ def complete(settings: Settings, state: Mapping[str, Any]) -> bool:
     return bool(state["round"] >= state["total"] and asked == (state["epochs"], state["steps"]))
 
 
-def finished(settings: Settings, state: Mapping[str, Any]) -> str | None:
+def over(settings: Settings, state: Mapping[str, Any]) -> str:
     """Why there is nothing left to do, for this party or another."""
-    if not complete(settings, state) or not state.get(CONFIRMED):
-        return None
     more = f"give more (--set train.epochs={2 * settings.train.epochs})"
-    longer = more if "train.epochs" in may_change(settings) else "start a new run"
+    longer = more if "train.epochs" in free(settings) else "start a new run"
     return f"all {state['round']} steps are done: to train longer, {longer}"
-
-
-def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
-    """An earlier state as it is: a party resumes with the ledger that it stored last, not with that of its state."""
-    return state
 
 
 def forecast(settings: Settings) -> Forecast:
@@ -177,13 +167,10 @@ def _aligned(
         rows: Rows = getattr(part, which)
         if rows.ids is None:
             raise ConfigError(f"align: the task {settings.task} gives its records no ids: leave out align, or add them")
-        start = time.perf_counter()
         if which in orders:
             found[which] = orders[which]
         elif which == "train" or len(rows):
-            matched = align(channels, name, settings.leader, rows.ids)
-            found[which] = matched.rows
-            sink.emit(Aligned(matched.own, matched.common, time.perf_counter() - start))
+            found[which] = common_rows(channels, name, settings.leader, rows.ids, sink)
         if which in found:
             part = replace(part, **{which: rows.take(found[which])})  # type: ignore[arg-type]
     return part, found
@@ -271,24 +258,5 @@ def _scores(rows: Rows, scores: NDArray[np.float32]) -> Scores:
     return Scores(("id", "best", "score"), lines)
 
 
-_LOCKSTEP = Lockstep(party, complete, predictor, told)
-
-
-def execute(settings: Settings, here: Here) -> Callable[[], Result]:
-    """Every party in this process."""
-    return lockstep.execute(_LOCKSTEP, settings, here)
-
-
-def take_part(settings: Settings, seat: Seat, site: Site, here: Here) -> Callable[[], Result]:
-    """One party over a network."""
-    return lockstep.take_part(_LOCKSTEP, settings, seat, site, here)
-
-
-def predict_here(settings: Settings, run: Path, sources: Mapping[str, Path], sink: Sink) -> Scores:
-    """Every party of a prediction in this process."""
-    return lockstep.predict_here(_LOCKSTEP, settings, run, sources, sink)
-
-
-def predict_as(settings: Settings, name: str, run: Path, source: Path | None, site: Site, sink: Sink) -> Scores | None:
-    """One party of a prediction over a network."""
-    return lockstep.predict_as(_LOCKSTEP, settings, name, run, source, site, sink)
+# An earlier state is taken as it is: a party resumes with the ledger that it stored last, not with that of its state.
+LOCKSTEP = Lockstep(party, predictor, complete, over, free, told=TOLD)
