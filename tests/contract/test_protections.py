@@ -10,7 +10,8 @@ import pytest
 
 from tacit.audit.attacks.mechanisms import Effort
 from tacit.audit.scope import Scope
-from tacit.config.load import ConfigError, load, resolved
+from tacit.config.load import resolved
+from tacit.config.source import ConfigError
 from tacit.dp.accounting import Ledger
 from tacit.kinds.horizontal import boundary, protections
 from tacit.kinds.horizontal.attacks import variants
@@ -18,6 +19,7 @@ from tacit.kinds.horizontal.costs import Costs
 from tacit.kinds.horizontal.encrypt import Encrypt
 from tacit.kinds.horizontal.protections.contract import Alone, Attack, Inside, Target
 from tacit.kinds.horizontal.settings import Settings
+from tacit.runs.load import load
 from tests.contract.installing import TOY_NAMES, installed, package
 from tests.kinds.horizontal.federations import Inferring, Numbers, finished, run, settings_for
 

@@ -32,7 +32,7 @@ from tacit.kinds.horizontal.task import Task
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.net.identity import Authority, Credentials, request
 from tacit.net.key_files import init_authority, make_request, sign_request
-from tacit.net.star_host import client_name
+from tacit.net.star import client_name
 from tacit.secagg.messages import Abort, Reveal, Survivors, pack_ids, unpack_ids
 from tacit.wire import decode, encode
 from tests.kinds.horizontal.federations import Failing, another_model_after, finished, settings_for

@@ -8,8 +8,7 @@ from typing import Any
 from tacit.config.load import resolved
 from tacit.events import Nowhere
 from tacit.kind import fingerprint
-from tacit.kinds.horizontal.frames import to_frame
-from tacit.kinds.horizontal.join import _shared as shared_by_clients
+from tacit.kinds.horizontal.frames import common, to_frame
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.task import Fitted
 from tacit.kinds.horizontal.tasks.load import make
@@ -23,7 +22,7 @@ __all__ = ["Fitted", "fingerprint", "frames_of", "load", "resolved", "shared_byt
 def shared_bytes(settings: Any) -> bytes | None:
     """What parties compare in their handshake; None for a kind with one party."""
     if settings.kind == "horizontal":
-        return shared_by_clients(settings)
+        return shared(common(settings))
     if settings.kind == "private_training":
         return None
     kind = import_module(f"tacit.kinds.{settings.kind}.party").LOCKSTEP

@@ -29,7 +29,7 @@ from tacit.kinds.horizontal.task import Task
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.net.identity import Credentials
 from tacit.net.key_files import load_credentials
-from tacit.net.star_host import COORDINATOR, client_identity
+from tacit.net.star import COORDINATOR, client_identity
 from tacit.runs.outcome import carried_out
 from tacit.store.directory import RunDirectory
 

@@ -27,7 +27,7 @@ from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Task
 from tacit.net.identity import Credentials, identity_of
-from tacit.net.star_host import client_identity
+from tacit.net.star import client_identity
 from tacit.randomness import seeded_rng
 from tacit.secagg.messages import Abort, Agreements, Inbox, Roster, Survivors, unpack_ids
 from tacit.wire import Message, decode, encode

@@ -311,6 +311,7 @@ def meeting_place(
             sink=sink,
             network=network,
             pins=pins,
+            transport=site.transport,
         )
     sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
     return Spoke(
@@ -324,6 +325,7 @@ def meeting_place(
         lost_after=network.lost_after,
         sink=sink,
         pins=pins,
+        transport=site.transport,
     )
 
 

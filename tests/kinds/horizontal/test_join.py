@@ -18,7 +18,7 @@ from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Layout
 from tacit.net.handshake import Parting
 from tacit.net.site import Site
-from tacit.net.star_guest import ClientEngine
+from tacit.net.star_guest import StarGuest
 from tacit.runs.join import take_part
 from tacit.runs.load import load
 from tacit.store.directory import RunDirectory
@@ -54,11 +54,11 @@ def test_a_client_that_is_stopped_when_it_has_heard_the_end_is_done(tmp_path, mo
     """Nobody would tell it again: the coordinator ends too."""
     settings = load({"kind": "horizontal", "name": "fleet", "task": "digits", "rounds": 1, "clients": 2})
 
-    async def told(engine, store, should_stop, keep):
+    async def told(guest, should_stop):
         os.kill(os.getpid(), signal.SIGTERM)
         return Parting("done", "")
 
-    monkeypatch.setattr(ClientEngine, "run", told)
+    monkeypatch.setattr(StarGuest, "run", told)
     site = Site("127.0.0.1:1", "127.0.0.1:1", None, Local())
     with RunDirectory.create(tmp_path, settings, 0.0, party="client-0") as directory:
         outcome = take_part(settings, Seat("client-0", (0,)), site, sink=directory, directory=directory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,18 +16,21 @@ from tacit.events import Noted, Sink
 from tacit.kind import Here, Result, Seat
 from tacit.kinds.horizontal.answered import check_state
 from tacit.kinds.horizontal.client import Client
+from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.costs import Costs
+from tacit.kinds.horizontal.frames import FramedClient, FramedCoordinator
 from tacit.kinds.horizontal.last_model import LastModel
+from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.run import execute, started
 from tacit.kinds.horizontal.settings import Settings
-from tacit.kinds.horizontal.task import Task
+from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.kinds.horizontal.tasks import load as tasks
-from tacit.kinds.horizontal.vector import Layout
-from tacit.net.handshake import shared
 from tacit.net.peers import pins_in
+from tacit.net.pins import Pins
 from tacit.net.site import Site, manner
-from tacit.net.star_guest import ClientEngine
-from tacit.net.star_host import CoordinatorEngine, client_name
+from tacit.net.star import client_name
+from tacit.net.star_guest import StarGuest
+from tacit.net.star_host import StarHost
 from tacit.store.files import write_twice
 from tacit.store.party_folder import CLIENT, Store, read_intact
 
@@ -67,21 +71,32 @@ def take_part(settings: Settings, seat: Seat, site: Site, here: Here) -> Callabl
     return join(settings, seat.clients, site, here, here.store)
 
 
+class NetworkEngine:
+    """A coordinator on a server; see `run.Engine`."""
+
+    def __init__(self, prepared: Prepared, site: Site, sink: Sink, pins: Pins | None = None) -> None:
+        star = FramedCoordinator(prepared, sink, time.perf_counter)
+        self.coordinator = star.coordinator
+        self._host = StarHost(
+            star,
+            site,
+            sink,
+            pins=pins,
+            listening=lambda: sink.emit(Noted(f"listening on {site.bind} {manner(site)}")),
+        )
+
+    def restore(self, state: dict[str, Any], model: Arrays) -> None:
+        self.coordinator.restore(state, model)
+
+    def run(self, store: Callable[[Coordinator], None], should_stop: Callable[[], bool]) -> None:
+        self._host.run(lambda: store(self.coordinator), should_stop)
+
+
 def _join_coordinator(
     settings: Settings, clients: Sequence[int], site: Site, here: Here, store: Store
 ) -> Callable[[], Result]:
-    def engine(settings: Settings, task: Task, sink: Sink) -> CoordinatorEngine:
-        return CoordinatorEngine(
-            settings,
-            task,
-            sink,
-            _shared(settings),
-            site.bind,
-            site.credentials,
-            network=site.network,
-            pins=pins_in(store.path),
-            listening=lambda: sink.emit(Noted(f"listening on {site.bind} {manner(site)}")),
-        )
+    def engine(settings: Settings, task: Task, sink: Sink) -> NetworkEngine:
+        return NetworkEngine(Prepared.of(settings, task), site, sink, pins_in(store.path))
 
     return execute(settings, here, engine, site.local.task_options)
 
@@ -92,14 +107,14 @@ def _join_clients(
     task = tasks.make(
         settings.task, settings.clients, settings.seed, {**settings.task_options, **site.local.task_options}
     )
-    layout = Layout.of(task.model())
-    here.sink.emit(started(settings, layout.size))
+    prepared = Prepared.of(settings, task)
+    here.sink.emit(started(settings, prepared.layout.size))
     here.sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
-    last_model = LastModel(store.path, layout) if settings.share_model else None
+    last_model = LastModel(store.path, prepared.layout) if settings.share_model else None
 
     def run() -> Result:
         try:
-            return asyncio.run(_answer(settings, clients, site, here, store.path, task, last_model))
+            return asyncio.run(_answer(prepared, clients, site, here, store.path, last_model))
         finally:
             if last_model is not None and (failed := last_model.close()):
                 here.sink.emit(Noted(f"the last model was not kept: {failed}"))
@@ -108,17 +123,10 @@ def _join_clients(
 
 
 async def _answer(
-    settings: Settings,
-    clients: Sequence[int],
-    site: Site,
-    here: Here,
-    folder: Path,
-    task: Task,
-    last_model: LastModel | None,
+    prepared: Prepared, clients: Sequence[int], site: Site, here: Here, folder: Path, last_model: LastModel | None
 ) -> Result:
+    settings = prepared.settings
     thread = ThreadPoolExecutor(1, "clients")
-    file = _shared(settings)
-    size = Layout.of(task.model()).size
     running = []
     keep = last_model.keep if last_model is not None else lambda round, model: None
     if settings.spends and _stored(folder, clients[0]) is None:
@@ -128,22 +136,12 @@ async def _answer(
             )
         )
     for identity in clients:
-        engine = ClientEngine(
-            settings,
-            identity,
-            task,
-            here.sink,
-            file,
-            site.address,
-            site.credentials,
-            thread=thread,
-            patience=site.network.waits,
-            pins=pins_in(folder),
-        )
+        store = _storer(folder, identity, Costs(settings, prepared.layout.size))
+        leaf = FramedClient(prepared, identity, site.credentials, store, keep)
         if (stored := _stored(folder, identity)) is not None:
-            engine.client.restore(stored)
-        store = _storer(folder, identity, Costs(settings, size))
-        running.append(asyncio.create_task(engine.run(store, here.should_stop, keep)))
+            leaf.client.restore(stored)
+        guest = StarGuest(leaf, site, here.sink, thread=thread, pins=pins_in(folder))
+        running.append(asyncio.create_task(guest.run(here.should_stop)))
     try:
         partings = await asyncio.gather(*running)
     finally:
@@ -190,9 +188,3 @@ def _stored(folder: Path, identity: int) -> dict[str, Any] | None:
     if any(type(value) is not int or value < 0 for value in found.values()):
         raise ConfigError(f"{path}: what was spent cannot be {found}, so this client cannot go on")
     return found | answered
-
-
-def _shared(settings: Settings) -> bytes:
-    """What all parties must agree on. Where the coordinator is reached may differ, and how this process simulates."""
-    data = settings.model_dump(mode="json", exclude={"network"})
-    return shared(data)
