@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from tacit.config.load import resolved
@@ -24,7 +25,8 @@ def shared_bytes(settings: Any) -> bytes | None:
         return shared(common(settings))
     if settings.kind == "private_training":
         return None
-    return shared(common_settings(settings))
+    kind = import_module(f"tacit.kinds.{settings.kind}.party").LOCKSTEP
+    return shared(common_settings(kind, settings))
 
 
 def frames_of(data: dict[str, Any]) -> list[tuple[str, str, bytes]]:

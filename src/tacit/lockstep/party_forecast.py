@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tacit.boundary import Boundary
-from tacit.config.source import ConfigError
 from tacit.report.forecast import Forecast, PartyForecast
 from tacit.report.party_forecast import Own, account, certified, counted, nothing_paid, task_options
 
@@ -34,12 +33,6 @@ def party_forecast(settings: Any, own: Own, boundary: Boundary, whole: Forecast)
         parts["What it paid so far"] = tuple(account(each) for each in accounts) or (nothing_paid(own),)
     parts |= {f"What leaves {own.name}": sent, f"What {own.name} receives": received}
     return PartyForecast(own.name, parts, whole)
-
-
-def check_party(settings: Any, party: str) -> None:
-    """ConfigError if the file has no such party."""
-    if party not in settings.parties:
-        raise ConfigError(f"--party is {party!r}: give {' or '.join(settings.parties)}")
 
 
 def _table(settings: Any, own: Own) -> str:

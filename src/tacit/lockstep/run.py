@@ -1,18 +1,17 @@
 """A few parties in lock step: all of them in this process, or one of them over a network.
 
-A kind says how a party is made (`party`): a function of its channels that trains to the end, keeps its own part in its
-`Store` and tells its `Sink`. Of parties in one process, the events of `settings.lead` are shown; over a network all
-others connect to `settings.hub`.
+A kind gives a `Lockstep`, which says how a party is made: a function of its channels that trains to the end, keeps its
+own part in its `Store` and tells its `Sink`. Of parties in one process, the events of `settings.lead` are
+shown; over a network all others connect to `settings.hub`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
 
@@ -22,7 +21,8 @@ from tacit.config.source import ConfigError
 from tacit.errors import PeerAway
 from tacit.events import Event, Noted, Nowhere, Sink
 from tacit.kind import Here, Result, Seat, ended_early
-from tacit.lockstep.party_forecast import check_party
+from tacit.lockstep.exchange import telling
+from tacit.lockstep.parties import Parties
 from tacit.lockstep.resumption import conclude, confirm
 from tacit.net.ends import FAREWELL, Over
 from tacit.net.handshake import shared
@@ -64,33 +64,25 @@ class Place:
 Predictor = Callable[[Mapping[str, Channel]], Scores | None]
 
 
-class Parties(Protocol):
-    """What the settings of every kind of parties in lock step have."""
-
-    @property
-    def parties(self) -> Mapping[str, Any]: ...
-    @property
-    def lead(self) -> str: ...
-    @property
-    def hub(self) -> str: ...
-    def notes(self) -> list[str]: ...
-    def model_dump(self, *, mode: str, exclude: set[str]) -> dict[str, Any]: ...
-
-
 P = TypeVar("P", bound=Parties)
 
 
 @dataclass(frozen=True, slots=True)
 class Lockstep(Generic[P]):
-    """What a kind of parties in lock step is made of."""
+    """What a kind of parties in lock step is made of; `verbs` makes the rest of it."""
 
     party: Callable[[P, str, Place], Callable[[Mapping[str, Channel]], Part]]
     """The function of one party. Raises ValueError where its data or its settings do not fit."""
-    complete: Callable[[P, Mapping[str, Any]], bool]
-    """Whether a party with this state has trained to the end; others may still need it."""
     predictor: Callable[[P, str, Mapping[str, Any], Path | None, Place], Predictor]
     """One party of a prediction. Raises ValueError where its rows or its part do not fit, or rows are missing."""
-    told: tuple[type[Exception], ...]  # errors whose sentence the others may hear, over a network
+    complete: Callable[[P, Mapping[str, Any]], bool]
+    """Whether a party with this state has trained to the end; others may still need it."""
+    over: Callable[[P, Mapping[str, Any]], str]  # why there is nothing left to do, once all are done
+    free: Callable[[P], frozenset[str]]  # keys that a resumed run may change
+    caught_up: Callable[[P, dict[str, Any], dict[str, Any]], dict[str, Any]] = lambda settings, state, ledger: state
+    """As in `kind.Resume`."""
+    told: tuple[type[Exception], ...] = ()  # errors whose sentence the others may hear, over a network
+    private_keys: frozenset[str] = frozenset()  # that each party sets as it likes, beside its data and its network
 
 
 class _Quiet:
@@ -141,22 +133,6 @@ def _together(ledgers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {"version": 1, "ledgers": found}
 
 
-def seat(settings: Parties, party: str, identities: str | None) -> Seat:
-    """The party that `--party` names."""
-    if identities is not None:
-        raise ConfigError("--id is for the clients of a horizontal federation: leave it out")
-    return Seat(party)
-
-
-def address(settings: Parties, party: str) -> str:
-    """Where the party is that all others connect to."""
-    check_party(settings, party)
-    found: str | None = settings.parties[settings.hub].address
-    if found is None:
-        raise ConfigError(f"the file does not say where {settings.hub} is: add its address: HOST:PORT under parties")
-    return found
-
-
 def take_part(kind: Lockstep[P], settings: P, seat: Seat, site: Site, here: Here) -> Callable[[], Result]:
     """Be one party of a file over a network, to the end.
 
@@ -172,8 +148,8 @@ def take_part(kind: Lockstep[P], settings: P, seat: Seat, site: Site, here: Here
     def run() -> Result:
         with (
             ended_early() as ending,
-            meeting_place(settings, seat.name, site, here.sink, party.pins) as ends,
-            telling(ends, kind.told),
+            meeting_place(kind, settings, seat.name, site, here.sink, party.pins) as ends,
+            telling(ends.fail, kind.told),
         ):
             party.live(ends, here.should_stop)
         return Result({}, {}, ending.status, ending.text)
@@ -202,7 +178,7 @@ def predict_as(
     """Be one party of a prediction over a network: the scores, if this party gets them."""
     place = Place(None, sink, site.local, site.folder, apart=True)
     own = kind.predictor(settings, name, _model(run, name), source, place)
-    with meeting_place(settings, name, site, sink) as ends, telling(ends, kind.told):
+    with meeting_place(kind, settings, name, site, sink) as ends, telling(ends.fail, kind.told):
         return own(ends.meet())
 
 
@@ -316,22 +292,12 @@ class _Party(Generic[P]):
             ends.close(FAREWELL)
 
 
-@contextmanager
-def telling(ends: Hub | Spoke, told: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Have all others hear why this party cannot go on. Of other errors they hear no more than the type."""
-    try:
-        yield
-    except PeerAway:
-        raise  # nothing is broken
-    except told as error:
-        ends.fail(str(error))
-        raise
-
-
-def meeting_place(settings: Parties, name: str, site: Site, sink: Sink, pins: Pins | None = None) -> Hub | Spoke:
+def meeting_place(
+    kind: Lockstep[P], settings: P, name: str, site: Site, sink: Sink, pins: Pins | None = None
+) -> Hub | Spoke:
     """Where a party meets the others: it listens, or connects to who does."""
     others = [party for party in settings.parties if party != name]
-    common, network = shared(common_settings(settings)), site.network
+    common, network = shared(common_settings(kind, settings)), site.network
     if name == settings.hub:
         sink.emit(Noted(f"listening on {site.bind} {manner(site)}"))
         return Hub(
@@ -363,10 +329,13 @@ def meeting_place(settings: Parties, name: str, site: Site, sink: Sink, pins: Pi
     )
 
 
-def common_settings(settings: Parties) -> dict[str, Any]:
+def common_settings(kind: Lockstep[P], settings: P) -> dict[str, Any]:
     """What all parties must agree on: not where anything lies, and not how many processes one takes."""
-    data: dict[str, Any] = settings.model_dump(mode="json", exclude={"data", "task_options", "checks", "network"})
+    private = kind.private_keys | {"network", "task_options"}
+    data = settings.model_dump(mode="json", exclude={key for key in private if "." not in key})
     data["parties"] = {name: {"role": party["role"]} for name, party in data["parties"].items()}
-    if "paillier" in data:
-        del data["paillier"]["workers"]
+    for key in private:
+        section, _, name = key.partition(".")
+        if name:
+            del data[section][name]
     return data

@@ -3,7 +3,6 @@
 releases(settings)      field by field, with who sends and who receives; a test compares it with the messages of runs
 sentences(settings)     the same for people: who sees what
 unprotected(settings)   what stays open
-covered(settings)       which figures of a run an epsilon covers
 """
 
 from __future__ import annotations
@@ -164,13 +163,8 @@ def unprotected(settings: Settings) -> list[str]:
     return found
 
 
-def covered(settings: Settings) -> frozenset[str]:
-    """The figures of a run that an epsilon covers: none. Loss and metrics are of private records and stay local."""
-    return frozenset()
-
-
 def of(settings: Settings) -> Boundary:
-    """All of it."""
+    """All of it. An epsilon covers no figure of a run: loss and metrics are of private records and stay local."""
     return Boundary(
-        tuple(releases(settings)), tuple(sentences(settings)), tuple(unprotected(settings)), covered(settings)
+        tuple(releases(settings)), tuple(sentences(settings)), tuple(unprotected(settings)), covered=frozenset()
     )

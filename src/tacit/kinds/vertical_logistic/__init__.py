@@ -9,26 +9,18 @@ attacks             what the active learns of rows, and a passive of labels
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tacit.kind import Join, Kind, Predict, Resume
+from tacit.kind import Kind
 from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.lockstep import verbs
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tacit.audit.steps import Attacks, Scope
     from tacit.boundary import Boundary
-    from tacit.events import Sink
-    from tacit.kind import Here, Result, Seat
-    from tacit.net.site import Site
-    from tacit.report.figure import Report
-    from tacit.report.forecast import Forecast, PartyForecast
-    from tacit.report.party_forecast import Own
-    from tacit.store.record import Record
-    from tacit.store.scores import Scores
+    from tacit.lockstep.run import Lockstep
+    from tacit.report.forecast import Forecast
 
 
 def _starter() -> str:
@@ -47,77 +39,16 @@ def _boundary(settings: Settings) -> Boundary:
     return boundary.of(settings)
 
 
-def _execute(settings: Settings, here: Here) -> Callable[[], Result]:
-    from tacit.kinds.vertical_logistic.party import execute
-
-    return execute(settings, here)
-
-
-def _report(records: Sequence[Record[Settings]], share: bool) -> Report:
-    from tacit.report.epochs_comparison import report
-
-    return report(records, share)
-
-
 def _attacks(settings: Settings, scope: Scope) -> Attacks:
     from tacit.kinds.vertical_logistic.attacks import attacks
 
     return attacks(settings, scope)
 
 
-def _free(settings: Settings) -> frozenset[str]:
-    from tacit.kinds.vertical_logistic.party import may_change
+def _lockstep() -> Lockstep[Settings]:
+    from tacit.kinds.vertical_logistic.party import LOCKSTEP
 
-    return may_change(settings)
-
-
-def _finished(settings: Settings, state: Mapping[str, Any]) -> str | None:
-    from tacit.kinds.vertical_logistic.party import finished
-
-    return finished(settings, state)
-
-
-def _caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
-    from tacit.kinds.vertical_logistic.party import caught_up
-
-    return caught_up(settings, state, ledger)
-
-
-def _seat(settings: Settings, party: str, identities: str | None) -> Seat:
-    from tacit.lockstep.run import seat
-
-    return seat(settings, party, identities)
-
-
-def _address(settings: Settings, party: str) -> str:
-    from tacit.lockstep.run import address
-
-    return address(settings, party)
-
-
-def _take_part(settings: Settings, seat: Seat, site: Site, here: Here) -> Callable[[], Result]:
-    from tacit.kinds.vertical_logistic.party import take_part
-
-    return take_part(settings, seat, site, here)
-
-
-def _party_forecast(settings: Settings, own: Own) -> PartyForecast:
-    from tacit.lockstep.party_forecast import check_party, party_forecast
-
-    check_party(settings, own.name)
-    return party_forecast(settings, own, _boundary(settings), _forecast(settings))
-
-
-def _predict_here(settings: Settings, run: Path, sources: Mapping[str, Path], sink: Sink) -> Scores:
-    from tacit.kinds.vertical_logistic.party import predict_here
-
-    return predict_here(settings, run, sources, sink)
-
-
-def _predict_as(settings: Settings, name: str, run: Path, source: Path | None, site: Site, sink: Sink) -> Scores | None:
-    from tacit.kinds.vertical_logistic.party import predict_as
-
-    return predict_as(settings, name, run, source, site, sink)
+    return LOCKSTEP
 
 
 KIND = Kind(
@@ -126,10 +57,10 @@ KIND = Kind(
     starter=_starter,
     forecast=_forecast,
     boundary=_boundary,
-    execute=_execute,
-    report=_report,
+    execute=verbs.execute(_lockstep),
+    report=verbs.report,
     attacks=_attacks,
-    resume=Resume(_free, _finished, _caught_up, parts=lambda settings: tuple(settings.parties)),
-    join=Join(lambda settings: settings, _seat, _address, _take_part, _party_forecast),
-    predict=Predict(lambda settings: settings.lead, _predict_here, _predict_as),
+    resume=verbs.resume(_lockstep),
+    join=verbs.join(_lockstep, _boundary, _forecast),
+    predict=verbs.predict(_lockstep),
 )

@@ -112,13 +112,8 @@ def unprotected(settings: Settings) -> list[str]:
     return found
 
 
-def covered(settings: Settings) -> frozenset[str]:
-    """Nothing in such a run has an epsilon, so that no figure of it is for sharing."""
-    return frozenset()
-
-
 def of(settings: Settings) -> Boundary:
-    """All of it."""
+    """All of it. Nothing in such a run has an epsilon, so that no figure of it is for sharing."""
     return Boundary(
-        tuple(releases(settings)), tuple(sentences(settings)), tuple(unprotected(settings)), covered(settings)
+        tuple(releases(settings)), tuple(sentences(settings)), tuple(unprotected(settings)), covered=frozenset()
     )

@@ -14,31 +14,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.align.intersection import align, order_digest
+from tacit.align.intersection import order_digest
 from tacit.channel import Channel
 from tacit.config.source import ConfigError
 from tacit.crypto.paillier import PrivateKey, Workers, generate
 from tacit.data import read_table
-from tacit.events import Aligned, Noted, Nowhere, Sink
-from tacit.kind import Here, Result, Seat
+from tacit.events import Noted, Nowhere, Sink
 from tacit.kinds.vertical_logistic.forecast import forecast as forecast_of
 from tacit.kinds.vertical_logistic.protocol import logistic_masked
 from tacit.kinds.vertical_logistic.protocol import predict as prediction
 from tacit.kinds.vertical_logistic.protocol.journal import InMemory, Records
+from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.protocol.model import Model, Saved
-from tacit.kinds.vertical_logistic.protocol.session import Run
 from tacit.kinds.vertical_logistic.settings import Data, Settings
 from tacit.kinds.vertical_logistic.tasks import load as tasks
-from tacit.lockstep import run as lockstep
-from tacit.lockstep.resumption import CONFIRMED, Held, agreed_session
+from tacit.lockstep.alignment import common_rows
+from tacit.lockstep.resumption import Held, agreed_session
 from tacit.lockstep.run import Lockstep, Part, Place, Predictor, needed
-from tacit.net.site import Site
 from tacit.report.forecast import Forecast
 from tacit.store.journal_files import RecordFiles
 from tacit.store.party_folder import Store
 from tacit.store.scores import Scores
 
-told: tuple[type[Exception], ...] = ()  # what a check found wrong may say more than the other party should learn
 _COLUMNS = "columns"  # the features' names, as JSON in bytes: new rows are read by them, in whatever order they come
 _NO_LEDGER: dict[str, Any] = {"version": 1, "ledgers": []}  # nothing here has an epsilon
 Rows = NDArray[np.int64]
@@ -53,7 +50,7 @@ class _Table:
     notes: tuple[str, ...] = ()
 
 
-def may_change(stored: Settings) -> frozenset[str]:
+def free(stored: Settings) -> frozenset[str]:
     """What a resumed run may change."""
     return frozenset({"train.epochs", "paillier.workers"})
 
@@ -63,10 +60,8 @@ def complete(settings: Settings, state: Mapping[str, Any]) -> bool:
     return bool(state["round"] >= settings.train.epochs or state["now.stopped"])
 
 
-def finished(settings: Settings, state: Mapping[str, Any]) -> str | None:
+def over(settings: Settings, state: Mapping[str, Any]) -> str:
     """Why there is nothing left to do, for this party or another."""
-    if not complete(settings, state) or not state.get(CONFIRMED):
-        return None
     done = state["round"]
     if state["now.stopped"]:
         return f"the training ended early, after {done} epochs: to train longer, start a new run"
@@ -107,21 +102,21 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
             own = _aligned(settings, name, table.ids, channels, place.sink)
         features = table.features[own]
         with Workers(settings.paillier.workers) as workers:
-            run = Run(
+            context = PaillierContext(
                 place.sink,
                 time.perf_counter,
-                _storer(settings, place.store, own, table),
-                saved,
-                records,
-                session,
-                workers,
-                _key(settings, records) if name == settings.active else None,
+                saved=() if saved is None else (saved,),
+                keep=_storer(settings, place.store, own, table),
+                records=records,
+                session=session,
+                workers=workers,
+                key=_key(settings, records) if name == settings.active else None,
                 order=_order(settings, table, own),
             )
             if name == settings.active:
-                model = logistic_masked.active(channels, features, _labels(table)[own], settings, run)
+                model = logistic_masked.active(channels, features, _labels(table)[own], settings, context)
             else:
-                model = logistic_masked.passive(channels, features, settings, name, run)
+                model = logistic_masked.passive(channels, features, settings, name, context)
         return Part(_model_file(model, table), _NO_LEDGER)
 
     return take_part
@@ -142,8 +137,7 @@ def predictor(
         own = _aligned(settings, name, table.ids, channels, place.sink)
         features = table.features[own]
         if name != settings.active:
-            run = Run(order=_order(settings, table, own))
-            prediction.passive(channels, features, part, settings, name, run)
+            prediction.passive(channels, features, part, settings, name, order=_order(settings, table, own))
             return None
         scores = prediction.active(channels, features, part, settings)
         rows = [(table.ids[int(row)], float(score)) for row, score in zip(own, scores, strict=True)]
@@ -199,10 +193,7 @@ def _labels(table: _Table) -> NDArray[np.int64]:
 def _aligned(settings: Settings, name: str, ids: list[str], channels: Mapping[str, Channel], sink: Sink) -> Rows:
     if not settings.align:
         return np.arange(len(ids))
-    start = time.perf_counter()
-    found = align(channels, name, settings.active, ids, workers=settings.paillier.workers)
-    sink.emit(Aligned(found.own, found.common, time.perf_counter() - start))
-    return found.rows
+    return common_rows(channels, name, settings.active, ids, sink, workers=settings.paillier.workers)
 
 
 def _order(settings: Settings, table: _Table, rows: Rows) -> bytes:
@@ -283,24 +274,13 @@ def _nested(state: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-_LOCKSTEP = Lockstep(party, complete, predictor, told)
-
-
-def execute(settings: Settings, here: Here) -> Callable[[], Result]:
-    """Every party in this process."""
-    return lockstep.execute(_LOCKSTEP, settings, here)
-
-
-def take_part(settings: Settings, seat: Seat, site: Site, here: Here) -> Callable[[], Result]:
-    """One party over a network."""
-    return lockstep.take_part(_LOCKSTEP, settings, seat, site, here)
-
-
-def predict_here(settings: Settings, run: Path, sources: Mapping[str, Path], sink: Sink) -> Scores:
-    """Every party of a prediction in this process."""
-    return lockstep.predict_here(_LOCKSTEP, settings, run, sources, sink)
-
-
-def predict_as(settings: Settings, name: str, run: Path, source: Path | None, site: Site, sink: Sink) -> Scores | None:
-    """One party of a prediction over a network."""
-    return lockstep.predict_as(_LOCKSTEP, settings, name, run, source, site, sink)
+LOCKSTEP = Lockstep(
+    party,
+    predictor,
+    complete,
+    over,
+    free,
+    caught_up,
+    told=(),  # what a check found wrong may say more than the other party should learn
+    private_keys=frozenset({"data", "checks", "paillier.workers"}),
+)
