@@ -21,9 +21,9 @@ from tacit.net.grpc.credentials import peer_identity
 from tacit.net.handshake import Identities
 from tacit.net.hub import Hub
 from tacit.net.identity import Authority, Credentials, identity_of, request
-from tacit.net.peers import pins_in
 from tacit.net.pins import Pins
 from tacit.net.spoke import Spoke
+from tacit.runs.join import pins_in
 from tacit.secagg.messages import pack_ids
 from tacit.store.party_folder import check_copies
 from tests.kinds.horizontal.federations import Numbers, settings_for

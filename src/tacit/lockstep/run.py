@@ -27,7 +27,6 @@ from tacit.lockstep.resumption import conclude, confirm
 from tacit.net.ends import FAREWELL, Over
 from tacit.net.handshake import shared
 from tacit.net.hub import Hub
-from tacit.net.peers import pins_in
 from tacit.net.pins import Pins
 from tacit.net.site import Site, manner
 from tacit.net.spoke import Spoke
@@ -232,7 +231,7 @@ class _Party(Generic[P]):
         self._site = site
         self._sink = sink
         self._store = store
-        self.pins = pins_in(store.path)
+        self.pins = site.pins
         self._kind = kind
         self._function = self._made()
         self._pause = _FIRST_PAUSE

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from tacit.crypto.prg import page_columns
-from tacit.kinds.horizontal.settings import Engine
 from tacit.secagg.unmask import Plan, Words, unmask, unmask_ranges
 
 _LARGEST_RANGE = 1 << 20  # columns of one task: small enough that workers end together, and the driver holds little
@@ -40,20 +39,20 @@ def ray_module() -> Any:
 
 
 @contextmanager
-def cluster(settings: Engine) -> Iterator[Any]:
+def cluster(address: str, workers: int) -> Iterator[Any]:
     """Ray, connected. A cluster that was started here ends with the block; any other is left as it is."""
     ray = ray_module()
     if ray.is_initialized():  # whoever did that keeps it
         yield ray
         return
-    local = settings.address == "local"
+    local = address == "local"
     with _token(ray) if local else nullcontext():
         try:
             with _own_signals():
-                ray.init(settings.address, **_QUIET, **(_local(settings.workers) if local else {}))
+                ray.init(address, **_QUIET, **(_local(workers) if local else {}))
             yield ray
         except ConnectionError as error:
-            raise ValueError(f"engine.address is {settings.address}, and no Ray cluster is there: {error}") from None
+            raise ValueError(f"engine.address is {address}, and no Ray cluster is there: {error}") from None
         finally:
             ray.shutdown()
 

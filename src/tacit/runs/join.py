@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tacit.config.local import Local
@@ -10,11 +12,14 @@ from tacit.config.source import ConfigError
 from tacit.events import Sink
 from tacit.kind import Join, S, Seat, fingerprint, kind_of
 from tacit.net.loopback import on_loopback
+from tacit.net.pins import Pins
 from tacit.net.site import Site, own_credentials
 from tacit.runs.outcome import Outcome, carried_out
 from tacit.runs.resume import unfinished
 from tacit.sections import Network, Settings
 from tacit.store.directory import RunDirectory
+from tacit.store.files import write_twice
+from tacit.store.party_folder import PEERS, PEERS_FILE, read_intact
 
 
 def join_of(settings: S) -> Join[S]:
@@ -55,9 +60,24 @@ def new_directory(
     )
 
 
+def pins_in(folder: Path) -> Pins:
+    """The keys of the parties that were met in a run, as its folder has them in `peers.json`; new ones go there."""
+    path = folder / PEERS_FILE
+    stored = read_intact(path, PEERS)
+    known = {} if stored is None else stored.get("peers")
+    if not isinstance(known, dict) or not all(isinstance(value, str) for value in known.values()):
+        raise ConfigError(f"{path}: it does not say which keys the other parties had: start a new run")
+
+    def store(peers: Mapping[str, str]) -> None:
+        write_twice(path, {"peers": dict(sorted(peers.items()))})
+
+    return Pins(known, store)
+
+
 def take_part(settings: Settings, seat: Seat, site: Site, *, sink: Sink, directory: RunDirectory) -> Outcome:
     """Be that party, to the end."""
     join = join_of(settings)
+    site = replace(site, pins=pins_in(directory.path))
     return carried_out(
         settings,
         lambda kind, here: join.take_part(settings, seat, site, here),

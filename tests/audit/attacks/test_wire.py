@@ -1,5 +1,6 @@
 """What a tapped wire shows: everything without TLS, nothing but amounts with it; and that the audit would notice."""
 
+import asyncio
 from functools import partial
 
 import numpy as np
@@ -9,6 +10,7 @@ from tacit.audit.attacks import wire as network
 from tacit.audit.attacks.wire import NetworkView, audit_reading, tap_parties, union_of
 from tacit.audit.attacks.wiretap import Wiretap
 from tacit.kinds.horizontal import frames
+from tacit.kinds.horizontal.attacks import wire
 from tacit.kinds.horizontal.attacks.wire import tap_federation
 from tacit.kinds.horizontal.frames import UpdateFrame, WorkFrame
 from tacit.kinds.horizontal.settings import Settings
@@ -105,7 +107,7 @@ def test_a_federation_is_open_without_tls_and_closed_with_it(encrypt):
     ((named_off, named_on),) = found.also
     assert (named_off.value, named_on.value, named_on.baseline) == (1.0, 1.0, 0.5)
     assert sum(on.took_part.values()) == 3
-    assert all(on.view.volume(client, "up") > 500 for client in on.took_part)
+    assert all(on.view.volume(client, "up") > 500 for client, took in on.took_part.items() if took)
     kinds = {type(message) for message in off.view.messages(UNION)}
     assert WorkFrame in kinds
     assert (UpdateFrame in kinds) == (encrypt == "NOT_ENCRYPT")
@@ -141,6 +143,40 @@ def test_what_cannot_be_parsed_is_searched_for():
     on = network.Tapped(NetworkView(wrapped), off.said, off.took_part)
     assert list(on.view.frames()) == []
     assert audit_reading(off, on, UNION).on.value >= 0.5  # all updates; the first model is zeros, which are anywhere
+
+
+def test_a_client_that_comes_after_the_end_is_not_waited_for(monkeypatch):
+    """On a busy machine one may connect when the only round is over, and would wait for a coordinator to come back."""
+    settings, task = digits("NOT_ENCRYPT")
+    run = wire.StarGuest.run
+
+    async def late(guest, *given):
+        if guest.said is late.first:
+            await asyncio.Event().wait()
+        return await run(guest, *given)
+
+    made = wire._Telling.__init__
+
+    def init(guest, *given, **options):
+        made(guest, *given, **options)
+        late.first = late.first if late.first is not None else guest.said
+
+    late.first = None
+    monkeypatch.setattr(wire._Telling, "__init__", init)
+    monkeypatch.setattr(wire.StarGuest, "run", late)
+    found = tap_federation(settings, task, secure=False)
+    assert not found.took_part["client-0"]
+    assert sum(found.took_part.values()) == 3
+
+
+def test_a_client_that_fails_is_heard(monkeypatch):
+    async def broken(guest, *given):
+        raise ZeroDivisionError("a mistake")
+
+    monkeypatch.setattr(wire.StarGuest, "run", broken)
+    settings, task = digits("NOT_ENCRYPT")
+    with pytest.raises(ZeroDivisionError, match="a mistake"):
+        tap_federation(settings, task, secure=False)
 
 
 def test_a_coordinator_that_fails_before_it_listens_is_heard(monkeypatch):

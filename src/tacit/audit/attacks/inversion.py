@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from tacit.kinds.horizontal.task import Arrays
+from tacit.store.files import Arrays
 
 Records = NDArray[np.float64]  # [number, features], from 0 to 1
 Distance = Literal["squared", "cosine"]

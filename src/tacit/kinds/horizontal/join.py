@@ -25,8 +25,6 @@ from tacit.kinds.horizontal.run import execute, started
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.kinds.horizontal.tasks import load as tasks
-from tacit.net.peers import pins_in
-from tacit.net.pins import Pins
 from tacit.net.site import Site, manner
 from tacit.net.star import client_name
 from tacit.net.star_guest import StarGuest
@@ -74,14 +72,14 @@ def take_part(settings: Settings, seat: Seat, site: Site, here: Here) -> Callabl
 class NetworkEngine:
     """A coordinator on a server; see `run.Engine`."""
 
-    def __init__(self, prepared: Prepared, site: Site, sink: Sink, pins: Pins | None = None) -> None:
+    def __init__(self, prepared: Prepared, site: Site, sink: Sink) -> None:
         star = FramedCoordinator(prepared, sink, time.perf_counter)
         self.coordinator = star.coordinator
         self._host = StarHost(
             star,
             site,
             sink,
-            pins=pins,
+            pins=site.pins,
             listening=lambda: sink.emit(Noted(f"listening on {site.bind} {manner(site)}")),
         )
 
@@ -96,7 +94,7 @@ def _join_coordinator(
     settings: Settings, clients: Sequence[int], site: Site, here: Here, store: Store
 ) -> Callable[[], Result]:
     def engine(settings: Settings, task: Task, sink: Sink) -> NetworkEngine:
-        return NetworkEngine(Prepared.of(settings, task), site, sink, pins_in(store.path))
+        return NetworkEngine(Prepared.of(settings, task), site, sink)
 
     return execute(settings, here, engine, site.local.task_options)
 
@@ -140,7 +138,7 @@ async def _answer(
         leaf = FramedClient(prepared, identity, site.credentials, store, keep)
         if (stored := _stored(folder, identity)) is not None:
             leaf.client.restore(stored)
-        guest = StarGuest(leaf, site, here.sink, thread=thread, pins=pins_in(folder))
+        guest = StarGuest(leaf, site, here.sink, thread=thread, pins=site.pins)
         running.append(asyncio.create_task(guest.run(here.should_stop)))
     try:
         partings = await asyncio.gather(*running)

@@ -21,6 +21,8 @@ from tacit.net.star import COORDINATOR, client_name
 from tacit.net.star_guest import StarGuest
 from tacit.net.star_host import StarHost
 
+_GRACE = 1.0  # seconds for clients to hear the end
+
 
 class _Telling(StarGuest):
     """A client that keeps the frames that it sent and got."""
@@ -44,6 +46,18 @@ class _Telling(StarGuest):
 def tap_federation(settings: Settings, task: Task, *, secure: bool) -> Tapped:
     """All rounds of a federation. Each client has a wire of its own, so that it is known whose bytes they are."""
     return asyncio.run(_federation(settings, task, secure))
+
+
+async def _over(serving: asyncio.Task[None], running: list[asyncio.Task[Any]]) -> None:
+    """Until the coordinator is done. A client that fails ends it; one that came too late for the end is not waited for:
+    it would wait for a coordinator to come back."""
+    waiting = {serving, *running}
+    while not serving.done():
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+    serving.result()
+    await asyncio.wait(running, timeout=_GRACE)
 
 
 async def _federation(settings: Settings, task: Task, secure: bool) -> Tapped:
@@ -71,7 +85,7 @@ async def _federation(settings: Settings, task: Task, secure: bool) -> Tapped:
             clients.append(_Telling(leaf, Site(address, address, credentials, Local()), Kept(), thread=thread))
         running = [asyncio.create_task(client.run()) for client in clients]
         try:
-            await asyncio.wait_for(asyncio.gather(serving, *running), PATIENCE)
+            await asyncio.wait_for(_over(serving, running), PATIENCE)
         finally:
             for each in (serving, *running):
                 each.cancel()

@@ -79,7 +79,7 @@ class RayEngine:
     ) -> None:
         """All rounds, as the engine in memory does them."""
         self._should_stop = should_stop
-        with cluster(self._settings.engine) as self._ray:
+        with cluster(self._settings.engine.address, self._settings.engine.workers) as self._ray:
             self._unmasking = SpreadUnmasking(self._ray, self._settings.engine.workers)
             self._made = self._ray.remote(max_restarts=0, scheduling_strategy="SPREAD")(Worker)
             self._shared = self._ray.put((self._settings, sys.path, self._keys))
