@@ -99,7 +99,8 @@ def driver(clients: int, encrypt_type: str, rounds: int) -> dict[str, object]:
         seconds = [event.seconds for event in kept.events if isinstance(event, RoundFinished)]
         return seconds, [after - before for before, after in zip(marks[::2], marks[1::2], strict=False)]
 
-    with cluster(federation(clients, SIZE, encrypt_type).engine):
+    engine = federation(clients, SIZE, encrypt_type).engine
+    with cluster(engine.address, engine.workers):
         carried_out(federation(max(20, clients // 10), 1000, encrypt_type))
         with Resident() as held:
             seconds, processor = carried_out(federation(clients, SIZE, encrypt_type, rounds))
@@ -143,7 +144,8 @@ def unmasking(masks: int, pairs: int) -> dict[int, list[tuple[float, float]]]:
     plan = plan_of([(rng.bytes(16), 1 if i % 2 else -1) for i in range(masks)])
     some = rng.integers(0, 2**32, COLUMNS, dtype=np.uint32)
     found: dict[int, list[tuple[float, float]]] = {2: [], 1: []}
-    with tempfile.TemporaryDirectory() as folder, cluster(federation(10, 10, "NOT_ENCRYPT").engine) as ray:
+    engine = federation(10, 10, "NOT_ENCRYPT").engine
+    with tempfile.TemporaryDirectory() as folder, cluster(engine.address, engine.workers) as ray:
 
         def timed(plan: Plan, first: int, columns: int, dtype: str) -> Words:
             start = time.process_time()

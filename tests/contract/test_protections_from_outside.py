@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tacit.cli import main
-from tacit.config.load import load
 from tacit.events import RoundFinished
 from tacit.kinds.horizontal import protections
+from tacit.runs.load import load
 from tacit.store.directory import read_events
 from tests.contract.installing import TOY_NAMES, installed
 

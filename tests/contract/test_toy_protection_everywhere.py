@@ -15,7 +15,7 @@ from tacit.flower.node import Node, State
 from tacit.kinds.horizontal.frames import to_coordinator, to_frame
 from tacit.kinds.horizontal.messages import Update, Work
 from tacit.kinds.horizontal.prepared import Prepared
-from tacit.kinds.horizontal.settings import Engine, Settings
+from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.task import Fitted
 from tacit.kinds.horizontal.tasks import load as tasks
@@ -60,10 +60,10 @@ def test_over_grpc(name):
     partings = quickly(whole(federation))
     assert {parting.status for parting in partings.values()} == {"done"}
     assert federation.survivors == [6, 6]
-    assert_same(federation.engine.coordinator, in_memory(settings).coordinator)
+    assert_same(federation.coordinator, in_memory(settings).coordinator)
     paid = [(cost.event, 2 * cost.count) for cost in settings.updates.price(settings, 650).local]
-    for engine in federation.clients.values():
-        assert list(engine.client.local.lines) == paid
+    for guest in federation.clients.values():
+        assert list(guest.leaf.client.local.lines) == paid
 
 
 @pytest.mark.parametrize("name", KEYS)
@@ -90,7 +90,7 @@ def ray(toys):
     pytest.importorskip("ray", reason="needs the extra ray")
     from tacit.ray.cluster import cluster
 
-    with cluster(Engine(kind="ray", workers=2)) as connected:
+    with cluster("local", 2) as connected:
         yield connected
 
 

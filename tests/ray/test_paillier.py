@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tacit.crypto.paillier import Workers, generate
-from tacit.kinds.horizontal.settings import Engine
 from tacit.ray.cluster import cluster
 from tacit.ray.paillier import RayWorkers
 
@@ -17,7 +16,7 @@ def test_batches_on_a_cluster_give_what_one_process_gives():
     key = generate(1024, insecure_bits=True)
     values = [3, -1, 0, 2**40, -(2**40), 7]
     matrix = np.arange(-9, 9, dtype=np.int64).reshape(3, 6)
-    with cluster(Engine(kind="ray", workers=2)) as ray, RayWorkers(ray, 2) as spread, Workers() as here:
+    with cluster("local", 2) as ray, RayWorkers(ray, 2) as spread, Workers() as here:
         for owner in (key, key.public):
             hidden = spread.encrypt(owner, values)
             assert here.decrypt(key, hidden) == values

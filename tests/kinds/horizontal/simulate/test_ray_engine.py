@@ -36,7 +36,7 @@ TYPES = ["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"]
 @pytest.fixture(scope="module")
 def ray():
     pytest.importorskip("ray", reason="needs the extra ray")
-    with cluster(Engine(kind="ray", workers=2)) as connected:
+    with cluster("local", 2) as connected:
         yield connected
 
 
@@ -44,7 +44,7 @@ def ray():
 def test_a_cluster_that_is_not_there_is_said_so():
     pytest.importorskip("ray", reason="needs the extra ray")
     absent = pytest.raises(ValueError, match=r"engine\.address is auto, and no Ray cluster")
-    with absent, cluster(Engine(address="auto")):
+    with absent, cluster("auto", 2):
         pass
 
 
