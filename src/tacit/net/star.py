@@ -77,7 +77,7 @@ class Star(Protocol):
         """A client has this public key from now on."""
 
     def begin(self, now: float, available: Collection[int]) -> Frames:
-        """Begin the next round with clients that are `available`, or find that none is left."""
+        """Begin the next round with clients that are `available`; no frames if no round is left."""
 
     def receive(self, client: int, frame: bytes, now: float) -> Frames:
         """Take a frame; PeerError if it is none that a client sends."""

@@ -129,7 +129,7 @@ class StarHost:
             opening = await self._call(self.star.begin, self._clock(), self._there())
             await self._call(self._pins.save)  # before others are told of them
             await self._call(store)
-            if self.star.finished:
+            if not opening and self.star.finished:
                 return
             self._begun = True
             absent = {client for client, _ in opening if self._absent(client)}
@@ -148,8 +148,8 @@ class StarHost:
             await self._call(store)
 
     def _there(self) -> list[int]:
-        connected = (_numbered(name) for name in self.server.peers if self.server.connected(name))
-        return sorted(client for client in connected if client not in self._ahead.union(self.star.excluded))
+        connected = {_numbered(name) for name in self.server.peers if self.server.connected(name)}
+        return sorted(connected.difference(self._ahead, self.star.excluded))
 
     async def _give_up_expired(self) -> None:
         """A client whose certificate is over takes part in no further round: the others would refuse it."""
@@ -259,8 +259,10 @@ class StarHost:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     async def _taken(self, client: int, frame: bytes | None) -> Frames:
-        """The same for what a client caused: it sent a frame, or is gone. What goes wrong here is not its fault, but
-        for a frame that makes no sense: `_rounds` raises it."""
+        """Have the coordinator take what a client caused: a frame, or that it is gone.
+
+        PeerError: the frame makes no sense. Whatever else goes wrong is not the client's fault: `_rounds` raises it.
+        """
         try:
             if frame is None:
                 return await self._call(self.star.gone, client, self._clock())
