@@ -5,9 +5,9 @@ attach      puts a plan into the ordinary loop: `sampler`, `optimizer`, `sums` (
             `checkpoint`; `source` reads the data, `independence` looks whether records keep apart (`generators`),
             `contents` whether anything is stored without noise
 losses      one value for each record
-engine      records one backward pass and adds clipped gradients; `layers`, `attention`, `recurrent` and `fallback` say
-            how each kind of layer is recorded, `recorded` has the gradients, `margins` bound what rounding can
-            hide
+engine      records one backward pass and adds clipped gradients; `rules` says how each kind of layer is recorded:
+            `layers`, `attention`, `recurrent`, those of `register_layer`, which `probe` tries, and `fallback`;
+            `recorded` has the gradients, `margins` bound what rounding can hide
 checks      refuses unfit models
 
 A plan and its price need no torch; training needs the extra `torch`.
@@ -23,12 +23,33 @@ from tacit.training.plan import Plan
 if TYPE_CHECKING:
     from tacit.training.checks import refuse_unfit
     from tacit.training.engine import Engine
+    from tacit.training.layers import Layer
     from tacit.training.losses import record_loss
     from tacit.training.optimizer import PrivateOptimizer
+    from tacit.training.recorded import Kept
+    from tacit.training.rules import register_layer
 
-__all__ = ["Engine", "Monitor", "Plan", "PrivateOptimizer", "record_loss", "refuse_unfit"]
+__all__ = [
+    "Engine",
+    "Kept",
+    "Layer",
+    "Monitor",
+    "Plan",
+    "PrivateOptimizer",
+    "record_loss",
+    "refuse_unfit",
+    "register_layer",
+]
 
-_HOMES = {"Engine": "engine", "PrivateOptimizer": "optimizer", "record_loss": "losses", "refuse_unfit": "checks"}
+_HOMES = {
+    "Engine": "engine",
+    "Kept": "recorded",
+    "Layer": "layers",
+    "PrivateOptimizer": "optimizer",
+    "record_loss": "losses",
+    "refuse_unfit": "checks",
+    "register_layer": "rules",
+}
 
 
 def require_torch() -> None:
