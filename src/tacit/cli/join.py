@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -72,6 +71,7 @@ def command(
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say, we say in words
     from tacit.config.load import ConfigError, load
     from tacit.config.local import load_local
+    from tacit.config.task import look_beside
     from tacit.kinds.horizontal.join import site_of
     from tacit.kinds.horizontal.settings import Settings as Horizontal
     from tacit.runs.resume import conclude, finished, holds_run, resumed, unfinished
@@ -115,7 +115,7 @@ def command(
         end(str(error), USER)
     except OSError as error:
         not_stored(resume or state or runs, error)
-    sys.path += [str(Path.cwd()), str(file.resolve().parent)]
+    look_beside(file)
     status, text = _carried_out(settings, party, site, directory, numbers, quiet, metrics_port)
     if status != "done":
         click.echo(f"{status}: {text}".rstrip(": "), err=True)
