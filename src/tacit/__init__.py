@@ -48,6 +48,8 @@ def run(
     argument may be left out. With `state`, the run starts in that directory, or is resumed if it is there already.
     Returns the outcome: `status`, `model`, `history` (the finished rounds), `ledger` and `directory`.
     """
-    from tacit.runs.run import run as run_here  # heavy: only when it is used
+    from tacit.crypto.processes import refuse_while_imported  # heavy: only when it is used
+    from tacit.runs.run import run as run_here
 
+    refuse_while_imported()
     return run_here(path_or_dict, overrides=overrides, runs=runs, resume=resume, state=state)
