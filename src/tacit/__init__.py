@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from tacit.door import door
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from tacit.config.load import ConfigError, load
     from tacit.errors import BudgetError, PeerError, TacitError
     from tacit.kinds.split.embedding_dp import EmbeddingDP
     from tacit.kinds.split.label_dp import LabelDP
@@ -16,22 +18,29 @@ if TYPE_CHECKING:
     from tacit.training.plan import Plan
 
 __version__ = "0.1.0"
-__all__ = ["BudgetError", "EmbeddingDP", "LabelDP", "PeerError", "Plan", "TacitError", "__version__", "run"]
-
-_HOMES = {  # some are heavy: imported only when they are used
-    "BudgetError": "tacit.errors",
-    "PeerError": "tacit.errors",
-    "TacitError": "tacit.errors",
-    "EmbeddingDP": "tacit.kinds.split.embedding_dp",
-    "LabelDP": "tacit.kinds.split.label_dp",
-    "Plan": "tacit.training.plan",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__all__ = [
+    "BudgetError",
+    "ConfigError",
+    "EmbeddingDP",
+    "LabelDP",
+    "PeerError",
+    "Plan",
+    "TacitError",
+    "__version__",
+    "load",
+    "run",
+]
+__getattr__, __dir__ = door(
+    __name__,
+    __all__,
+    {
+        "tacit.errors": "BudgetError PeerError TacitError",
+        "tacit.config.load": "ConfigError load",
+        "tacit.kinds.split.embedding_dp": "EmbeddingDP",
+        "tacit.kinds.split.label_dp": "LabelDP",
+        "tacit.training.plan": "Plan",
+    },
+)
 
 
 def run(

@@ -26,6 +26,21 @@ import numpy as np
 from tacit.errors import PeerError
 from tacit.wire import Message, Text
 
+__all__ = [
+    "Abort",
+    "Advertise",
+    "Agreed",
+    "Agreements",
+    "Inbox",
+    "Masked",
+    "Reveal",
+    "Roster",
+    "Shares",
+    "Survivors",
+    "ToClient",
+    "ToServer",
+]
+
 Id = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]

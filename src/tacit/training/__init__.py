@@ -15,8 +15,9 @@ A plan and its price need no torch; training needs the extra `torch`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tacit.door import door
 from tacit.training.monitor import Monitor
 from tacit.training.plan import Plan
 
@@ -41,16 +42,6 @@ __all__ = [
     "register_layer",
 ]
 
-_HOMES = {
-    "Engine": "engine",
-    "Kept": "recorded",
-    "Layer": "layers",
-    "PrivateOptimizer": "optimizer",
-    "record_loss": "losses",
-    "refuse_unfit": "checks",
-    "register_layer": "rules",
-}
-
 
 def require_torch() -> None:
     """Raise ValueError with the remedy where torch is not installed."""
@@ -60,10 +51,17 @@ def require_torch() -> None:
         raise ValueError("private training needs torch: pip install 'tacit[torch]'") from error
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    require_torch()
-    return getattr(importlib.import_module(f"tacit.training.{_HOMES[name]}"), name)
+__getattr__, __dir__ = door(
+    __name__,
+    __all__,
+    {
+        "tacit.training.checks": "refuse_unfit",
+        "tacit.training.engine": "Engine",
+        "tacit.training.layers": "Layer",
+        "tacit.training.losses": "record_loss",
+        "tacit.training.optimizer": "PrivateOptimizer",
+        "tacit.training.recorded": "Kept",
+        "tacit.training.rules": "register_layer",
+    },
+    require_torch,
+)
