@@ -12,8 +12,9 @@ from tacit.errors import PeerError
 from tacit.randomness import seeded_rng
 from tacit.secagg import session as tie
 from tacit.secagg.client import SEALED_BYTES
+from tacit.secagg.complaints import quorum
 from tacit.secagg.messages import Advertise, Masked, Reveal, Shares, unpack_ids
-from tacit.secagg.server import State, quorum
+from tacit.secagg.server import State
 from tacit.secagg.settings import Settings
 from tacit.secagg.shares import DECODINGS, RevealedShares
 from tests.secagg.federation import Federation, federation, vectors_for

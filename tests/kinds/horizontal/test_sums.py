@@ -12,9 +12,10 @@ from tacit.kinds.horizontal.messages import Update
 from tacit.kinds.horizontal.sums import Group, Part, Together
 from tacit.secagg.client import Client
 from tacit.secagg.messages import Masked
-from tacit.secagg.server import Server, State, masked_words
+from tacit.secagg.server import Server, State
 from tacit.secagg.session import Context
 from tacit.secagg.settings import Settings as SecureSettings
+from tacit.secagg.unmask import masked_words
 from tests.kinds.horizontal.federations import Numbers, finished, settings_for
 
 

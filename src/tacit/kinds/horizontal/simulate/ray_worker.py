@@ -24,9 +24,8 @@ from tacit.kinds.horizontal.sums import LARGEST_NORM, Group, Part, Together, che
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.kinds.horizontal.vector import Flat, Layout
 from tacit.secagg.messages import Masked
-from tacit.secagg.server import masked_words
 from tacit.secagg.session import Context
-from tacit.secagg.unmask import Words
+from tacit.secagg.unmask import Words, masked_words
 
 Kind = TypeVar("Kind", Update, Masked)
 Before = Mapping[int, dict[str, Any]]  # what each client has answered before: see `Client.restore`
