@@ -86,7 +86,7 @@ def test_a_certified_client_of_another_federation_has_no_place_in_a_roster():
     clients = {i: Client(settings, i, task.fit, layout, key=keys[i], identities=identities) for i in range(9)}
     adverts = [clients[i].receive(Work(0, np.zeros(layout.size)), 0.0)[0] for i in range(8)]
     context = secure_context(settings, layout, np.zeros(layout.size), 0)
-    stranger = SecureClient(context, 9, lambda: np.zeros(8), key=keys[9], identities=identities)
+    stranger = SecureClient(context, 9, lambda: np.zeros(8, np.uint64), key=keys[9], identities=identities)
     adverts += stranger.start(0.0)
     roster = Roster(
         roster_digest(adverts),

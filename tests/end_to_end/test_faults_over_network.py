@@ -179,7 +179,7 @@ def test_with_too_few_clients_it_ends_and_those_that_are_there_wait_for_the_next
                 found.join(identity)
             await asyncio.wait([found.serving])
             assert not any(task.done() for task in found.running.values())
-            return found.serving.exception(), [found.clients[identity]._sink.events for identity in range(4)]
+            return found.serving.exception(), [found.told(identity) for identity in range(4)]
 
     error, told = quickly(scenario())
     assert isinstance(error, PeerAway)
@@ -436,6 +436,7 @@ def test_the_certificate_of_a_stranger_is_refused_before_it_speaks(name):
 
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=20)
+OLD = Authority.create(now=LONG_AGO)
 
 
 @pytest.mark.parametrize(
@@ -460,9 +461,6 @@ def test_a_client_whose_certificate_is_not_accepted_ends_with_a_sentence(credent
 
     with pytest.raises(PeerError, match=why):
         quickly(scenario())
-
-
-OLD = Authority.create(now=LONG_AGO)
 
 
 def test_a_server_of_another_name_is_not_talked_to():
@@ -644,8 +642,7 @@ def test_a_coordinator_that_is_out_of_memory_is_waited_for():
                 found.join(identity)
             await asyncio.wait([found.serving])
             said = [
-                [event.text for event in engine._sink.events if isinstance(event, Noted)]
-                for engine in found.clients.values()
+                [event.text for event in found.told(identity) if isinstance(event, Noted)] for identity in found.clients
             ]
             return found.serving.exception(), [task.done() for task in found.running.values()], said
 

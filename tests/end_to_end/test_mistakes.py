@@ -164,10 +164,10 @@ def test_a_bug_in_a_task_shows_its_own_frames(config, where, error):
 
 
 def test_an_error_of_ours_shows_all_frames(monkeypatch):
-    import tacit.runs.run
+    import tacit.kind
 
     Path("file.yaml").write_text(json.dumps(HORIZONTAL | {"task": "digits"}))
-    monkeypatch.setattr(tacit.runs.run.kinds, "of", lambda settings: None)
+    monkeypatch.setattr(tacit.kind, "of", lambda settings: None)
     assert isinstance(invoke("run", "file.yaml").exception, AttributeError)
 
 

@@ -201,7 +201,7 @@ def test_a_task_that_fails_says_nothing_of_its_records(encrypt_type):
     assert "Smith" in str(wire._nodes[1003].failure)
 
 
-def secret_round(stop: str) -> tuple[Wire, FleetEngine, list[tuple[int, str, dict[str, bytes]]]]:
+def secret_round(stop: str) -> tuple[Wire, FleetEngine, list[tuple[int, str, dict[str, bytes], bytes]]]:
     """A masked round in active mode, and all that was sent."""
     settings = settings_for(clients=5, rounds=1, encrypt={"encrypt_type": "PW_ENCRYPT", "mode": "semi_honest"})
     engine, _, wire = fleet(settings)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
-from tacit.events import ClientRefused, Kept, RoundAborted, RoundFinished
+from tacit.events import ClientRefused, Event, Kept, RoundAborted, RoundFinished
 from tacit.kinds.horizontal.coordinator import Phase
 from tacit.kinds.horizontal.frames import to_client
 from tacit.kinds.horizontal.settings import Settings
@@ -142,6 +142,12 @@ class Federation:
         self.running[identity] = asyncio.create_task(engine.run())
         return engine
 
+    def told(self, identity: int) -> list[Event]:
+        """What a client told."""
+        sink = self.clients[identity]._sink
+        assert isinstance(sink, Kept)
+        return sink.events
+
     def kill(self, identity: int) -> None:
         """As a process that is killed: its connection breaks, without a word."""
         self.running.pop(identity).cancel()
@@ -166,7 +172,7 @@ class Federation:
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[Federation]:
-        port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        port: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.serving = asyncio.create_task(self.engine.serve(should_stop=lambda: self.stopping, ready=port.set_result))
         await asyncio.wait([self.serving, port], return_when=asyncio.FIRST_COMPLETED)
         self.address = f"127.0.0.1:{port.result()}"
@@ -202,7 +208,7 @@ def halting(engine: ClientEngine, message: type, reached: asyncio.Event) -> None
             await asyncio.Event().wait()
         await answer(frame)
 
-    engine._answer = halted  # type: ignore[method-assign]
+    engine._answer = halted
 
 
 class Proxy:

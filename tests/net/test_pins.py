@@ -321,7 +321,7 @@ def test_a_certificate_that_expires_while_a_client_is_connected(monkeypatch):
         keys = Asked("client-1")
         found.certified[1] = keys.credentials(10)
         end, gather = found.engine.server.end_expired, found.engine._gather
-        found.engine.server.end_expired = lambda: end(datetime.now(UTC) + later)
+        found.engine.server.end_expired = lambda: end(datetime.now(UTC) + later)  # type: ignore[misc]
 
         async def at_its_time(should_stop):
             nonlocal later
@@ -416,7 +416,7 @@ def test_a_hub_waits_for_a_party_whose_certificate_expired_before_all_were_there
     kept = Kept()
     with Hub("a", ["b", "c"], "127.0.0.1:0", credentials=certified(AUTHORITY, "a"), patience=HANGS, sink=kept) as hub:
         end = hub._server.end_expired
-        hub._server.end_expired = lambda: end(datetime.now(UTC) + later)
+        hub._server.end_expired = lambda: end(datetime.now(UTC) + later)  # type: ignore[misc]
         met = {}
 
         def live(name, other, days):

@@ -365,7 +365,7 @@ def test_killed_at_random_moments_nothing_breaks_and_nothing_is_forgotten(tmp_pa
     for _ in range(kills):
         before = (folder / "events.jsonl").stat().st_size
         running = start()
-        until(lambda before=before: (folder / "events.jsonl").stat().st_size > before, running)
+        until(lambda before=before: (folder / "events.jsonl").stat().st_size > before, running)  # type: ignore[misc]
         time.sleep(chance.uniform(0, 0.4))
         kill(running)
         assert running.returncode == -signal.SIGKILL, running.communicate()

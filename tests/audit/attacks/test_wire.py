@@ -86,9 +86,8 @@ def test_any_bytes_are_no_messages(seed):
 
 
 def digits(encrypt: str, clients: int = 6) -> tuple[Settings, object]:
-    settings = Settings(
-        task="digits", rounds=1, clients=clients, start_fl_job_threshold=3, encrypt={"encrypt_type": encrypt}, seed=3
-    )
+    keys = {"task": "digits", "rounds": 1, "clients": clients, "start_fl_job_threshold": 3, "seed": 3}
+    settings = Settings.model_validate({**keys, "encrypt": {"encrypt_type": encrypt}})
     return settings, tasks.make("digits", clients, 3, {})
 
 

@@ -66,7 +66,7 @@ def assert_same_model(one, other) -> None:
 
 def told(kept: Kept) -> list[object]:
     """What happened, without times."""
-    found = []
+    found: list[object] = []
     for event in kept.events:
         match event:
             case RoundFinished():

@@ -9,6 +9,7 @@ pytest.importorskip("torch")
 
 from tacit.audit.attacks.mechanisms import Effort
 from tacit.config.load import load
+from tacit.dp.mechanisms import gaussian
 from tacit.kinds.split import tensors
 from tacit.kinds.split.attacks.gradient_canaries import audit_gradients
 from tacit.kinds.split.tasks.load import make_part
@@ -49,7 +50,7 @@ def half_bare(gradient, noise):
 
 @pytest.mark.parametrize("fault", [lambda gradient, noise: gradient + noise / 2, half_bare])
 def test_faulty_noise_of_gradients_is_refuted(fault, monkeypatch):
-    honest = tensors.gaussian
+    honest = gaussian
 
     def faulty(rows, **keys):
         released = honest(rows, **keys)
