@@ -21,6 +21,11 @@ _.reducer_override  # pickle
 set_to_none  # torch: an argument of zero_grad
 _._step_supports_amp_scaling  # torch
 param_group  # torch: an argument of add_param_group
+_.__call__  # of a protocol that callables fit
+core  # pydantic
+_._without_empty_options  # pydantic
+_.KIND  # the registry of kinds
+toys  # a fixture that a test only needs to have
 _.total_steps  # a field of a message: it is on the wire
 _.task_id  # Flower, in a benchmark
 _.send_and_receive  # Flower
@@ -37,5 +42,3 @@ _.make_nothing  # a test: something that a task's module has, and that is no mak
 return_X_y  # scikit-learn, in a test that replaces its function
 this  # a test that replaces a method
 descriptor  # a test that replaces os.fsync
-_.bytes_in  # nobody: net/grpc counts them in vain, to be removed with the change that is under way there
-_.bytes_out  # nobody: the same

@@ -18,14 +18,13 @@ from multiprocessing.connection import Connection as Pipe
 from typing import Literal
 
 from bench.measure import Options, Row, peak_memory
-from bench.network import Files, _told, files
+from bench.network import Files, _told, files, guest_of, host_of
 from bench.simulation import Still
 from tacit.events import Kept, RoundFinished, RoundStarted
-from tacit.kinds.horizontal.settings import Encrypt, PairwiseMasks, Round, Settings
-from tacit.net.handshake import shared
-from tacit.net.star_guest import ClientEngine
-from tacit.net.star_host import COORDINATOR, CoordinatorEngine, client_name
-from tacit.net.tls import Authority, Credentials
+from tacit.kinds.horizontal.encrypt import Encrypt, PairwiseMasks
+from tacit.kinds.horizontal.settings import Round, Settings
+from tacit.net.identity import Authority, Credentials
+from tacit.net.star import COORDINATOR, client_name
 from tacit.sections import Network
 
 WORDS = 10_000
@@ -64,9 +63,8 @@ class Stamped(Kept):
 def coordinator(pipe: Pipe, settings: Settings, own: Files, network: Network) -> None:
     """Serve one run: tell the port, then when the round began, how long it took, and what this process used."""
     kept = Stamped()
-    file = shared(settings.model_dump(mode="json"))
-    engine = CoordinatorEngine(settings, Still(WORDS), kept, file, "127.0.0.1:0", Credentials.of(*own), network=network)
-    asyncio.run(engine.serve(ready=pipe.send))
+    host = host_of(settings, Still(WORDS), kept, Credentials.of(*own), network)
+    asyncio.run(host.serve(ready=pipe.send))
     (finished,) = (event for event in kept.events if isinstance(event, RoundFinished))
     if finished.survivors != settings.clients:
         raise RuntimeError(f"{finished.survivors} survivors of {settings.clients}")
@@ -75,24 +73,14 @@ def coordinator(pipe: Pipe, settings: Settings, own: Files, network: Network) ->
 
 def clients(pipe: Pipe, settings: Settings, own: list[tuple[int, Files]], port: int) -> None:
     """Be so many clients, each with credentials and so with a connection of its own."""
-    file = shared(settings.model_dump(mode="json"))
 
     async def take_part() -> None:
         with ThreadPoolExecutor(1) as thread:
-            engines = [
-                ClientEngine(
-                    settings,
-                    identity,
-                    Still(WORDS),
-                    Kept(),
-                    file,
-                    f"127.0.0.1:{port}",
-                    Credentials.of(*made),
-                    thread=thread,
-                )
+            guests = [
+                guest_of(settings, identity, Still(WORDS), port, Credentials.of(*made), thread)
                 for identity, made in own
             ]
-            await asyncio.gather(*(engine.run() for engine in engines))
+            await asyncio.gather(*(guest.run() for guest in guests))
 
     asyncio.run(take_part())
     pipe.send(None)

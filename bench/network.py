@@ -25,16 +25,25 @@ from typing import Any
 from bench.measure import Options, Row, peak_memory
 from bench.simulation import Still
 from tacit.audit.attacks.wiretap import Wiretap
-from tacit.events import Kept, RoundFinished
-from tacit.kinds.horizontal.protection import masked_sum
-from tacit.kinds.horizontal.settings import Encrypt, PairwiseMasks, Settings
+from tacit.config.local import Local
+from tacit.events import Kept, RoundFinished, Sink
+from tacit.kinds.horizontal.encrypt import Encrypt, PairwiseMasks
+from tacit.kinds.horizontal.frames import FramedClient, FramedCoordinator
+from tacit.kinds.horizontal.masked import inside_of
+from tacit.kinds.horizontal.prepared import Prepared
+from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
+from tacit.kinds.horizontal.task import Task
 from tacit.net.grpc.connection import Connection
 from tacit.net.grpc.server import Server
-from tacit.net.handshake import Hello, shared
-from tacit.net.star_guest import ClientEngine
-from tacit.net.star_host import COORDINATOR, CoordinatorEngine, client_name
-from tacit.net.tls import Authority, Credentials, request
+from tacit.net.handshake import Hello
+from tacit.net.identity import Authority, Credentials, request
+from tacit.net.site import Site
+from tacit.net.star import COORDINATOR, client_name
+from tacit.net.star_guest import StarGuest
+from tacit.net.star_host import StarHost
+from tacit.net.transport import Conversation
+from tacit.sections import Network
 
 CLIENTS = 100
 WORDS = 100_000
@@ -73,7 +82,7 @@ def masked(clients: int, words: int, rounds: int) -> Settings:
     masks = PairwiseMasks(mode="semi_honest")
     encrypt = Encrypt(encrypt_type="PW_ENCRYPT", pw_encrypt=masks)
     settings = Settings(task="still", rounds=rounds, clients=clients, encrypt=encrypt)
-    columns, _ = masked_sum(settings, words - 1).ring
+    columns, _ = inside_of(settings, words - 1).ring
     if columns != words:
         raise RuntimeError(f"vectors of {columns} words, {words} are wanted")
     return settings
@@ -89,10 +98,32 @@ def in_memory(settings: Settings, size: int) -> list[float]:
     return _rounds(kept, settings)
 
 
+def host_of(
+    settings: Settings, task: Task, sink: Sink, own: Credentials | None, network: Network | None = None
+) -> StarHost:
+    """A coordinator on any port of this machine."""
+    site = Site("127.0.0.1:0", "127.0.0.1:0", own, Local(), network=network or settings.network)
+    return StarHost(FramedCoordinator(Prepared.of(settings, task), sink, time.perf_counter), site, sink)
+
+
+def guest_of(
+    settings: Settings,
+    identity: int,
+    task: Task,
+    port: int,
+    own: Credentials | None,
+    thread: ThreadPoolExecutor | None = None,
+) -> StarGuest:
+    """A client of the coordinator at a port of this machine."""
+    address = f"127.0.0.1:{port}"
+    leaf = FramedClient(Prepared.of(settings, task), identity, own)
+    return StarGuest(leaf, Site(address, address, own, Local()), Kept(), thread=thread)
+
+
 async def over_network(settings: Settings, size: int, parties: Party, tap: Wiretap | None = None) -> list[float]:
     """Seconds of each round, all parties in one event loop. The first client goes through the `tap`."""
-    kept, task, file = Kept(), Still(size), shared(settings.model_dump(mode="json"))
-    coordinator = CoordinatorEngine(settings, task, kept, file, "127.0.0.1:0", parties.coordinator)
+    kept, task = Kept(), Still(size)
+    coordinator = host_of(settings, task, kept, parties.coordinator)
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(coordinator.serve(ready=port.set_result))
     direct = await port
@@ -100,17 +131,8 @@ async def over_network(settings: Settings, size: int, parties: Party, tap: Wiret
         tap.target = direct
     with ThreadPoolExecutor(1) as thread:
         clients = [
-            ClientEngine(
-                settings,
-                identity,
-                task,
-                Kept(),
-                file,
-                f"127.0.0.1:{tap.port if tap is not None and identity == 0 else direct}",
-                credentials,
-                thread=thread,
-            )
-            for identity, credentials in enumerate(parties.clients)
+            guest_of(settings, identity, task, tap.port if tap is not None and identity == 0 else direct, own, thread)
+            for identity, own in enumerate(parties.clients)
         ]
         await asyncio.gather(*(client.run() for client in clients))
         await serving
@@ -153,7 +175,7 @@ def _bytes(options: Options, loop: asyncio.Runner) -> list[Row]:
     rows = []
     clients = 20 if options.quick else CLIENTS
     settings = masked(clients, WORDS, 1)
-    _, bits = masked_sum(settings, WORDS - 1).ring
+    _, bits = inside_of(settings, WORDS - 1).ring
     least = WORDS * bits // 8
     for way, parties in (("without TLS", Party.unsigned(clients)), ("with mutual TLS", Party.signed(clients))):
         with Wiretap(0) as tap:
@@ -202,12 +224,14 @@ async def _exchanges(count: int, parties: Party) -> tuple[list[float], list[floa
     """Seconds from request to answer: of one client at a time, and of all at once until the last."""
     asker = _Asker()
     names = [client_name(i) for i in range(len(parties.clients))]
-    server = Server(asker, names.__contains__, b"{}", 1 << 20, parties.coordinator)
+    about = Conversation(COORDINATOR, b"{}", 1 << 20, parties.coordinator)
+    server = Server(asker, names.__contains__, about)
     port = await server.start("127.0.0.1:0", len(names))
     running = []
     for name, credentials in zip(names, parties.clients, strict=True):
         echo = _Echo()
-        echo.connection = Connection(f"127.0.0.1:{port}", COORDINATOR, name, b"{}", 1 << 20, credentials, echo)
+        about = Conversation(name, b"{}", 1 << 20, credentials)
+        echo.connection = Connection(echo, f"127.0.0.1:{port}", COORDINATOR, about)
         running.append((echo.connection, asyncio.create_task(echo.connection.run())))
     while asker.there < len(names):
         await asyncio.sleep(0.01)
@@ -250,18 +274,15 @@ def _small(options: Options, loop: asyncio.Runner) -> list[Row]:
 def large_coordinator(pipe: Pipe, settings: Settings, size: int, own: Files) -> None:
     """Serve one run, and tell the port, then the seconds of each round and the peak of memory."""
     kept = Kept()
-    file = shared(settings.model_dump(mode="json"))
-    engine = CoordinatorEngine(settings, Still(size), kept, file, "127.0.0.1:0", Credentials.of(*own))
-    asyncio.run(engine.serve(ready=pipe.send))
+    asyncio.run(host_of(settings, Still(size), kept, Credentials.of(*own)).serve(ready=pipe.send))
     pipe.send((_rounds(kept, settings), peak_memory()))
 
 
 def large_client(pipe: Pipe, settings: Settings, size: int, own: Files, port: int) -> None:
     """Take part in one run, and tell the peak of memory."""
-    file = shared(settings.model_dump(mode="json"))
 
     async def take_part() -> None:
-        await ClientEngine(settings, 0, Still(size), Kept(), file, f"127.0.0.1:{port}", Credentials.of(*own)).run()
+        await guest_of(settings, 0, Still(size), port, Credentials.of(*own)).run()
 
     asyncio.run(take_part())
     pipe.send(peak_memory())

@@ -22,12 +22,14 @@ import grpc.aio
 from bench.measure import Options, Pair, Row, Side, interleave, time_row
 from bench.network import Files, _told, files
 from tacit.net.grpc.connection import Connection
+from tacit.net.grpc.credentials import channel_credentials, channel_options, server_credentials
 from tacit.net.grpc.room import Room
 from tacit.net.grpc.server import METHOD, OPTIONS, Server, _Handler
 from tacit.net.handshake import Hello, Welcome
+from tacit.net.identity import Authority, Credentials
 from tacit.net.link import PIECE_BYTES
-from tacit.net.star_host import COORDINATOR, client_name
-from tacit.net.tls import Authority, Credentials, channel_credentials, channel_options, server_credentials
+from tacit.net.star import COORDINATOR, client_name
+from tacit.net.transport import Conversation
 from tacit.sections import Network
 from tacit.wire import decode, encode
 
@@ -40,12 +42,12 @@ class _Direct(Server):
     """A server without a front: gRPC has the TCP port."""
 
     async def start(self, bind: str, parties: int) -> int:
-        if self._credentials is None:
+        if self._about.credentials is None:
             raise ValueError("a server without a front is measured with TLS only")
-        self._room = Room(self._network.memory, self._limit, parties)
+        self._room = Room(self._about.network.memory, self._about.limit, parties)
         self._server = grpc.aio.server(options=OPTIONS)
         self._server.add_generic_rpc_handlers((_Handler(self._converse),))
-        port = self._server.add_secure_port(bind, server_credentials(self._credentials, print))
+        port = self._server.add_secure_port(bind, server_credentials(self._about.credentials, print))
         await self._server.start()
         return int(port)
 
@@ -71,7 +73,8 @@ def serve(pipe: Pipe, kind: type[Server], size: int, own: Files, parties: int) -
     async def listen() -> None:
         confirming, network = _Confirming(), Network(memory=max(1 << 20, 2 * size))
         names = {client_name(identity) for identity in range(parties)}
-        server = kind(confirming, names.__contains__, _SETTINGS, size, Credentials.of(*own), network)
+        about = Conversation(COORDINATOR, _SETTINGS, size, Credentials.of(*own), network=network)
+        server = kind(confirming, names.__contains__, about)
         confirming.server = server
         pipe.send(await server.start("127.0.0.1:0", parties))
         await asyncio.to_thread(pipe.recv)
@@ -103,7 +106,8 @@ class Uploader:
     def __init__(self, address: str, identity: int, size: int, credentials: Credentials) -> None:
         self._connected, self._confirmed = asyncio.Event(), asyncio.Event()
         name = client_name(identity)
-        self._connection = Connection(address, COORDINATOR, name, _SETTINGS, size, credentials, self)
+        about = Conversation(name, _SETTINGS, size, credentials)
+        self._connection = Connection(self, address, COORDINATOR, about)
         self._running = asyncio.create_task(self._connection.run())
 
     async def connected(self, resumed: bool) -> None:

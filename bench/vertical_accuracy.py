@@ -22,7 +22,7 @@ from tacit.channel import Channel, run_parties
 from tacit.data import read_table
 from tacit.events import EpochFinished, Kept
 from tacit.kinds.vertical_logistic.protocol import batches, logistic_masked
-from tacit.kinds.vertical_logistic.protocol.session import Run
+from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.settings import Settings
 
 Floats = NDArray[np.float64]
@@ -60,7 +60,7 @@ def _vertical(parts: Mapping[str, Floats], labels: Any, settings: Settings) -> f
     events = Kept()
 
     def active(channels: Mapping[str, Channel]) -> object:
-        return logistic_masked.active(channels, parts[settings.active], labels, settings, Run(sink=events))
+        return logistic_masked.active(channels, parts[settings.active], labels, settings, PaillierContext(sink=events))
 
     def passive(name: str) -> Any:
         return lambda channels: logistic_masked.passive(channels, parts[name], settings, name)

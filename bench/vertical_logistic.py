@@ -26,7 +26,7 @@ from tacit.crypto import paillier
 from tacit.fixedpoint import Grid
 from tacit.kinds.vertical_logistic.protocol import logistic_masked
 from tacit.kinds.vertical_logistic.protocol.journal import InMemory, Records
-from tacit.kinds.vertical_logistic.protocol.session import Run
+from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.store.journal_files import RecordFiles
 
@@ -178,7 +178,7 @@ def _journal(budget: Budget, quick: bool) -> Row:
     )
 
     def train(records: Callable[[str], Records]) -> None:
-        own = {name: Run(records=records(name), key=key) for name in settings.parties}
+        own = {name: PaillierContext(records=records(name), key=key) for name in settings.parties}
         run_parties(
             {
                 "active": lambda c: logistic_masked.active(c, features[:, :columns], labels, settings, own["active"]),

@@ -15,7 +15,7 @@ import time
 from tacit.align import align
 from tacit.events import EpochFinished, Event
 from tacit.kinds.vertical_logistic.protocol import logistic_masked
-from tacit.kinds.vertical_logistic.protocol.session import Run
+from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.kinds.vertical_logistic.tasks.cancer import make_parts
 from tacit.net.hub import Hub
@@ -45,6 +45,6 @@ if __name__ == "__main__":
         channels = hub.meet()
         rows = align(channels, "active", "active", table.ids).rows
         print(f"{len(rows)} of {len(table.ids)} patients are common", flush=True)
-        run = Run(sink=Printed(), clock=time.perf_counter)
-        model = logistic_masked.active(channels, table.features[rows], table.labels[rows], SETTINGS, run)
+        context = PaillierContext(sink=Printed(), clock=time.perf_counter)
+        model = logistic_masked.active(channels, table.features[rows], table.labels[rows], SETTINGS, context)
     print("its own weights:", model.weights.round(3))

@@ -9,7 +9,7 @@ from play_active import SETTINGS, Printed
 
 from tacit.align import align
 from tacit.kinds.vertical_logistic.protocol import logistic_masked
-from tacit.kinds.vertical_logistic.protocol.session import Run
+from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.tasks.cancer import make_parts
 from tacit.net.spoke import Spoke
 
@@ -19,6 +19,6 @@ if __name__ == "__main__":
     with Spoke("passive", "active", [], f"127.0.0.1:{port}") as spoke:
         channels = spoke.meet()
         rows = align(channels, "passive", "active", table.ids).rows
-        run = Run(sink=Printed(), clock=time.perf_counter)
-        model = logistic_masked.passive(channels, table.features[rows], SETTINGS, "passive", run)
+        context = PaillierContext(sink=Printed(), clock=time.perf_counter)
+        model = logistic_masked.passive(channels, table.features[rows], SETTINGS, "passive", context)
     print("its own weights:", model.weights.round(3))

@@ -6,7 +6,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-import tacit.net.tls  # noqa: F401 -- before a test loads gRPC: it says which versions of TLS gRPC takes
+import tacit.net.grpc  # noqa: F401 -- before a test loads gRPC: it says which versions of TLS gRPC takes
 from tests.subprocesses import end_all
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run in as many processes as there are cores

@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tacit.door import door
+from tacit.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tacit.config.load import ConfigError, load
+    from tacit.config.source import ConfigError
     from tacit.errors import BudgetError, PeerError, TacitError
     from tacit.kinds.split.embedding_dp import EmbeddingDP
     from tacit.kinds.split.label_dp import LabelDP
+    from tacit.runs.load import load
     from tacit.runs.outcome import Outcome
     from tacit.training.plan import Plan
 
-__version__ = "0.1.0"
 __all__ = [
     "BudgetError",
     "ConfigError",
@@ -35,9 +36,10 @@ __getattr__, __dir__ = door(
     __all__,
     {
         "tacit.errors": "BudgetError PeerError TacitError",
-        "tacit.config.load": "ConfigError load",
+        "tacit.config.source": "ConfigError",
         "tacit.kinds.split.embedding_dp": "EmbeddingDP",
         "tacit.kinds.split.label_dp": "LabelDP",
+        "tacit.runs.load": "load",
         "tacit.training.plan": "Plan",
     },
 )

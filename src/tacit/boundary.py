@@ -1,14 +1,12 @@
-"""The release boundary, for every kind: what leaves a party, field by field, and what a training will come to.
+"""The release boundary, for every kind: what leaves a party, field by field.
 
-Each kind has a `boundary` with `releases(settings)`, `sentences(settings)` for people, `unprotected(settings)`, and a
-`forecast` of its own; `plan`, `report` and `audit` read them, and tests compare them with the messages of runs.
+Each kind has a module `boundary` whose `of(settings)` gives a `Boundary`; `plan`, `report` and `audit` read it, and
+tests compare it with the messages of runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 CLEAR = "in the clear"
 
@@ -36,11 +34,10 @@ def session_releases(lead: str, other: str) -> tuple[Release, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
-    """What a file will cost and show, before anybody trains."""
+class Boundary:
+    """All that a file lets out of a party."""
 
-    title: str
-    sections: Mapping[
-        str, tuple[str, ...]
-    ]  # sentences under their heading, in order; headings without any are left out
-    figures: Mapping[str, Any] = field(default_factory=dict)  # the same as plain numbers, for `tacit plan --json`
+    releases: tuple[Release, ...]
+    sees: tuple[str, ...]  # who sees what, in sentences
+    unprotected: tuple[str, ...]  # what stays open by nature
+    covered: frozenset[str]  # fields of events that an epsilon covers

@@ -1,48 +1,216 @@
-"""What can be done with a file of each kind: one module a kind, imported when it is needed."""
+"""What a kind of training is, and which kinds there are.
+
+A kind is one folder in `tacit.kinds`, or a package that offers one under the entry point `tacit.kinds`. It gives one
+`Kind`: its settings, and a function for each verb. The verbs (`tacit.runs`) know no more of it than this.
+
+    find(name)              the kind of that name; ConfigError if there is none
+    kind_of(settings)       the kind of a file's settings
+    names()                 of all kinds that are installed
+    model_of(name, where)   the settings of a kind, for `config.load`
+    fingerprint(settings)   a digest of what a resumed run must not change
+
+`execute` and `take_part` come in two steps. The call makes the parties: what is wrong with the file, the task or the
+data is found before anything is told or sent. The function that it returns carries them out.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+
+from tacit.config.explain import nearest
+from tacit.config.load import fingerprint_without, flat
+from tacit.config.source import ConfigError
+from tacit.errors import BudgetError
+from tacit.sections import Settings
 
 if TYPE_CHECKING:
-    from tacit.boundary import Forecast
-    from tacit.events import Sink
-    from tacit.report.sections import Boundary
-    from tacit.runs.outcome import Outcome
-    from tacit.store.directory import RunDirectory
+    from pathlib import Path
 
-_MODULES = {
-    "horizontal": "tacit.kinds.horizontal.run",
-    "private_training": "tacit.kinds.private_training.run",
-    "vertical_logistic": "tacit.kinds.vertical_logistic.party",
-    "split": "tacit.kinds.split.party",
+    from numpy.typing import NDArray
+
+    from tacit.audit.steps import Attacks, Scope
+    from tacit.boundary import Boundary
+    from tacit.events import Event, Sink
+    from tacit.net.site import Site
+    from tacit.report.figure import Report
+    from tacit.report.forecast import Forecast, PartyForecast
+    from tacit.report.party_forecast import Own
+    from tacit.store.party_folder import Store
+    from tacit.store.record import Record
+    from tacit.store.scores import Scores
+
+S = TypeVar("S", bound=Settings)
+Status = Literal["done", "budget reached", "stopped", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """What surrounds the parties that this process carries out."""
+
+    sink: Sink
+    store: Store | None  # None: nothing is kept
+    should_stop: Callable[[], bool]  # whether a signal asked for it
+    happened: Callable[[], Iterable[Event]]  # all that was told, that of earlier processes of this run included
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the parties came to, where nothing was raised."""
+
+    model: Mapping[str, NDArray[Any]]
+    ledger: Mapping[str, Any]  # as in ledger.json
+    status: Status = "done"
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume(Generic[S]):
+    """How a stored run is taken up again."""
+
+    free: Callable[[S], frozenset[str]]  # keys that may change
+    finished: Callable[[S, Mapping[str, Any]], str | None]  # why a stored state has nothing left to do
+    caught_up: Callable[[S, dict[str, Any], dict[str, Any]], dict[str, Any]]
+    """An earlier state with all that was spent since, as the ledger says, which is of the last. Raises KeyError,
+    TypeError or ValueError if the ledger does not say it."""
+    length: str = "train.epochs"  # the key that says how long it runs
+    parts: Callable[[S], tuple[str, ...]] = lambda settings: ()  # parties that store apart though all are here
+    stateless: Callable[[str], bool] = lambda party: False  # whether a party over a network stores no state of the run
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Which party a process is over a network."""
+
+    name: str
+    clients: tuple[int, ...] = ()  # of a federation
+    coordinates: bool = False  # it is not started twice by mistake, and tells the others of an end that it reached
+
+    @property
+    def whole(self) -> str:
+        """Whose folder it is: of several clients, the first and the last."""
+        return self.name if len(self.clients) < 2 else f"{self.name} to {self.clients[-1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Join(Generic[S]):
+    """One party over a network."""
+
+    networked: Callable[[S], S]  # the settings as they are then
+    seat: Callable[[S, str, str | None], Seat]  # of --party and --id, or ConfigError
+    address: Callable[[S, str], str]  # of the party that all others connect to
+    take_part: Callable[[S, Seat, Site, Here], Callable[[], Result]]
+    forecast: Callable[[S, Own], PartyForecast]
+
+
+@dataclass(frozen=True, slots=True)
+class Predict(Generic[S]):
+    """Parties that use their parts of a model together."""
+
+    receiver: Callable[[S], str]  # who gets the scores
+    here: Callable[[S, Path, Mapping[str, Path], Sink], Scores]
+    join: Callable[[S, str, Path, Path | None, Site, Sink], Scores | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[S]):
+    """What can be done with a file of a kind."""
+
+    name: str
+    settings: type[S]
+    starter: Callable[[], str]  # a commented file to start from
+    forecast: Callable[[S], Forecast]  # what it will cost and show; the task may be made, nothing is trained
+    boundary: Callable[[S], Boundary]  # everything that leaves a party
+    execute: Callable[[S, Here], Callable[[], Result]]  # every party in this process
+    report: Callable[[Sequence[Record[S]], bool], Report]  # of one run or several; whether it is for sharing
+    attacks: Callable[[S, Scope], Attacks]  # the task is made; nothing is trained before a step is taken
+    resume: Resume[S]
+    unit: Literal["rounds", "epochs"] = "epochs"
+    stopped_by: Literal["flag", "interrupt"] = "interrupt"  # lock step blocks in recv
+    join: Join[S] | None = None
+    predict: Predict[S] | None = None
+
+
+# --- the kinds that there are
+
+_BUILT_IN = {
+    name: f"tacit.kinds.{name}:KIND" for name in ("horizontal", "private_training", "vertical_logistic", "split")
 }
 
 
-class Kind(Protocol):
-    """The functions of such a module."""
-
-    def execute(self, settings: Any, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
-        """Run every party in this process."""
-
-    boundary: Boundary
-
-    def forecast(self, settings: Any) -> Forecast:
-        """What the file will cost and show. The task may be made; nothing is trained."""
-
-    def may_change(self, stored: Any) -> frozenset[str]:
-        """The keys that a resumed run may change."""
-
-    def finished(self, settings: Any, state: dict[str, Any]) -> str | None:
-        """Why a stored run has nothing left to do; None if it has."""
-
-    def caught_up(self, settings: Any, state: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
-        """An earlier `state` with all that was spent since, as `ledger` says, which is of the last.
-
-        Raises KeyError, TypeError or ValueError where the ledger does not say it.
-        """
+@cache
+def _outside() -> dict[str, str]:
+    found = {each.name: each.value for each in entry_points(group="tacit.kinds")}
+    if taken := sorted(found.keys() & _BUILT_IN.keys()):
+        raise ConfigError(f"an installed package offers the kind {taken[0]}, which is built in: uninstall that package")
+    return found
 
 
-def of(settings: Any) -> Kind:
-    return cast(Kind, import_module(_MODULES[settings.kind]))
+def names() -> list[str]:
+    """Of all kinds."""
+    return [*_BUILT_IN, *_outside()]
+
+
+def find(name: Any, where: str = "") -> Kind[Any]:
+    """The kind of that name. `where` the name stands comes before what is wrong with it."""
+    place = _BUILT_IN.get(name) or _outside().get(name) if isinstance(name, str) else None
+    if place is None:
+        near = nearest(str(name), names())
+        advice = f"did you mean {near}?" if near else f"give {' or '.join(names())}"
+        raise ConfigError(f"{where}kind is {name!r}, which does not exist: {advice}")
+    module, _, attribute = place.partition(":")
+    kind = getattr(import_module(module), attribute, None)
+    if not isinstance(kind, Kind) or kind.name != name:
+        raise ConfigError(f"{where}{place} is offered as the kind {name}, and is not one: uninstall that package")
+    return kind
+
+
+def kind_of(settings: S) -> Kind[S]:
+    """The kind of a file's settings."""
+    return cast("Kind[S]", find(settings.kind))
+
+
+def model_of(name: Any, where: str) -> type[Settings]:
+    """The settings of a kind; a file that names none is told which there are."""
+    if name is None:
+        raise ConfigError(f"{where}kind is missing: give {' or '.join(names())}")
+    model: type[Settings] = find(name, where).settings
+    return model
+
+
+# --- what holds for every kind
+
+
+def changeable(key: str, stored: Settings) -> bool:
+    """Whether a resumed run may change this key: what its kind allows, and how a party treats its network."""
+    return key in kind_of(stored).resume.free(stored) or key.partition(".")[0] == "network"
+
+
+def fingerprint(settings: Settings) -> str:
+    """A digest of the settings that a resumed run must not change."""
+    return fingerprint_without({key for key, _ in flat(settings) if changeable(key, settings)}, settings)
+
+
+@dataclass(slots=True)
+class Ending:
+    """How the work inside of `ended_early` ended."""
+
+    status: Status = "done"
+    text: str = ""
+
+
+@contextmanager
+def ended_early() -> Iterator[Ending]:
+    """Take a stop by hand and a reached budget for an end: what is stored then is whole. Anything else is raised."""
+    ending = Ending()
+    try:
+        yield ending
+    except KeyboardInterrupt:
+        ending.status, ending.text = "stopped", "by hand"
+    except BudgetError as error:
+        ending.status, ending.text = "budget reached", str(error)

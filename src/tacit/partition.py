@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-SPLIT = 13  # what a seed is for: see `tacit.kinds.horizontal.coordinator.SAMPLING`
+SPLIT = 13  # what a seed is for: see `tacit.kinds.horizontal.sampling.SAMPLING`
 Indices = NDArray[np.int64]
 
 

@@ -39,6 +39,22 @@ class Section(BaseModel):
         return nested
 
 
+class Settings(Section):
+    """What the file of any kind says. Only these two fields: more would reorder every stored file."""
+
+    kind: str
+    name: str
+
+    @property
+    def insecure(self) -> bool:
+        """Whether noise, masks or keys are fixed, so that nothing is protected."""
+        return False
+
+    def notes(self) -> list[str]:
+        """What is worth a thought before it runs."""
+        return []
+
+
 def _address(value: str) -> str:
     """HOST:PORT, with a host in brackets if it has colons of its own."""
     host, _, port = value.rpartition(":")

@@ -38,7 +38,7 @@ def test_every_fault_has_its_place_its_tests_and_its_file():
 
 
 def test_every_file_is_read_by_a_fault_and_valid():
-    from tacit.config.load import load
+    from tacit.runs.load import load
 
     files = {path.name for path in FILES.glob("*.yaml")}
     assert files == {fault.file for fault in FAULTS} - {None}

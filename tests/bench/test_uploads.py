@@ -7,8 +7,8 @@ import pytest
 from bench import uploads
 from bench.network import files
 from tacit.net.grpc.server import Server
-from tacit.net.star_host import client_name
-from tacit.net.tls import Authority, Credentials
+from tacit.net.identity import Authority, Credentials
+from tacit.net.star import client_name
 
 SIZE = 3_000_000
 

@@ -156,7 +156,9 @@ def test_a_false_claim_ends_in_1_and_is_named(monkeypatch):
     only_noise(monkeypatch)
     honest = invoke("fleet.yaml", "--quiet")
     assert honest.exit_code == 0
-    monkeypatch.setattr("tacit.kinds.horizontal.evaluation.SENSITIVITY", 1.0)  # two points of the simplex are 2 apart
+    monkeypatch.setattr(
+        "tacit.kinds.horizontal.protections.vectors_laplace.SENSITIVITY", 1.0
+    )  # two points of the simplex are 2 apart
     done = invoke("fleet.yaml", "--quiet")
     assert done.exit_code == 1
     assert "FALSE CLAIM: Laplace noise of inference vectors" in done.stderr
@@ -200,7 +202,7 @@ def test_what_nobody_expected_is_no_false_claim(monkeypatch):
     def broken(*given):
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr("tacit.runs.audit.kinds.of", broken)
+    monkeypatch.setattr("tacit.runs.audit.kind_of", broken)
     done = invoke("fleet.yaml", "--quiet")
     assert done.exit_code == 1
     assert "a mistake of ours" in done.stderr

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tacit import events
 from tacit.cli import main
-from tacit.config.load import load
+from tacit.runs.load import load
 from tacit.store.directory import RunDirectory
 
 SETTINGS = load({"kind": "horizontal", "name": "fleet", "task": "digits", "rounds": 1, "clients": 5})

@@ -13,8 +13,8 @@ import tacit
 from tacit.net import key_files
 from tacit.net.hub import Hub
 from tacit.net.spoke import Spoke
-from tacit.net.star_guest import ClientEngine
-from tacit.net.star_host import CoordinatorEngine
+from tacit.net.star_guest import StarGuest
+from tacit.net.star_host import StarHost
 from tests.cli import processes
 from tests.cli.processes import ended, free_port
 
@@ -116,8 +116,8 @@ def test_a_party_that_is_out_of_memory_ends_with_5(monkeypatch, party):
 
     file = "deal.yaml" if party in ("hospital", "laboratory") else "fleet.yaml"
     Path("deal.yaml").write_text(DEAL.replace("PORT", str(free_port())))
-    monkeypatch.setattr(CoordinatorEngine, "_there", fail)
-    monkeypatch.setattr(ClientEngine, "_away", fail)
+    monkeypatch.setattr(StarHost, "_there", fail)
+    monkeypatch.setattr(StarGuest, "_away", fail)
     monkeypatch.setattr(Hub, "meet", fail)
     monkeypatch.setattr(Spoke, "meet", fail)
     identity = ["--id", "0"] if party == "client" else []

@@ -3,15 +3,20 @@
 import math
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.config.load import KINDS, ConfigError, load, resolved, starter, write_starter
+from tacit.config.load import resolved, write_starter
+from tacit.config.source import ConfigError
+from tacit.kind import find, names
 from tacit.kinds.horizontal.settings import Settings
+from tacit.runs.load import load
+from tests.inside import inside
 
-KINDS_IN_WORDS = " or ".join(KINDS)
+KINDS_IN_WORDS = " or ".join(names())
 REQUIRED = "kind: horizontal\ntask: digits\nrounds: 3\nclients: 2000\n"  # four lines: what follows begins on line 5
 NEEDED = {"kind": "horizontal", "task": "digits", "rounds": 3, "clients": 100}
 
@@ -38,7 +43,7 @@ def message(source, overrides=()) -> str:
 
 
 def test_the_fragments_of_the_seed_load_as_they_are(written):
-    settings = load(
+    settings: Any = load(
         written("""\
         encrypt:
             privacy_eval_type: LAPLACE
@@ -57,7 +62,7 @@ def test_the_fragments_of_the_seed_load_as_they_are(written):
 
 
 def test_every_key_of_the_seeds_may_be_flat(written):
-    flat = load(
+    flat: Any = load(
         written("""\
         encrypt:
           encrypt_train_type: DP_ENCRYPT
@@ -75,7 +80,7 @@ def test_every_key_of_the_seeds_may_be_flat(written):
         server_num: 4
         """)
     )
-    nested = load(
+    nested: Any = load(
         {
             **NEEDED,
             "clients": 2000,
@@ -112,27 +117,27 @@ def test_the_models_take_flat_keys_by_themselves():
 
 @pytest.mark.parametrize("text", ["1e-5", "1E-5", "1.0e-5", "0.00001"])
 def test_a_number_without_a_dot_is_a_number(written, text):
-    settings = load(written(f"task_options: {{rate: {text}}}\n"))
+    settings: Any = load(written(f"task_options: {{rate: {text}}}\n"))
     assert settings.task_options == {"rate": 1e-5}
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", names())
 def test_a_starter_loads_and_writes_once(tmp_path, kind):
     path = tmp_path / "start.yaml"
-    write_starter(kind, path)
+    write_starter(find(kind).starter(), path)
     assert load(path).kind == kind
-    assert path.read_text() == starter(kind)
+    assert path.read_text() == find(kind).starter()
     path.write_text("mine")
     with pytest.raises(ConfigError, match="exists: choose another name, or overwrite it with --force"):
-        write_starter(kind, path)
+        write_starter(find(kind).starter(), path)
     assert path.read_text() == "mine"
-    write_starter(kind, path, overwrite=True)
-    assert path.read_text() == starter(kind)
+    write_starter(find(kind).starter(), path, overwrite=True)
+    assert path.read_text() == find(kind).starter()
 
 
 def test_the_starter_is_a_federation_of_100_under_masks(tmp_path):
-    write_starter("horizontal", tmp_path / "start.yaml")
-    settings = load(tmp_path / "start.yaml")
+    write_starter(find("horizontal").starter(), tmp_path / "start.yaml")
+    settings: Any = load(tmp_path / "start.yaml")
     assert (settings.task, settings.clients, settings.encrypt.encrypt_type) == ("digits", 100, "PW_ENCRYPT")
 
 
@@ -142,11 +147,11 @@ def test_the_starter_is_a_federation_of_100_under_masks(tmp_path):
 @pytest.mark.parametrize("key", ["encrypt.dp_eps", "encrypt.dp_encrypt.dp_eps"])
 @pytest.mark.parametrize("text", ["encrypt: {dp_eps: 60}", "encrypt: {dp_encrypt: {dp_eps: 60}}", "seed: 1"])
 def test_an_override_wins_however_either_is_spelled(written, key, text):
-    assert load(written(text), [f"{key}=8"]).encrypt.dp_encrypt.dp_eps == 8
+    assert inside(load(written(text), [f"{key}=8"])).encrypt.dp_encrypt.dp_eps == 8
 
 
 def test_the_last_override_wins_and_others_stay(written):
-    settings = load(
+    settings: Any = load(
         written("task_options: {a: 1, b: {c: 2}}\nbudget: {epsilon: 5}\nencrypt: {encrypt_type: DP_ENCRYPT}"),
         ["rounds=5", "rounds=6", "task_options.b.d=[1, 2]", "budget.delta=1e-6", "simulation.bad={nan: 2}"],
     )
@@ -157,7 +162,7 @@ def test_the_last_override_wins_and_others_stay(written):
 
 
 def test_an_override_can_take_a_section_away(written):
-    settings = load(written("budget: {epsilon: 5}\nencrypt: {encrypt_type: DP_ENCRYPT}"), ["budget="])
+    settings: Any = load(written("budget: {epsilon: 5}\nencrypt: {encrypt_type: DP_ENCRYPT}"), ["budget="])
     assert settings.budget is None
 
 
@@ -274,7 +279,7 @@ def test_a_wrong_patience_is_named_with_what_is_allowed(written, text, shown):
 
 @pytest.mark.parametrize(("text", "waits"), [("600", 600), ("0.5", 0.5), ("1e9", 1e9), ("forever", math.inf)])
 def test_a_patience_is_in_seconds_or_forever(written, text, waits):
-    assert load(written(f"network: {{patience: {text}}}\n")).network.waits == waits
+    assert inside(load(written(f"network: {{patience: {text}}}\n"))).network.waits == waits
 
 
 def test_every_error_has_a_line_of_its_own(written):
@@ -392,7 +397,7 @@ def test_whatever_stands_in_a_dict_it_loads_or_is_explained(data):
     seed=st.none() | st.integers(0, 9),
 )
 def test_what_is_resolved_loads_as_the_same_settings(tmp_path_factory, name, options, delta, seed):
-    settings = load(
+    settings: Any = load(
         {
             **NEEDED,
             "name": name,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tacit.audit.finding import Finding, LowerBound
-from tacit.audit.steps import CONFIDENCE, Scope
+from tacit.audit.scope import CONFIDENCE, Scope
 from tacit.audit.tradeoff import Curve, CurveTest
-from tacit.config.load import load
 from tacit.dp.claim import Claim
-from tacit.runs import attacks as kinds
+from tacit.kind import kind_of
+from tacit.runs.load import load
 
 FLEET = {"kind": "horizontal", "task": "digits_unsupervised", "rounds": 2, "clients": 6}
 VECTORS = {"unsupervised": {"cluster_client_num": 4, "vectors": 4}}
@@ -29,9 +29,17 @@ FILES = {
     "bits and gradients": {**SPLIT, **NOISED},
     "all": {**SPLIT, **NOISED, "label_dp": {"eps": 3}},
 }
+MECHANISMS, CANARIES, CUT = (
+    "tacit.audit.attacks.mechanisms",
+    "tacit.kinds.horizontal.attacks.client_canaries",
+    "tacit.kinds.split.attacks",
+)
 AUDITS = {
-    "horizontal": ("audit_gaussian", "audit_laplace", "audit_skellam", "audit_uploads", "audit_sums"),
-    "split": ("audit_bits", "audit_gaussian", "audit_labels"),
+    "horizontal": (
+        *(f"{MECHANISMS}.{name}" for name in ("audit_gaussian", "audit_laplace", "audit_skellam")),
+        *(f"{CANARIES}.{name}" for name in ("audit_uploads", "audit_sums")),
+    ),
+    "split": tuple(f"{CUT}.{name}" for name in ("audit_bits", "audit_gaussian", "audit_labels")),
 }
 
 
@@ -53,12 +61,12 @@ def test_failures_of_all_tests_add_up_to_one_in_a_hundred(name, monkeypatch):
     settings = load({"name": "file", **FILES[name]})
     given = lambda *arguments, effort=None, **keys: found((effort or arguments[-1]).confidence)  # noqa: E731
     for audit in AUDITS[settings.kind]:
-        monkeypatch.setattr(f"tacit.kinds.{settings.kind}.attacks.{audit}", given)
+        monkeypatch.setattr(audit, given)
     monkeypatch.setattr("tacit.kinds.split.attacks.gradient_canaries.audit_gradients", given)
     monkeypatch.setattr(
         "tacit.kinds.split.attacks.labels.audit_labels", lambda *arguments, confidence, **keys: [found(confidence)]
     )
-    plan = kinds.of(settings).attacks(settings, Scope(quick=False))
+    plan = kind_of(settings).attacks(settings, Scope(quick=False))
     names = ("noise of", "canaries", "randomized", "labels from gradients")
     steps = [step for step in plan.steps if step.name.startswith(names)]
     failures = [finding.failure for step in steps for finding in step.find()]

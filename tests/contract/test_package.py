@@ -19,8 +19,10 @@ PURE = (
     "secagg",
     "align",
     "kinds/vertical_logistic/protocol",
+    "kinds/horizontal/alone",
     "kinds/horizontal/client",
     "kinds/horizontal/coordinator",
+    "kinds/horizontal/masked",
 )
 
 

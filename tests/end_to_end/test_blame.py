@@ -8,7 +8,7 @@ import pytest
 
 from tacit.errors import Unfit
 from tacit.events import ClientBlamed, ClientRefused, Kept, RoundAborted, SharesDisputed
-from tacit.kinds.horizontal.coordinator import sample
+from tacit.kinds.horizontal.sampling import sample
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.secagg.messages import Reveal, Shares, unpack_ids
 from tests.kinds.horizontal.federations import Numbers, finished, run, settings_for

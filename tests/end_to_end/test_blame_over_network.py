@@ -1,4 +1,4 @@
-"""A client that breaks secure aggregation over real streams: it is named and left out, and the others go on."""
+"""A client that breaks secure aggregation over a network: it is named and left out, and the others go on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 from tacit.events import ClientBlamed
 from tacit.secagg import session as tie
 from tacit.secagg.messages import Reveal, Shares
+from tests.inside import inside
 from tests.kinds.horizontal.federations import Numbers, settings_for
-from tests.net.loopback import Federation, quickly
+from tests.net.loopback import Federation, over_each_transport, quickly
 
 LIAR = 2
 change = msgspec.structs.replace
@@ -28,14 +29,14 @@ def false_shares(client, message):
 
 
 def lying(found: Federation, forge) -> None:
-    client = found.clients[LIAR].client
+    client = inside(found.clients[LIAR].leaf).client
     receive = client.receive
     client.receive = lambda message, now: [forge(client, answer) for answer in receive(message, now)]
 
 
 def revealing_first(found: Federation) -> None:
     """Let the coordinator hear the liar's shares before others: a sum that is open by then needs no more of them."""
-    coordinator = found.engine.coordinator
+    coordinator = found.coordinator
     receive, early, heard = coordinator.receive, [], False
 
     def ordered(sender, message, now):
@@ -56,10 +57,11 @@ def revealing_first(found: Federation) -> None:
 @pytest.mark.parametrize(
     ("forge", "survivors", "aborted"), [(false_commitment, [4, 4], [0]), (false_shares, [5, 4, 4], [])]
 )
-def test_one_lying_client(forge, survivors, aborted, mode):
+@over_each_transport
+def test_one_lying_client(transport, forge, survivors, aborted, mode):
     async def scenario():
         encrypt = {"encrypt_type": "PW_ENCRYPT", "pw_encrypt": {"mode": mode}}
-        found = Federation(settings_for(clients=5, rounds=3, encrypt=encrypt), Numbers())
+        found = Federation(settings_for(clients=5, rounds=3, encrypt=encrypt), Numbers(), transport=transport())
         async with found.serve():
             for identity in range(5):
                 found.join(identity)
@@ -75,4 +77,4 @@ def test_one_lying_client(forge, survivors, aborted, mode):
         (event.round, event.client, event.excluded) for event in found.kept.events if isinstance(event, ClientBlamed)
     ] == [(0, LIAR, True)]
     assert {parting.status for parting in partings.values()} == {"done"}
-    assert found.clients[LIAR].client._attempts == 1  # it was sent no model after the first round
+    assert inside(found.clients[LIAR].leaf).client._attempts == 1  # it was sent no model after the first round

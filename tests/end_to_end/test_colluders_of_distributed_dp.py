@@ -9,14 +9,16 @@ from tacit.crypto.signing import SigningKey
 from tacit.errors import PeerError
 from tacit.kinds.horizontal.boundary import unprotected
 from tacit.kinds.horizontal.client import Client
+from tacit.kinds.horizontal.masked import inside_of, secure_context
 from tacit.kinds.horizontal.messages import Work
-from tacit.kinds.horizontal.protection import masked_sum, secure_context, skellam_encoding
+from tacit.kinds.horizontal.protections.distributed_dp import skellam_encoding
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Layout
 from tacit.secagg.client import Client as SecureClient
 from tacit.secagg.messages import Roster, pack_ids
 from tacit.secagg.session import roster_digest
 from tacit.secagg.skellam import SkellamEncoding
+from tests.inside import inside
 from tests.kinds.horizontal.federations import Numbers, settings_for
 from tests.secagg.split_view import SplitView
 
@@ -45,11 +47,11 @@ def attack(settings: Settings, colluders: int, monkeypatch) -> tuple[dict, dict]
         return clients[to].receive(message, 0.0)
 
     adverts = {i: send(i, Work(0, np.zeros(layout.size)))[0] for i in clients}
-    columns, bits = masked_sum(settings, layout.size).ring
+    columns, bits = inside_of(settings, layout.size).ring
     view = SplitView(
         adverts,
         send,
-        lambda colluder: clients[colluder]._secure,
+        lambda colluder: inside(clients[colluder]._round)._secure,
         {i: keys[i] for i in range(colluders)},
         dtype=f"<u{bits // 8}",
     )

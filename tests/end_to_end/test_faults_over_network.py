@@ -15,22 +15,28 @@ import grpc.aio
 import numpy as np
 import pytest
 
+from tacit.config.local import Local
 from tacit.errors import PeerAway, PeerError
 from tacit.events import Kept, Noted
+from tacit.kinds.horizontal.frames import FramedClient
 from tacit.kinds.horizontal.messages import Work
+from tacit.kinds.horizontal.prepared import Prepared
 from tacit.net import star_host
-from tacit.net.grpc import connection, pace
+from tacit.net.grpc import Grpc, connection, pace
+from tacit.net.grpc.credentials import channel_credentials, channel_options
 from tacit.net.grpc.server import METHOD, OPTIONS
 from tacit.net.handshake import Hello, Parting, Refused, Welcome
 from tacit.net.identity import Authority, Credentials
 from tacit.net.link import PIECE_BYTES
-from tacit.net.star_guest import ClientEngine
-from tacit.net.tls import channel_credentials, channel_options
+from tacit.net.site import Site
+from tacit.net.star_guest import StarGuest
 from tacit.secagg.messages import Agreements, Inbox, Roster, Survivors
 from tacit.sections import Network
 from tacit.wire import decode, encode
+from tests.inside import inside
 from tests.kinds.horizontal.federations import Numbers, run, settings_for
-from tests.net.loopback import Federation, Proxy, certified, file_of, halting, quickly, until
+from tests.net.loopback import Federation, Proxy, certified, file_of, halting, over_each_transport, quickly, until
+from tests.net.memory_transport import MemoryTransport
 from tests.subprocesses import HANGS, free_port
 
 AUTHORITY = Authority.create()
@@ -61,9 +67,10 @@ STAGES = {"work": Work, "roster": Roster, "inbox": Inbox, "survivors": Survivors
     "stage",
     [name if name in ("inbox", "agreements") else pytest.param(name, marks=pytest.mark.slow) for name in STAGES],
 )
-def test_a_client_that_dies_at_any_stage_costs_its_own_update_only(stage):
+@over_each_transport
+def test_a_client_that_dies_at_any_stage_costs_its_own_update_only(transport, stage):
     async def scenario():
-        found = Federation(federation(), Numbers())
+        found = Federation(federation(), Numbers(), transport=transport())
         async with found.serve():
             reached = asyncio.Event()
             for identity in range(6):
@@ -82,9 +89,10 @@ def test_a_client_that_dies_at_any_stage_costs_its_own_update_only(stage):
 
 
 @pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", pytest.param("DP_ENCRYPT", marks=pytest.mark.slow)])
-def test_a_client_that_dies_while_it_trains_is_waited_for_once(encrypt_type):
+@over_each_transport
+def test_a_client_that_dies_while_it_trains_is_waited_for_once(transport, encrypt_type):
     async def scenario():
-        found = Federation(federation(encrypt_type, window=500), Numbers())
+        found = Federation(federation(encrypt_type, window=500), Numbers(), transport=transport())
         async with found.serve():
             reached = asyncio.Event()
             for identity in range(6):
@@ -120,11 +128,13 @@ def test_a_client_without_a_connection_does_not_hold_up_the_round(encrypt_type):
     assert any("no connection to client 3 for 15 s" in getattr(event, "text", "") for event in found.kept.events)
 
 
-def test_a_client_that_comes_back_as_another_process_takes_part_in_the_next_round():
+@over_each_transport
+def test_a_client_that_comes_back_as_another_process_takes_part_in_the_next_round(transport):
     """In the round that its old process began it gets messages that it cannot know: they are no reason to leave."""
 
     async def scenario():
-        found = Federation(federation(lost_after=HANGS), Numbers())  # the next round waits for client 4
+        settings = federation(lost_after=HANGS)  # the next round waits for client 4
+        found = Federation(settings, Numbers(), transport=transport())
         async with found.serve():
             reached = asyncio.Event()
             for identity in range(6):
@@ -146,9 +156,10 @@ def test_a_client_that_comes_back_as_another_process_takes_part_in_the_next_roun
     assert {parting.status for parting in partings.values()} == {"done"}
 
 
-def test_too_few_survivors_abort_the_round_and_the_next_one_runs():
+@over_each_transport
+def test_too_few_survivors_abort_the_round_and_the_next_one_runs(transport):
     async def scenario():
-        found = Federation(federation(), Numbers())
+        found = Federation(federation(), Numbers(), transport=transport())
         async with found.serve():
             reached = [asyncio.Event() for _ in range(3)]
             for identity in range(6):
@@ -171,9 +182,10 @@ def test_too_few_survivors_abort_the_round_and_the_next_one_runs():
     assert "uploaded" in aborted.reason
 
 
-def test_with_too_few_clients_it_ends_and_those_that_are_there_wait_for_the_next_start():
+@over_each_transport
+def test_with_too_few_clients_it_ends_and_those_that_are_there_wait_for_the_next_start(transport):
     async def scenario():
-        found = Federation(federation(gather=500), Numbers())
+        found = Federation(federation(gather=500), Numbers(), transport=transport())
         async with found.serve():
             for identity in range(4):
                 found.join(identity)
@@ -359,12 +371,13 @@ def test_whoever_opens_streams_and_says_nothing_does_not_keep_others_out():
     assert quickly(scenario()).survivors == [6, 6]
 
 
-def test_of_two_processes_with_one_name_the_older_ends():
+@over_each_transport
+def test_of_two_processes_with_one_name_the_older_ends(transport):
     async def scenario():
-        found = Federation(federation(rounds=2), Numbers())
+        found = Federation(federation(rounds=2), Numbers(), transport=transport())
         async with found.serve():
             older = asyncio.create_task(found.client(5).run())
-            await until(lambda: found.engine.server.connected("client-5"))
+            await until(lambda: found.host.server.connected("client-5"))
             for identity in range(6):
                 found.join(identity)
             await found.done()
@@ -391,15 +404,16 @@ def test_a_stranger_is_told_why_it_is_refused(change, why):
         async with Federation(federation(), Numbers()).serve() as found, stream_to(found.address) as stream:
             answer = await greet(stream, hello(found, 5, **change))
             assert isinstance(answer, Refused)
-            assert not found.engine.server.peers
+            assert not found.host.server.peers
             return answer.reason
 
     assert re.search(why, quickly(scenario()))
 
 
-def test_another_file_is_refused_and_the_key_named():
+@over_each_transport
+def test_another_file_is_refused_and_the_key_named(transport):
     async def scenario():
-        async with Federation(federation(), Numbers()).serve() as found:
+        async with Federation(federation(), Numbers(), transport=transport()).serve() as found:
             other = federation(train={"epochs": 7})
             await stranger(found, other).run()
 
@@ -407,9 +421,14 @@ def test_another_file_is_refused_and_the_key_named():
         quickly(scenario())
 
 
-def stranger(found: Federation, settings, credentials=None) -> ClientEngine:
+def stranger(found: Federation, settings, credentials=None) -> StarGuest:
     """Client 5, as somebody else set it up."""
-    return ClientEngine(settings, 5, Numbers(), Kept(), file_of(settings), found.address, credentials)
+    return client_5(settings, found.address, credentials, Kept(), found.transport)
+
+
+def client_5(settings, address, credentials, sink, transport) -> StarGuest:
+    leaf = FramedClient(Prepared.of(settings, Numbers()), 5, credentials)
+    return StarGuest(leaf, Site(address, address, credentials, Local(), transport=transport), sink)
 
 
 # --- certificates
@@ -468,7 +487,8 @@ def test_a_server_of_another_name_is_not_talked_to():
 
     async def scenario():
         found = Federation(federation(), Numbers(), AUTHORITY)
-        found.engine.server._credentials = certified(AUTHORITY, "client-4")
+        server = inside(found.host.server)
+        server._about = replace(server._about, credentials=certified(AUTHORITY, "client-4"))
         async with found.serve():
             await stranger(found, found.settings, certified(AUTHORITY, "client-5")).run()
 
@@ -480,8 +500,8 @@ def test_a_server_of_another_name_is_not_talked_to():
 async def coordinator_of(authority: Authority, address: str = "127.0.0.1:0"):
     """One that waits for its clients, however long that takes."""
     found = Federation(federation(), Numbers(), authority)
-    found.engine._bind = address
-    found.frozen = lambda: found.engine._over is None
+    found.host._bind = address
+    found.frozen = lambda: found.host._over is None
     async with found.serve():
         yield found
 
@@ -490,13 +510,13 @@ def test_a_client_that_has_met_the_coordinator_outlasts_a_stranger_at_its_addres
     async def scenario():
         address, own = f"127.0.0.1:{free_port()}", certified(AUTHORITY, "client-5")
         kept, connected = Kept(), Noted("connected to the coordinator")
-        engine = ClientEngine(federation(), 5, Numbers(), kept, file_of(federation()), address, own)
+        engine = client_5(federation(), address, own, kept, Grpc())
         running = asyncio.create_task(engine.run())
         try:
             async with coordinator_of(AUTHORITY, address):
                 await until(lambda: connected in kept.events or running.done())
             async with coordinator_of(Authority.create(), address):
-                await until(lambda: engine.connection._rejected > 2 * connection._REJECTIONS or running.done())
+                await until(lambda: inside(engine.connection)._rejected > 2 * connection._REJECTIONS or running.done())
                 assert not running.done(), running.exception()
             async with coordinator_of(AUTHORITY, address):
                 await until(lambda: kept.events.count(connected) == 2 or running.done())
@@ -515,7 +535,7 @@ def test_a_client_that_never_met_the_coordinator_ends_with_what_is_wrong_with_th
             engine = stranger(found, found.settings, certified(AUTHORITY, "client-5"))
             with pytest.raises(PeerError, match="certificate that should be coordinator's was not signed by our auth"):
                 await engine.run()
-            return engine.connection._rejected
+            return inside(engine.connection)._rejected
 
     assert quickly(scenario()) == connection._REJECTIONS  # and not after its patience
 
@@ -526,7 +546,7 @@ def test_a_client_that_never_met_the_coordinator_ends_with_what_is_wrong_with_th
 def same_as_in_memory(found: Federation) -> None:
     engine, _ = run(found.settings, found.task)
     for name, array in engine.coordinator.model.items():
-        np.testing.assert_array_equal(found.engine.coordinator.model[name], array)
+        np.testing.assert_array_equal(found.coordinator.model[name], array)
 
 
 def through(pump, settings, authority=None) -> tuple[Federation, Proxy]:
@@ -556,6 +576,32 @@ def test_connections_that_are_cut_over_and_over_change_nothing(limit):
     assert found.survivors == [6, 6, 6]
     assert proxy.connections > (6 if limit > 500_000 else 12)
     same_as_in_memory(found)
+
+
+def test_connections_in_memory_that_are_cut_after_every_frame_change_nothing():
+    async def scenario():
+        transport = MemoryTransport()
+        found = Federation(federation(lost_after=300), Numbers(), transport=transport)
+        arrived = found.host.arrived
+
+        async def cutting(name, frame):
+            transport.cut(name)
+            await arrived(name, frame)
+
+        found.host.arrived = cutting
+        async with found.serve():
+            for identity in range(6):
+                found.join(identity)
+            return found, await found.done()
+
+    found, partings = quickly(scenario())
+    assert {parting.status for parting in partings.values()} == {"done"}
+    assert found.survivors == [6, 6, 6]
+    same_as_in_memory(found)
+    for guest in found.clients.values():
+        said = [event.text for event in guest._sink.events if isinstance(event, Noted)]
+        assert said.count("waiting for the coordinator: the connection ended") >= 3 * 4
+        assert said.count("connected to the coordinator") == 1  # each time the conversation went on
 
 
 def test_a_slow_network_changes_nothing():
@@ -588,12 +634,13 @@ def test_a_network_that_changes_bytes_is_noticed_under_tls_and_left(change):
 # --- the end
 
 
-def test_a_client_that_leaves_is_not_waited_for():
+@over_each_transport
+def test_a_client_that_leaves_is_not_waited_for(transport):
     """The clock stands: if a window had to close, this would never end."""
 
     async def scenario():
-        found = Federation(federation(rounds=4), Numbers())
-        found.frozen = lambda: not found.serving.done() and found.engine._over is None
+        found = Federation(federation(rounds=4), Numbers(), transport=transport())
+        found.frozen = lambda: not found.serving.done() and found.host._over is None
         async with found.serve():
             reached = asyncio.Event()
             for identity in range(6):
@@ -610,7 +657,8 @@ def test_a_client_that_leaves_is_not_waited_for():
     assert found.survivors == [6, 5, 5, 5]
 
 
-def test_a_mistake_in_the_coordinators_task_ends_the_run_with_it():
+@over_each_transport
+def test_a_mistake_in_the_coordinators_task_ends_the_run_with_it(transport):
     """Not with the connection of the client whose message happened to complete the round."""
 
     class Wrong(Numbers):
@@ -618,7 +666,7 @@ def test_a_mistake_in_the_coordinators_task_ends_the_run_with_it():
             raise ZeroDivisionError("of the task")
 
     async def scenario():
-        found = Federation(federation(), Wrong())
+        found = Federation(federation(), Wrong(), transport=transport())
         async with found.serve():
             for identity in range(6):
                 found.join(identity)
@@ -630,13 +678,14 @@ def test_a_mistake_in_the_coordinators_task_ends_the_run_with_it():
     assert {parting.status for parting in partings} == {"failed"}
 
 
-def test_a_coordinator_that_is_out_of_memory_is_waited_for():
+@over_each_transport
+def test_a_coordinator_that_is_out_of_memory_is_waited_for(transport):
     class Large(Numbers):
         def evaluate(self, model):
             raise MemoryError
 
     async def scenario():
-        found = Federation(federation(), Large())
+        found = Federation(federation(), Large(), transport=transport())
         async with found.serve():
             for identity in range(6):
                 found.join(identity)
@@ -653,7 +702,8 @@ def test_a_coordinator_that_is_out_of_memory_is_waited_for():
     assert all(words in texts for texts in said)
 
 
-def test_a_client_that_is_out_of_memory_says_that_it_comes_back():
+@over_each_transport
+def test_a_client_that_is_out_of_memory_says_that_it_comes_back(transport):
     class Large(Numbers):
         def fit(self, client, model, work):
             if client == 5:
@@ -661,7 +711,7 @@ def test_a_client_that_is_out_of_memory_says_that_it_comes_back():
             return super().fit(client, model, work)
 
     async def scenario():
-        found = Federation(federation(rounds=2), Large())
+        found = Federation(federation(rounds=2), Large(), transport=transport())
         sent = []
         async with found.serve():
             for identity in range(6):
@@ -686,11 +736,12 @@ def test_frames_that_are_begun_take_no_more_than_their_room(monkeypatch):
 
     async def scenario():
         found = Federation(federation("NOT_ENCRYPT", gather=60_000), Numbers(500_000))
-        limit = found.engine._limit
-        found.engine.server._network = Network(memory=2 * limit, least_rate=1 << 24)
+        limit = found.star.terms.limits[0]
+        server = inside(found.host.server)
+        server._about = replace(server._about, network=Network(memory=2 * limit, least_rate=1 << 24))
         found.frozen = lambda: not found.running
         async with found.serve():
-            room = found.engine.server._room
+            room = server._room
             free = room.free
             tracemalloc.start()
             try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import tracemalloc
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,12 +11,12 @@ import pytest
 from tacit.dp.gaussian import gaussian_epsilon, gaussian_sigma
 from tacit.errors import BudgetError, PeerError
 from tacit.events import BudgetReached, ClientRefused, Kept, RoundAborted
+from tacit.kinds.horizontal import protections
 from tacit.kinds.horizontal.boundary import releases
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.forecast import plan
 from tacit.kinds.horizontal.messages import Inference, Update, Work
-from tacit.kinds.horizontal.settings import EncryptType
 from tacit.kinds.horizontal.task import Fitted
 from tacit.kinds.horizontal.vector import Layout
 from tests.kinds.horizontal.federations import Inferring, Numbers, finished, run, settings_for
@@ -234,7 +233,7 @@ def test_too_many_dropouts_abort_a_masked_round():
 # --- the release boundary
 
 
-@pytest.mark.parametrize("encrypt_type", get_args(EncryptType))
+@pytest.mark.parametrize("encrypt_type", protections.names())
 @pytest.mark.parametrize("mode", ["active", "semi_honest"])
 @pytest.mark.parametrize("evaluated", [None, "NOT_ENCRYPT", "LAPLACE"])
 def test_what_leaves_a_client_is_what_the_list_says(encrypt_type, mode, evaluated):
@@ -269,7 +268,7 @@ def test_no_event_holds_a_clients_loss_under_a_protection(encrypt_type):
 # --- seeds
 
 
-@pytest.mark.parametrize("encrypt_type", get_args(EncryptType))
+@pytest.mark.parametrize("encrypt_type", protections.names())
 def test_a_noise_seed_repeats_a_run_and_costs_the_claim(encrypt_type):
     settings = settings_for(
         encrypt={"encrypt_type": encrypt_type}, simulation={"insecure_noise_seed": 5, "dropout": 0.1}
@@ -495,9 +494,9 @@ def test_training_that_fails_does_not_show(encrypt_type, fault):
         (update,) = client.receive(Work(0, np.zeros(5)), 0.0)
         assert np.abs(update.vector).max() < 0.1
     else:
-        update, samples = client._update(Work(0, np.zeros(5)))
-        assert not update.any()
-        assert samples == 1
+        learned = client._learn(Work(0, np.zeros(5)), lambda learned: (learned.update(), learned.samples))
+        assert not learned[0].any()
+        assert learned[1] == 1
     assert [where for where, _ in told] == (["fit"] if fault == "raises" else [])
 
 

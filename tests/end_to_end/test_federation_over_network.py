@@ -1,8 +1,6 @@
-"""A federation over streams comes to the model that it comes to in memory."""
+"""A federation over a transport comes to the model that it comes to without one."""
 
 from __future__ import annotations
-
-import asyncio
 
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ import pytest
 from tacit.events import Answered, AnswerRefused, ClientRefused, Evaluated, Kept
 from tacit.net.identity import Authority
 from tests.kinds.horizontal.federations import Failing, another_model_after, run, settings_for
-from tests.net.loopback import Federation, quickly, whole
+from tests.net.loopback import Federation, over_each_transport, quickly, whole
 
 CLIENTS = 9
 NOISE = {"simulation": {"insecure_noise_seed": 5}}
@@ -20,8 +18,8 @@ def federation(encrypt, **keys):
     return settings_for(clients=CLIENTS, rounds=3, encrypt=encrypt, **keys)
 
 
-def over_streams(settings, authority=None) -> Federation:
-    found = Federation(settings, authority=authority)
+def over(transport, settings, authority=None) -> Federation:
+    found = Federation(settings, authority=authority, transport=transport())
     partings = quickly(whole(found))
     assert {parting.status for parting in partings.values()} == {"done"}
     assert found.survivors == [CLIENTS] * settings.rounds
@@ -32,9 +30,9 @@ def assert_same_model(found: Federation, settings, tolerance: float) -> Kept:
     engine, kept = run(settings)
     for name, array in engine.coordinator.model.items():
         if tolerance:
-            np.testing.assert_allclose(found.engine.coordinator.model[name], array, rtol=0, atol=tolerance)
+            np.testing.assert_allclose(found.coordinator.model[name], array, rtol=0, atol=tolerance)
         else:
-            np.testing.assert_array_equal(found.engine.coordinator.model[name], array)
+            np.testing.assert_array_equal(found.coordinator.model[name], array)
     return kept
 
 
@@ -49,24 +47,27 @@ def assert_same_model(found: Federation, settings, tolerance: float) -> Kept:
     ],
     ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
 )
-def test_the_model_is_that_of_the_federation_in_memory(encrypt, tolerance):
+@over_each_transport
+def test_the_model_is_that_of_the_federation_in_memory(transport, encrypt, tolerance):
     settings = federation(encrypt, **NOISE)
-    assert_same_model(over_streams(settings), settings, tolerance)
+    assert_same_model(over(transport, settings), settings, tolerance)
 
 
-def test_with_mutual_tls_it_is_the_same():
+@over_each_transport
+def test_with_certificates_it_is_the_same(transport):
     settings = federation({"encrypt_type": "PW_ENCRYPT", "mode": "active"})
-    assert_same_model(over_streams(settings, Authority.create()), settings, 0.0)
+    assert_same_model(over(transport, settings, Authority.create()), settings, 0.0)
 
 
-def test_what_clients_infer_is_scored_as_in_memory():
+@over_each_transport
+def test_what_clients_infer_is_scored_as_in_memory(transport):
     settings = federation(
         {"encrypt_type": "PW_ENCRYPT", "mode": "active", "privacy_eval_type": "LAPLACE", "laplace_eval_eps": 1000.0},
         task="digits_unsupervised",
         unsupervised={"cluster_client_num": CLIENTS},
         **NOISE,
     )
-    found = over_streams(settings)
+    found = over(transport, settings)
     kept = assert_same_model(found, settings, 0.0)
     here, there = ([event for event in each.events if isinstance(event, Evaluated)] for each in (found.kept, kept))
     assert [(event.clients, event.vectors, event.clusters) for event in here] == [
@@ -77,12 +78,13 @@ def test_what_clients_infer_is_scored_as_in_memory():
 
 
 @pytest.mark.parametrize("mode", ["active", "semi_honest"])
-def test_a_client_that_declines_a_model_says_why_and_answers_the_next(mode):
+@over_each_transport
+def test_a_client_that_declines_a_model_says_why_and_answers_the_next(transport, mode):
     """Round 0 aborts with its sum opened, round 1 has the same model, and round 2 another one."""
     masks = {"encrypt_type": "PW_ENCRYPT", "mode": mode, "pw_encrypt": {"bound": 64.0}}
     settings = settings_for(clients=6, rounds=3, encrypt=masks, round={"update_model_ratio": 1.0, "repeats": 0})
-    found = Federation(settings, Failing({0}))
-    another_model_after(found.engine.coordinator, 2)
+    found = Federation(settings, Failing({0}), transport=transport())
+    another_model_after(found.coordinator, 2)
     stored: dict[int, list[int]] = {identity: [] for identity in range(6)}
     partings = quickly(_stored_whole(found, stored))
     assert {parting.status for parting in partings.values()} == {"done"}
@@ -107,10 +109,5 @@ async def _stored_whole(found: Federation, stored: dict[int, list[int]]):
     """All clients take part; how many models each has stored as answered, whenever it stores."""
     async with found.serve():
         for identity in range(found.settings.clients):
-            engine = found.clients[identity] = found.client(identity)
-
-            def store(client):
-                stored[client.identity].append(len(client.state()["models"]))
-
-            found.running[identity] = asyncio.create_task(engine.run(store))
+            found.join(identity, store=lambda client: stored[client.identity].append(len(client.state()["models"])))
         return await found.done()

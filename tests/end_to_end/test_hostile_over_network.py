@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 
 import grpc
 import grpc.aio
@@ -41,7 +42,7 @@ def test_a_client_that_leaves_again_and_again_keeps_no_stream_open():
                 while await stream.read() is not grpc.aio.EOF:  # it is confirmed, and then nothing comes
                     pass
                 assert await stream.code() is grpc.StatusCode.OK
-            assert "client-3" not in found.engine.server.peers
+            assert "client-3" not in found.host.server.peers
             for identity in range(4):
                 found.join(identity)
             await found.done()
@@ -59,7 +60,7 @@ def test_no_client_keeps_a_coordinator_from_ending():
 
             async def lose_it_again():
                 while not found.serving.done():
-                    found.engine._lost[3] = found.engine._joined_at = found.engine._clock()
+                    found.host._lost[3] = found.host._joined_at = found.host._clock()
                     await asyncio.sleep(0.001)
 
             _, partings = await asyncio.gather(lose_it_again(), found.done())
@@ -78,7 +79,7 @@ def test_the_claim_of_one_client_ends_no_run_for_good():
             for identity in range(4):
                 engine = found.join(identity)
                 if identity == 2:
-                    engine.connection._answered = lambda: 2**62
+                    engine.connection._about = replace(engine.connection._about, answered=lambda: 2**62)
             await asyncio.wait([found.serving])
             assert not any(task.done() for task in found.running.values())
             return found.serving.exception()

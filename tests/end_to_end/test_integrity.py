@@ -24,17 +24,19 @@ from hypothesis.extra import numpy as hnp
 
 import tacit
 from tacit.cli import main
-from tacit.config.load import ConfigError, load
+from tacit.config.source import ConfigError
 from tacit.events import RunResumed, TrainingResumed
 from tacit.kinds.horizontal import join
 from tacit.kinds.horizontal import run as federation
 from tacit.kinds.horizontal.costs import Costs
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.private_training import run as private_training
+from tacit.runs.load import load
 from tacit.runs.resume import resumed, unfinished
 from tacit.store.directory import RunDirectory, read_events, read_model
 from tacit.store.files import Damaged, copy_of, read_arrays, read_plain, write_arrays, write_twice
 from tacit.store.party_folder import Store, party_of
+from tests.inside import inside
 from tests.store.crash_points import killed_at
 
 LEDGER = frozenset({"version", "ledgers"})
@@ -355,7 +357,7 @@ def test_uploads_after_the_earlier_state_stay_paid_for(stopped, damage):
     with pytest.raises(ConfigError, match="--previous"):
         tacit.run(resume=folder)
     _, directory = resumed(folder, previous=True)
-    state, _ = directory.stored()
+    state, _ = directory.store.stored()
     directory.close()
     assert state["round"] == 1
     assert state["attempts"] == 3
@@ -383,7 +385,7 @@ def test_killed_between_any_two_steps_of_going_back_it_can_be_done_again(stopped
             directory = resumed(copy)[1]  # all was done but the last synchronising
         except ConfigError:
             directory = resumed(copy, previous=True)[1]
-        state, _ = directory.stored()
+        state, _ = directory.store.stored()
         directory.close()
         assert (state["round"], state["attempts"]) == (1, 3)
         assert max(trained.values()) <= max(state["uploads"])
@@ -431,10 +433,10 @@ def network_file(folder: Path) -> Path:
 
 def test_the_counters_of_a_client_are_stored_twice(tmp_path):
     file = network_file(tmp_path)
-    settings = load(file).networked()
+    settings = inside(load(file)).networked()
     with RunDirectory.create(tmp_path / "runs", settings, time.time(), party="client-3") as directory:
         state = {"attempts": 7, "uploads": 5, "sums": 0}
-        join._storer(directory, 3, Costs(settings, 10))(SimpleNamespace(state=lambda: state))
+        join._storer(directory.path, 3, Costs(settings, 10))(SimpleNamespace(state=lambda: state))
     folder = directory.path
     path, command = folder / "client-3.json", ("join", file, "--party", "client", "--id", "3", "--insecure")
     whole = path.read_bytes()
@@ -446,19 +448,21 @@ def test_the_counters_of_a_client_are_stored_twice(tmp_path):
     flip(path, 100)
     (folder / ".client-3.json.0123abcd.tmp").write_bytes(b"half")
     _, directory = resumed(folder, settings.model_dump(), party="client-3", previous=True)
-    assert join._stored(directory, 3) == state
+    assert join._stored(directory.path, 3) == state
     directory.close()
     assert path.read_bytes() == whole
     assert not list(folder.glob(".*"))
     path.unlink()
-    assert join._stored(directory, 3) == state
+    assert join._stored(directory.path, 3) == state
     flip(copy_of(path), 100)
     assert one_sentence(invoke(*command, "--resume", folder), copy_of(path)).endswith("start a new run\n")
 
 
 def test_a_damaged_coordinator_names_its_command(stopped, tmp_path):
     folder, _ = stopped
-    config = load(folder / "config.yaml", ["network.coordinator=127.0.0.1:9"]).networked().model_dump(mode="json")
+    config = (
+        inside(load(folder / "config.yaml", ["network.coordinator=127.0.0.1:9"])).networked().model_dump(mode="json")
+    )
     for path in (tmp_path / "file.yaml", folder / "config.yaml"):
         path.write_text(json.dumps(config))
     (folder / "party").write_text("coordinator\n")

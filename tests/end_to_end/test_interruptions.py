@@ -13,7 +13,6 @@ import pytest
 from scipy.special import expit
 
 from tacit.channel import run_parties
-from tacit.config.load import load
 from tacit.errors import NotResumed, PeerError
 from tacit.kinds.vertical_logistic.protocol import batches
 from tacit.kinds.vertical_logistic.protocol.journal import Entry
@@ -25,6 +24,7 @@ from tacit.kinds.vertical_logistic.protocol.messages import (
     Residues,
     Scores,
 )
+from tacit.runs.load import load
 from tacit.store import files
 from tacit.store.journal_files import RecordFiles
 from tacit.wire import decode

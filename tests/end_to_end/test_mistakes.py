@@ -164,10 +164,9 @@ def test_a_bug_in_a_task_shows_its_own_frames(config, where, error):
 
 
 def test_an_error_of_ours_shows_all_frames(monkeypatch):
-    import tacit.kind
 
     Path("file.yaml").write_text(json.dumps(HORIZONTAL | {"task": "digits"}))
-    monkeypatch.setattr(tacit.kind, "of", lambda settings: None)
+    monkeypatch.setattr("tacit.runs.outcome.kind_of", lambda settings: None)
     assert isinstance(invoke("run", "file.yaml").exception, AttributeError)
 
 
@@ -218,7 +217,7 @@ def test_a_missing_table_leaves_no_folder():
 
 @pytest.mark.parametrize("kept", ["ledger.json", "part/state-0.safetensors", "notes.txt"])
 def test_a_folder_with_anything_else_in_it_is_not_removed(here, kept):
-    from tacit.config.load import load
+    from tacit.runs.load import load
 
     settings = load(HORIZONTAL)
     directory = RunDirectory.create(here / "runs", settings, 0.0)
@@ -231,7 +230,7 @@ def test_a_folder_with_anything_else_in_it_is_not_removed(here, kept):
 
 
 def test_a_folder_that_was_there_before_is_not_removed(here):
-    from tacit.config.load import load
+    from tacit.runs.load import load
 
     directory = RunDirectory.create(here / "runs", load(HORIZONTAL), 0.0)
     directory.close()

@@ -14,8 +14,8 @@ import pytest
 import safetensors.numpy
 
 import tacit
-from tacit.config.load import starter
 from tacit.events import EpochFinished, Noted, RunFinished
+from tacit.kind import find
 from tacit.store.directory import Store, read_events
 from tests.cli.processes import free_port, invoke, start, start_doomed, start_script
 
@@ -440,7 +440,7 @@ def test_all_parties_in_one_process_killed_while_one_stores_its_last_state(momen
 @pytest.mark.parametrize("victim", ["hospital", "laboratory"])
 @pytest.mark.parametrize("file", ["example", "starter"])
 def test_the_example_and_the_starter_survive_five_kills_of_any_party(file, victim):
-    text = (EXAMPLES / "vertical_cancer.yaml").read_text() if file == "example" else starter("vertical_logistic")
+    text = (EXAMPLES / "vertical_cancer.yaml").read_text() if file == "example" else find("vertical_logistic").starter()
     Path("cancer.yaml").write_text(text.replace("127.0.0.1:8443", f"127.0.0.1:{free_port()}"))
     names = ("hospital", "laboratory")
     dooms = [

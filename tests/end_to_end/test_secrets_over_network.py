@@ -32,11 +32,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from tacit.audit.attacks.wiretap import Wiretap
-from tacit.config.load import load
 from tacit.dp.clipping import clip_l2
-from tacit.kinds.horizontal.protection import masked_sum
+from tacit.kinds.horizontal.masked import inside_of
 from tacit.net.identity import read_private
 from tacit.net.key_files import init_authority, make_request, sign_request
+from tacit.runs.load import load
 from tests.subprocesses import HANGS, free_port, kill, launch, until
 
 CLIENTS = 4
@@ -118,7 +118,7 @@ def update_forms(party: Party, settings: dict[str, Any]) -> dict[str, bytes]:
     found |= {f"clipped update, {name}": data for name, data in forms(float(clipped[0])).items()}
     found |= {f"loss, {name}": data for name, data in one(party.loss).items()}
     if settings["encrypt"]["encrypt_type"] == "PW_ENCRYPT":
-        words = masked_sum(load(settings), SIZE).encode(np.full(SIZE, party.number), 7, b"", None)
+        words = inside_of(load(settings), SIZE).encode(np.full(SIZE, party.number), 7, b"", None)
         found["words"] = words[:2].tobytes()
         found["weight"] = words[-2:].tobytes()
     return found

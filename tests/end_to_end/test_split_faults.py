@@ -13,24 +13,25 @@ from torch.ao.quantization import FakeQuantize
 
 from tacit.channel import pair
 from tacit.errors import BudgetError, PeerError, Unfit
-from tacit.kinds.split.agreement import Aids, Schedule, refuse_mixing
+from tacit.kinds.split.agreement import refuse_mixing, schedule_of
 from tacit.kinds.split.messages import Activations, Gradient, Offer, Reached, Start
 from tacit.kinds.split.task import Bottom, Rows
 from tacit.kinds.split.tensors import take_gradient
+from tacit.lockstep.context import Context
 from tacit.training import refuse_unfit
 from tests.kinds.split.networks import functions, parts_u, parts_v, settings_u, settings_v
 from tests.subprocesses import HANGS
 
 
-def ends(settings, parts, other_settings=None, wrap=lambda name, channels: channels, aids=None):
+def ends(settings, parts, other_settings=None, wrap=lambda name, channels: channels, contexts=None):
     """Run each party on channels of its own, which nobody cuts: what each returned or raised, and saved."""
     channels = {name: {} for name in settings.parties}
     for name in settings.followers:
         channels[settings.leader][name], channels[name][settings.leader] = pair(settings.leader, name, patience=HANGS)
     saved = {name: [] for name in settings.parties}
-    aids = aids or {name: Aids(checkpoint=states.append) for name, states in saved.items()}
-    ours = functions(settings, parts, aids=aids, wrap=wrap)
-    theirs = functions(other_settings or settings, parts, aids=aids, wrap=wrap)
+    contexts = contexts or {name: Context(keep=states.append) for name, states in saved.items()}
+    ours = functions(settings, parts, contexts=contexts, wrap=wrap)
+    theirs = functions(other_settings or settings, parts, contexts=contexts, wrap=wrap)
     ended = {}
 
     def live(name):
@@ -232,12 +233,14 @@ def test_a_party_that_leaves():
 def test_saves_that_nobody_else_has():
     settings = settings_v()
     saved = ends(settings, parts_v())[1]
-    aids = {
-        "lead": Aids(states=saved["lead"][-1:]),
-        "east": Aids(states=saved["east"][-2:-1]),
-        "west": Aids(),
+    contexts = {
+        "lead": Context(saved=tuple(saved["lead"][-1:])),
+        "east": Context(saved=tuple(saved["east"][-2:-1])),
+        "west": Context(),
     }
-    assert_all_say(ends(settings, parts_v(), aids=aids)[0], "no step at which all parties have saved their part")
+    assert_all_say(
+        ends(settings, parts_v(), contexts=contexts)[0], "no step at which all parties have saved their part"
+    )
 
 
 def test_a_budget_that_is_reached():
@@ -257,8 +260,10 @@ def test_a_start_that_would_forget_what_was_spent():
     """Resumed from step 9, a leader says 0: a follower that began there would do so with an empty ledger."""
     settings = settings_v(embedding_dp={"eps": 1}, budget={"epsilon": 15})
     _, saved = ends(settings, parts_v())
-    aids = {name: Aids(states=[state for state in states if state.step == 9]) for name, states in saved.items()}
-    ended, _ = ends(settings, parts_v(), aids=aids, wrap=changing("lead", Start, 9, step=0))
+    contexts = {
+        name: Context(saved=tuple(state for state in states if state.step == 9)) for name, states in saved.items()
+    }
+    ended, _ = ends(settings, parts_v(), contexts=contexts, wrap=changing("lead", Start, 9, step=0))
     assert "lead begins at step 0, of which this party has saved nothing" in str(ended["east"])
 
 
@@ -291,7 +296,7 @@ def test_a_scale_that_makes_numbers_infinite():
 
 
 def test_a_leader_that_claims_very_many_records_costs_no_memory():
-    schedule = Schedule(1 << 40, 8, 1, 0)
+    schedule = schedule_of(settings_u(), 1 << 40)
     step, batch = next(schedule.sizes_from(5))
     assert (step, len(batch)) == (5, 8)
     ended, _ = ends(settings_u(), parts_u(), wrap=changing("office", Start, 0, records=1 << 40))

@@ -1,4 +1,4 @@
-"""The same trainings over real connections on loopback."""
+"""The same trainings over a transport: real connections on loopback, or queues."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from tests.kinds.split.networks import (
     whole_u,
     whole_v,
 )
+from tests.net.loopback import over_each_transport
 from tests.subprocesses import HANGS
 
 
-def over_grpc(settings, parties):
+def over(transport, settings, parties):
     results, errors = {}, {}
-    hub = Hub(settings.leader, settings.followers, "127.0.0.1:0", patience=HANGS)
+    hub = Hub(settings.leader, settings.followers, "127.0.0.1:0", patience=HANGS, transport=transport)
     listening = threading.Event()
 
     def live(name, end):
@@ -47,7 +48,7 @@ def over_grpc(settings, parties):
     assert listening.wait(10)
     for name in settings.followers:
         others = [other for other in settings.followers if other != name]
-        spoke = Spoke(name, settings.leader, others, f"127.0.0.1:{hub.port}", patience=HANGS)
+        spoke = Spoke(name, settings.leader, others, f"127.0.0.1:{hub.port}", patience=HANGS, transport=transport)
         threads.append(threading.Thread(target=live, args=(name, spoke), daemon=True))
         threads[-1].start()
     for thread in threads:
@@ -59,22 +60,24 @@ def over_grpc(settings, parties):
 @pytest.mark.parametrize(
     ("kind", "make", "whole"), [(settings_v, parts_v, whole_v), (settings_u, parts_u, whole_u)], ids=["V", "U"]
 )
-def test_a_training_over_a_network_learns_what_the_network_learns_in_one_piece(kind, make, whole):
+@over_each_transport
+def test_a_training_over_a_network_learns_what_the_network_learns_in_one_piece(transport, kind, make, whole):
     settings = kind(train={"epochs": 6, "batch": 8, "learning_rate": 0.05, "steps": 50})
     parts = make()
     expected = whole(settings, parts, 50)
-    results, errors = over_grpc(settings, functions(settings, parts))
+    results, errors = over(transport(), settings, functions(settings, parts))
     assert not errors
     for name in parts:
         assert_close(weights(results[name]), expected[name])
 
 
-def test_over_a_network_all_hear_why_it_ended():
+@over_each_transport
+def test_over_a_network_all_hear_why_it_ended(transport):
     parts = parts_v()
     east = parts["east"]
     parts["east"] = type(east)(east.network, (9,), east.train, east.test)
     settings = settings_v()
-    results, errors = over_grpc(settings, functions(settings, parts))
+    results, errors = over(transport(), settings, functions(settings, parts))
     assert not results
     for name in parts:
         assert "the bottom network makes 6 of a record, its cut is 9" in str(errors[name]), name

@@ -12,12 +12,12 @@ import safetensors.numpy
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
 
-from tacit.config.load import load
 from tacit.config.local import Local
 from tacit.events import Aligned, Curve, Nowhere, TrainingResumed
 from tacit.kinds.vertical_logistic.party import predictor
 from tacit.kinds.vertical_logistic.protocol.model import Model, Scaler
 from tacit.lockstep.run import Place
+from tacit.runs.load import load
 from tacit.store.directory import read_events
 from tests.cli.processes import certify, ended, free_port, invoke, kill_once, start
 

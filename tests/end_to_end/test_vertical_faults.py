@@ -10,6 +10,7 @@ from tacit.channel import run_parties
 from tacit.errors import PeerError
 from tacit.events import Kept
 from tacit.kinds.vertical_logistic.protocol import predict
+from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.protocol.messages import (
     Begin,
     Decrypted,
@@ -20,7 +21,6 @@ from tacit.kinds.vertical_logistic.protocol.messages import (
     Scores,
 )
 from tacit.kinds.vertical_logistic.protocol.model import Model, Saved
-from tacit.kinds.vertical_logistic.protocol.session import Run
 from tests.kinds.vertical_logistic.parties import deal, errors_of, functions, key, people, shared_out, train
 from tests.subprocesses import HANGS
 
@@ -166,9 +166,9 @@ def test_only_parts_of_one_training_go_together():
     x, y = people(100, 6)
     settings = deal(1)
     kept: dict[str, list[Saved]] = {"bank": [], "shop0": []}
-    train(x, y, settings, {name: Run(store=kept[name].append, key=key()) for name in kept})
-    runs = {"bank": Run(saved=kept["bank"][1], key=key())}
-    errors = errors_of(functions(shared_out(x, settings), y, settings, runs))
+    train(x, y, settings, {name: PaillierContext(keep=kept[name].append, key=key()) for name in kept})
+    contexts = {"bank": PaillierContext(saved=(kept["bank"][1],), key=key())}
+    errors = errors_of(functions(shared_out(x, settings), y, settings, contexts))
     assert {str(error) for error in errors.values()} == {
         "bank and shop0 do not hold parts of the same training: start both anew, or both from the same run"
     }
@@ -230,7 +230,7 @@ def test_a_model_whose_file_is_damaged():
 def test_a_sink_hears_of_no_secret():
     x, y = people(60, 6)
     events = Kept()
-    train(x, y, deal(1), {"bank": Run(sink=events, key=key())})
+    train(x, y, deal(1), {"bank": PaillierContext(sink=events, key=key())})
     private = key()
     assert all(str(private.p) not in str(event) and str(private.q) not in str(event) for event in events.events)
 
@@ -239,17 +239,16 @@ def test_passives_whose_rows_are_in_different_orders_show_the_active_noise():
     """An active that aligns each passive otherwise would compare sums over changing pairs of rows."""
     settings = deal(passives=2)
     x, y = people(60, 9)
-    runs = {"bank": Run(key=key()), "shop0": Run(order=b"one"), "shop1": Run(order=b"another")}
+    one, other = PaillierContext(order=b"one"), PaillierContext(order=b"another")
+    contexts = {"bank": PaillierContext(key=key()), "shop0": one, "shop1": other}
     with pytest.raises(PeerError, match="their masks do not cancel"):
-        train(x, y, settings, runs)
-    models = train(x, y, settings, runs | {"shop1": Run(order=b"one")})
+        train(x, y, settings, contexts)
+    models = train(x, y, settings, contexts | {"shop1": one})
     parts = shared_out(x, settings)
 
     def predicting(orders):
         def passive(me):
-            return lambda channels: predict.passive(
-                channels, parts[me], models[me], settings, me, Run(order=orders[me])
-            )
+            return lambda channels: predict.passive(channels, parts[me], models[me], settings, me, order=orders[me])
 
         return {
             "bank": lambda channels: predict.active(channels, parts["bank"], models["bank"], settings),

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -28,76 +28,15 @@ from tacit.flower.once import Once
 from tacit.kinds.horizontal.coordinator import Phase
 from tacit.kinds.horizontal.frames import to_coordinator, to_frame
 from tacit.kinds.horizontal.settings import Settings
-from tacit.kinds.horizontal.task import Task
 from tacit.kinds.horizontal.tasks import load as tasks
-from tacit.net.identity import Authority, Credentials, request
+from tacit.net.identity import Credentials
 from tacit.net.key_files import init_authority, make_request, sign_request
-from tacit.net.star_host import client_name
+from tacit.net.star import client_name
 from tacit.secagg.messages import Abort, Reveal, Survivors, pack_ids, unpack_ids
 from tacit.wire import decode, encode
+from tests.flower.fleets import Wire, credentials, fleet
 from tests.kinds.horizontal.federations import Failing, another_model_after, finished, settings_for
 from tests.subprocesses import HANGS, free_port, kill, launch
-
-AUTHORITY = Authority.create()
-
-
-def credentials(name: str) -> Credentials:
-    private, asked = request(name)
-    return Credentials.of(private, AUTHORITY.sign(asked), AUTHORITY.certificate_pem)
-
-
-class Wire:
-    """Nodes that are reached as over Flower: by stage and bytes, and with nothing but bytes kept in between."""
-
-    def __init__(self, nodes: dict[int, Node], lost: dict[int, str] | None = None) -> None:
-        self._nodes = nodes
-        self._lost = lost or {}  # node -> the stage from which on it is silent
-        self._silent: set[int] = set()
-        self._replies: dict[str, list[bytes] | None] = {}
-        self.states: dict[int, bytes] = dict.fromkeys(nodes, b"")
-        self.stages: list[str] = []
-        self.now = 0.0
-
-    def nodes(self) -> Iterable[int]:
-        return list(self._nodes)
-
-    def send(self, node: int, stage: str, group: str, parts: dict[str, bytes]) -> str | None:
-        name = f"m{len(self.stages)}"
-        self.stages.append(stage)
-        if self._lost.get(node) == stage:
-            self._silent.add(node)
-        if node in self._silent:
-            return name
-        if stage == "query.introduce":
-            self._replies[name] = [self._nodes[node].introduce(parts["nonce"], node)]
-        else:
-            answered = self._nodes[node].answer(stage, parts["frame"], parts["known"], self.states[node])
-            self._replies[name], self.states[node] = answered
-        return name
-
-    def collect(self, waiting: Iterable[str]) -> list[tuple[str, list[bytes] | None]]:
-        return [(name, self._replies.pop(name)) for name in list(waiting) if name in self._replies]
-
-    def clock(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-def fleet(
-    settings: Settings, lost: dict[int, str] | None = None, task: Task | None = None
-) -> tuple[FleetEngine, Kept, Wire]:
-    """A federation of nodes; node ids are 1000 + client."""
-    made = task or tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
-    signed = settings.masked and settings.mode == "active"
-    nodes = {
-        1000 + i: Node(settings, i, made, credentials(client_name(i)) if signed else None)
-        for i in range(settings.clients)
-    }
-    kept, wire = Kept(), Wire(nodes, lost)
-    own = credentials("coordinator") if signed else None
-    return FleetEngine(settings, made, kept, wire, own, wire.clock, wire.sleep), kept, wire
 
 
 def expected_mean(settings: Settings, gone: set[int]) -> dict[str, np.ndarray]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
-from tacit.config.load import fingerprint, load, resolved
+from tacit.config.load import resolved
 from tacit.events import Nowhere
-from tacit.kinds.horizontal.frames import to_frame
-from tacit.kinds.horizontal.join import _shared as shared_by_clients
+from tacit.kind import fingerprint
+from tacit.kinds.horizontal.frames import common, to_frame
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.task import Fitted
 from tacit.kinds.horizontal.tasks.load import make
 from tacit.lockstep.run import common_settings
 from tacit.net.handshake import shared
+from tacit.runs.load import load
 
 __all__ = ["Fitted", "fingerprint", "frames_of", "load", "resolved", "shared_bytes"]
 
@@ -20,10 +22,11 @@ __all__ = ["Fitted", "fingerprint", "frames_of", "load", "resolved", "shared_byt
 def shared_bytes(settings: Any) -> bytes | None:
     """What parties compare in their handshake; None for a kind with one party."""
     if settings.kind == "horizontal":
-        return shared_by_clients(settings)
+        return shared(common(settings))
     if settings.kind == "private_training":
         return None
-    return shared(common_settings(settings))
+    kind = import_module(f"tacit.kinds.{settings.kind}.party").LOCKSTEP
+    return shared(common_settings(kind, settings))
 
 
 def frames_of(data: dict[str, Any]) -> list[tuple[str, str, bytes]]:

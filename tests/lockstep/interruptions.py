@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tacit import kind as kinds
 from tacit.channel import Channel, run_parties
 from tacit.events import Nowhere, TrainingResumed
+from tacit.kind import kind_of
 from tacit.lockstep.resumption import conclude, confirm
-from tacit.lockstep.run import Place
+from tacit.lockstep.run import Lockstep, Place
 from tacit.store import directory, files, journal_files
 from tacit.store.directory import Store
 
@@ -77,7 +78,7 @@ class Trial:
 
     def __init__(self, settings: Any, root: Path) -> None:
         self.settings, self.root = settings, root
-        self.kind: Any = kinds.of(settings)
+        self.kind: Lockstep[Any] = import_module(f"tacit.kinds.{settings.kind}.party").LOCKSTEP
         self.sent: dict[str, list[Any]] = {name: [] for name in settings.parties}  # messages of all attempts
         self.resumed: list[TrainingResumed] = []  # at any party, in any attempt
         for name in settings.parties:
@@ -92,7 +93,7 @@ class Trial:
 
     def finished(self, name: str) -> bool:
         state = self.state(name)
-        return state is not None and self.kind.finished(self.settings, state) is not None
+        return state is not None and kind_of(self.settings).resume.finished(self.settings, state) is not None
 
     def complete(self, name: str) -> bool:
         state = self.state(name)

@@ -1,4 +1,4 @@
-"""Federations over loopback inside one event loop, for tests: real streams, no other process."""
+"""Federations inside one event loop, for tests: real streams over loopback, or queues; no other process."""
 
 from __future__ import annotations
 
@@ -10,18 +10,30 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
+import pytest
+
+from tacit.config.local import Local
 from tacit.events import ClientRefused, Event, Kept, RoundAborted, RoundFinished
-from tacit.kinds.horizontal.coordinator import Phase
-from tacit.kinds.horizontal.frames import to_client
+from tacit.kinds.horizontal.client import Client
+from tacit.kinds.horizontal.frames import FramedClient, FramedCoordinator, common, to_client
+from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Task
 from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.net.grpc import Grpc
 from tacit.net.handshake import Parting, shared
 from tacit.net.identity import Authority, Credentials, request
 from tacit.net.pins import Pins
-from tacit.net.star_guest import ClientEngine
-from tacit.net.star_host import CoordinatorEngine, client_name
+from tacit.net.site import Site
+from tacit.net.star import client_name
+from tacit.net.star_guest import StarGuest
+from tacit.net.star_host import StarHost
+from tacit.net.transport import Transport
+from tests.inside import inside
+from tests.net.memory_transport import MemoryTransport
 from tests.subprocesses import HANGS
+
+over_each_transport = pytest.mark.parametrize("transport", [Grpc, MemoryTransport], ids=["grpc", "memory"])
 
 T = TypeVar("T")
 _FASTER = 5.0  # seconds of the coordinator's in a second of idle waiting
@@ -43,7 +55,7 @@ async def until(holds: Callable[[], Any]) -> None:
 
 
 def file_of(settings: Settings) -> bytes:
-    return shared(settings.model_dump(mode="json"))
+    return shared(common(settings))
 
 
 def made(settings: Settings) -> Task:
@@ -68,31 +80,31 @@ class Federation:
         task: Task | None = None,
         authority: Authority | None = None,
         pins: Callable[[str], Pins] = lambda name: Pins(),
+        transport: Transport | None = None,
     ) -> None:
         self.settings = settings
+        self.transport = transport or Grpc()
         self.task = task or made(settings)
         self.kept = Kept()
         self._authority = authority
         self._pins = pins  # of a party, by its name
         own = certified(authority, "coordinator") if authority else None
-        self.engine = CoordinatorEngine(
-            settings,
-            self.task,
-            self.kept,
-            file_of(settings),
-            "127.0.0.1:0",
-            own,
-            self._clock,
-            pins=pins("coordinator"),
-        )
+        self.star = FramedCoordinator(Prepared.of(settings, self.task), self.kept, time.perf_counter)
+        self.coordinator = self.star.coordinator
+        site = self._site("127.0.0.1:0", own)
+        self.host = StarHost(self.star, site, self.kept, clock=self._clock, pins=pins("coordinator"))
         self.address = ""
         self.certified: dict[int, Credentials] = {}
-        self.clients: dict[int, ClientEngine] = {}
+        self.clients: dict[int, StarGuest] = {}
+        self._answering: set[StarGuest] = set()
         self.running: dict[int, asyncio.Task[Parting]] = {}
         self.stopping = False
         self.frozen: Callable[[], bool] = lambda: False  # whether the clock stands for another reason
         self._time, self._seen = 0.0, time.monotonic()
         self._thread = ThreadPoolExecutor(1)
+
+    def _site(self, address: str, own: Credentials | None) -> Site:
+        return Site(address, address, own, Local(), network=self.settings.network, transport=self.transport)
 
     def _clock(self) -> float:
         now = time.monotonic()
@@ -107,20 +119,20 @@ class Federation:
         return any(self._busy(client) for client in living if not hasattr(self.clients[client], "halted"))
 
     def _busy(self, client: int) -> bool:
-        peer = self.engine.server.peers.get(client_name(client))
-        unread = peer is not None and not peer.link.idle
-        if self.engine._over is not None:
+        peer, guest = self.host.server.peers.get(client_name(client)), self.clients[client]
+        unread = (peer is not None and peer.pending > 0) or guest in self._answering
+        if self.host._over is not None:
             return unread
-        if self.engine.coordinator.phase is Phase.COLLECTING:
+        if self.star.collecting:
             # One that was started again in this round has nothing to answer.
-            return client in self.awaited and (unread or not self.clients[client]._idle)
-        return not self.engine.server.connected(client_name(client))
+            return client in self.awaited and (unread or not inside(guest.leaf)._idle)
+        return not self.host.server.connected(client_name(client))
 
     @property
     def awaited(self) -> set[int]:
         """From whom the coordinator wants an answer."""
-        coordinator = self.engine.coordinator
-        return set((coordinator._secure or coordinator)._waiting)
+        gathering: Any = self.coordinator._gathering
+        return set() if gathering is None else set(getattr(gathering, "_server", gathering)._waiting)
 
     def credentials(self, identity: int) -> Credentials | None:
         """Those of a client, the same ones each time: it keeps its keys for the run."""
@@ -128,19 +140,31 @@ class Federation:
             self.certified[identity] = certified(self._authority, f"client-{identity}")
         return self.certified.get(identity)
 
-    def client(self, identity: int, address: str | None = None) -> ClientEngine:
+    def client(
+        self, identity: int, address: str | None = None, store: Callable[[Client], None] = lambda client: None
+    ) -> StarGuest:
         own = self.credentials(identity)
-        file = file_of(self.settings)
-        address = address or self.address
-        pins = self._pins(client_name(identity))
-        return ClientEngine(
-            self.settings, identity, self.task, Kept(), file, address, own, thread=self._thread, pins=pins
-        )
+        leaf = FramedClient(Prepared.of(self.settings, self.task), identity, own, store)
+        site = self._site(address or self.address, own)
+        guest = StarGuest(leaf, site, Kept(), thread=self._thread, pins=self._pins(client_name(identity)))
+        answer = guest._answer
 
-    def join(self, identity: int, address: str | None = None) -> ClientEngine:
-        engine = self.clients[identity] = self.client(identity, address)
-        self.running[identity] = asyncio.create_task(engine.run())
-        return engine
+        async def answering(frame: bytes) -> None:
+            self._answering.add(guest)
+            try:
+                await answer(frame)
+            finally:
+                self._answering.discard(guest)
+
+        guest._answer = answering
+        return guest
+
+    def join(
+        self, identity: int, address: str | None = None, store: Callable[[Client], None] = lambda client: None
+    ) -> StarGuest:
+        guest = self.clients[identity] = self.client(identity, address, store)
+        self.running[identity] = asyncio.create_task(guest.run())
+        return guest
 
     def told(self, identity: int) -> list[Event]:
         """What a client told."""
@@ -173,7 +197,7 @@ class Federation:
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[Federation]:
         port: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.serving = asyncio.create_task(self.engine.serve(should_stop=lambda: self.stopping, ready=port.set_result))
+        self.serving = asyncio.create_task(self.host.serve(should_stop=lambda: self.stopping, ready=port.set_result))
         await asyncio.wait([self.serving, port], return_when=asyncio.FIRST_COMPLETED)
         self.address = f"127.0.0.1:{port.result()}"
         try:
@@ -193,22 +217,22 @@ async def whole(federation: Federation, address: str | None = None) -> dict[int,
         return await federation.done()
 
 
-def halting(engine: ClientEngine, message: type, reached: asyncio.Event) -> None:
+def halting(guest: StarGuest, message: type, reached: asyncio.Event) -> None:
     """Let a client stop, and say nothing more, when it is sent a `message` in round 2."""
-    answer = engine._answer
+    answer = guest._answer
     works = 0
 
     async def halted(frame: bytes) -> None:
         nonlocal works
-        received = to_client(frame, engine._layout, engine._limit)
+        received = to_client(frame, inside(guest.leaf)._layout, guest.leaf.terms.limits[1])
         works += type(received).__name__ == "Work"
         if works >= 2 and isinstance(received, message):
-            engine.halted = True  # type: ignore[attr-defined]  # which the clock of its federation looks at
+            guest.halted = True  # type: ignore[attr-defined]  # which the clock of its federation looks at
             reached.set()
             await asyncio.Event().wait()
         await answer(frame)
 
-    engine._answer = halted
+    guest._answer = halted
 
 
 class Proxy:

@@ -24,10 +24,11 @@ from tacit.net import hub as hub_module
 from tacit.net import spoke as spoke_module
 from tacit.net.ends import Away, Envelope, Left, Over
 from tacit.net.hub import Hub
+from tacit.net.identity import Authority, Credentials, identity_of, request
 from tacit.net.relay import federation, introduce, meet
 from tacit.net.spoke import Spoke
-from tacit.net.tls import Authority, Credentials, identity_of, request
 from tacit.wire import Message, decode, encode
+from tests.net.loopback import over_each_transport
 from tests.subprocesses import HANGS, free_port, kill, launch, until
 
 AUTHORITY = Authority.create()
@@ -101,7 +102,8 @@ def secure(request):
     return request.param
 
 
-def test_three_parties_speak_to_each_other_and_some_through_the_hub(secure):
+@over_each_transport
+def test_three_parties_speak_to_each_other_and_some_through_the_hub(transport, secure):
     def a(channels):
         recorder = Recorder(channels["b"])
         recorder.send(Number(1))
@@ -121,7 +123,7 @@ def test_three_parties_speak_to_each_other_and_some_through_the_hub(secure):
         channels["a"].send(Number(value + 2))
         return value
 
-    federation = Federation(secure).run(a=a, b=b, c=c)
+    federation = Federation(secure, transport=transport()).run(a=a, b=b, c=c)
     assert not federation.errors
     assert federation.results == {"a": 12, "b": 11, "c": 10}
 
@@ -138,14 +140,15 @@ class Curious(Hub):
         await super().arrived(name, frame)
 
 
-def test_the_hub_sees_no_plaintext_of_what_it_relays(secure):
+@over_each_transport
+def test_the_hub_sees_no_plaintext_of_what_it_relays(transport, secure):
     secret = b"the secret of b, which is long enough to be found"
 
     def b(channels):
         channels["a"].send(Bulk(b"open" * 8))
         channels["c"].send(Bulk(secret))
 
-    federation = Federation(secure, hub=Curious).run(
+    federation = Federation(secure, transport=transport(), hub=Curious).run(
         a=lambda channels: channels["b"].recv(Bulk).body, b=b, c=lambda channels: channels["b"].recv(Bulk).body
     )
     assert federation.results["c"] == secret
@@ -236,7 +239,8 @@ def test_a_large_message_passes_directly_and_through_the_hub(secure):
     assert federation.results == {"a": True, "b": None, "c": True}
 
 
-def test_more_than_fits_the_window_arrives_in_order(monkeypatch):
+@over_each_transport
+def test_more_than_fits_the_window_arrives_in_order(transport, monkeypatch):
     for module in (hub_module, spoke_module):
         monkeypatch.setattr(module, "WINDOW", 10_000)
 
@@ -244,7 +248,7 @@ def test_more_than_fits_the_window_arrives_in_order(monkeypatch):
         for value in range(40):
             channels["c"].send(Bulk(bytes([value]) * 3000))
 
-    federation = Federation(False).run(
+    federation = Federation(False, transport=transport()).run(
         a=lambda channels: None,
         b=b,
         c=lambda channels: [channels["b"].recv(Bulk).body[0] for _ in range(40)],
@@ -272,14 +276,15 @@ def test_another_kind_than_the_expected_one_is_the_peers_fault(secure):
 
 
 @pytest.mark.parametrize("failing", ["a", "b"])
-def test_who_fails_ends_the_others_wherever_they_wait(failing):
+@over_each_transport
+def test_who_fails_ends_the_others_wherever_they_wait(transport, failing):
     def fails(channels):
         raise BudgetError("a secret")
 
     def waits(name):
         return lambda channels: channels[next(other for other in "cab" if other not in (name, failing))].recv(Number)
 
-    federation = Federation(True).run(**{n: fails if n == failing else waits(n) for n in "abc"})
+    federation = Federation(True, transport=transport()).run(**{n: fails if n == failing else waits(n) for n in "abc"})
     assert isinstance(federation.errors.pop(failing), BudgetError)
     assert {type(error) for error in federation.errors.values()} == {PeerError}
     told = " ".join(map(str, federation.errors.values()))
@@ -288,20 +293,22 @@ def test_who_fails_ends_the_others_wherever_they_wait(failing):
     assert len(federation.errors) == 2
 
 
-def test_a_reason_is_told():
+@over_each_transport
+def test_a_reason_is_told(transport):
     stopped = threading.Event()
 
     def a(channels):
         played.parties["a"].fail("the columns\n differ")
         stopped.set()
 
-    played = Federation(False)
+    played = Federation(False, transport=transport())
     played.run(a=a, b=lambda channels: channels["a"].recv(Number))
     assert stopped.is_set()
     assert str(played.errors["b"]) == "a: the columns  differ"
 
 
-def test_who_is_done_or_closes_a_channel_has_left():
+@over_each_transport
+def test_who_is_done_or_closes_a_channel_has_left(transport):
     def b(channels):
         channels["c"].close()
         with pytest.raises(ValueError, match="closed"):
@@ -317,17 +324,18 @@ def test_who_is_done_or_closes_a_channel_has_left():
         with pytest.raises(PeerError, match="b left"):
             channels["b"].recv(Number)
 
-    assert not Federation(False).run(a=a, b=b, c=c).errors
+    assert not Federation(False, transport=transport()).run(a=a, b=b, c=c).errors
 
 
-def test_the_hub_stays_for_others_that_are_not_done():
+@over_each_transport
+def test_the_hub_stays_for_others_that_are_not_done(transport):
     def b(channels):
         with pytest.raises(PeerError, match="a left"):
             channels["a"].recv(Number)
         for value in range(20):
             channels["c"].send(Number(value))
 
-    federation = Federation(True).run(
+    federation = Federation(True, transport=transport()).run(
         a=lambda channels: None,
         b=b,
         c=lambda channels: [channels["b"].recv(Number).value for _ in range(20)],
@@ -366,17 +374,21 @@ def test_a_spoke_says_for_whom_it_waits():
             spoke.meet(0.5)
 
 
-def test_a_party_that_is_not_expected_is_refused(secure):
+@over_each_transport
+def test_a_party_that_is_not_expected_is_refused(transport, secure):
+    over = transport()
     own = CREDENTIALS if secure else {"a": None, "c": None}
-    with hub_alone(["b"], credentials=own["a"]) as hub:
-        spoke = Spoke("c", "a", [], f"127.0.0.1:{hub.port}", credentials=own["c"], patience=PATIENCE)
+    with hub_alone(["b"], credentials=own["a"], transport=over) as hub:
+        spoke = Spoke("c", "a", [], f"127.0.0.1:{hub.port}", credentials=own["c"], patience=PATIENCE, transport=over)
         with pytest.raises(PeerError, match="c is not a party"), spoke:
             spoke.meet()
 
 
-def test_parties_with_other_settings_do_not_meet():
-    with hub_alone(["b"], shared=b'{"rows":3}') as hub:
-        spoke = Spoke("b", "a", [], f"127.0.0.1:{hub.port}", shared=b'{"rows":4}', patience=PATIENCE)
+@over_each_transport
+def test_parties_with_other_settings_do_not_meet(transport):
+    over = transport()
+    with hub_alone(["b"], shared=b'{"rows":3}', transport=over) as hub:
+        spoke = Spoke("b", "a", [], f"127.0.0.1:{hub.port}", shared=b'{"rows":4}', patience=PATIENCE, transport=over)
         with pytest.raises(PeerError, match="the files differ: rows"), spoke:
             spoke.meet()
 
@@ -483,13 +495,15 @@ def test_parties_meet_again_once_one_was_started_again():
 
 
 @pytest.mark.parametrize("leaves", [lambda ends: ends.pause("it was stopped"), None], ids=["stopped", "killed"])
-def test_parties_meet_again_once_the_hub_was_started_again(leaves):
+@over_each_transport
+def test_parties_meet_again_once_the_hub_was_started_again(transport, leaves):
+    over = transport()
     address = f"127.0.0.1:{free_port()}"
     with (
-        Spoke("b", "a", ["c"], address, patience=PATIENCE) as b,
-        Spoke("c", "a", ["b"], address, patience=PATIENCE) as c,
+        Spoke("b", "a", ["c"], address, patience=PATIENCE, transport=over) as b,
+        Spoke("c", "a", ["b"], address, patience=PATIENCE, transport=over) as c,
     ):
-        first = Hub("a", ["b", "c"], address, patience=PATIENCE)
+        first = Hub("a", ["b", "c"], address, patience=PATIENCE, transport=over)
         with first:
             met_again(first, [b, c])
             if leaves is None:  # no word to anybody
@@ -497,7 +511,7 @@ def test_parties_meet_again_once_the_hub_was_started_again(leaves):
                 first._wait_for(first._server.stop())
             else:
                 leaves(first)
-        with Hub("a", ["b", "c"], address, patience=PATIENCE) as second:
+        with Hub("a", ["b", "c"], address, patience=PATIENCE, transport=over) as second:
             for spoke in (b, c):
                 with pytest.raises(Interrupted, match=r"a: it was stopped|a was started again"):
                     spoke._channels["a"].recv(Number)
@@ -506,7 +520,8 @@ def test_parties_meet_again_once_the_hub_was_started_again(leaves):
                 spoke.close()
 
 
-def test_who_is_stopped_is_waited_for_and_who_fails_ends_the_run():
+@over_each_transport
+def test_who_is_stopped_is_waited_for_and_who_fails_ends_the_run(transport):
     for reason, kind, words in (
         (KeyboardInterrupt(), Interrupted, "it was stopped"),
         (OSError(errno.ENOSPC, "no space left on device"), Interrupted, r"it was interrupted \(OSError\)"),
@@ -525,7 +540,9 @@ def test_who_is_stopped_is_waited_for_and_who_fails_ends_the_run():
                 channels[victim].send(Number(1))
                 channels[victim].recv(Number)
 
-            federation = Federation(False).run(**{name: ends if name == victim else waits for name in "abc"})
+            federation = Federation(False, transport=transport()).run(
+                **{name: ends if name == victim else waits for name in "abc"}
+            )
             others = [error for name, error in federation.errors.items() if name != victim]
             assert len(others) == 2
             for error in others:

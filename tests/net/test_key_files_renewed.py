@@ -18,6 +18,7 @@ from tacit.net.grpc.connection import Connection
 from tacit.net.grpc.server import Server
 from tacit.net.identity import Authority, request
 from tacit.net.tls import _context
+from tacit.net.transport import Conversation
 from tests.net.loopback import quickly
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=20)
@@ -89,7 +90,7 @@ class Heard:
 
 @asynccontextmanager
 async def serving(credentials, heard, kept):
-    made = Server(heard, lambda name: True, b"{}", 1000, credentials, sink=kept)
+    made = Server(heard, lambda name: True, Conversation("coordinator", b"{}", 1000, credentials, sink=kept))
     port = await made.start("127.0.0.1:0", 2)
     try:
         yield made, port
@@ -98,8 +99,9 @@ async def serving(credentials, heard, kept):
 
 
 @asynccontextmanager
-async def joining(port, credentials, heard, said):
-    made = Connection(f"127.0.0.1:{port}", "coordinator", "client-0", b"{}", 1000, credentials, heard, say=said.append)
+async def joining(port, credentials, heard, kept):
+    about = Conversation("client-0", b"{}", 1000, credentials, sink=kept)
+    made = Connection(heard, f"127.0.0.1:{port}", "coordinator", about)
     running = asyncio.create_task(made.run())
     try:
         yield running
@@ -128,7 +130,7 @@ def test_a_server_shows_its_renewed_certificate_to_new_connections(client, serve
 
     async def scenario():
         heard, kept, own = Heard(), Kept(), client.load()
-        async with serving(server.load(), heard, kept) as (made, port), joining(port, own, Heard(), []):
+        async with serving(server.load(), heard, kept) as (made, port), joining(port, own, Heard(), Kept()):
             await until(lambda: heard.joined_with)
             before = await shown(port, own)
             server.sign(100)
@@ -151,13 +153,13 @@ def test_a_client_shows_its_renewed_certificate_when_it_comes_back(client, serve
     server.sign(50)
 
     async def scenario():
-        heard, said = Heard(), []
-        async with serving(server.load(), heard, Kept()) as (made, port), joining(port, client.load(), Heard(), said):
+        heard, kept = Heard(), Kept()
+        async with serving(server.load(), heard, Kept()) as (made, port), joining(port, client.load(), Heard(), kept):
             await until(lambda: made.connected("client-0"))
             client.sign(100)
             made._front._end(next(iter(made._front._guests.all.values())))
             await until(lambda: len(heard.joined_with) == 2)
-        return heard.joined_with, said
+        return heard.joined_with, [event.text for event in kept.events]
 
     (before, after), said = quickly(scenario())
     assert (after - before).days == 90
@@ -176,7 +178,7 @@ def test_an_expired_certificate_that_is_replaced_lets_a_client_in(client, server
         heard, there = Heard(), Heard()
         theirs = server.load(LONG_AGO if whose == "server" else None)
         own = client.load(LONG_AGO if whose == "client" else None)
-        async with serving(theirs, heard, Kept()) as (_, port), joining(port, own, there, []) as running:
+        async with serving(theirs, heard, Kept()) as (_, port), joining(port, own, there, Kept()) as running:
             await until(lambda: len(there.reasons) > 2 * connection._REJECTIONS or running.done())
             assert not running.done()
             expired.sign(50)

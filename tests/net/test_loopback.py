@@ -13,6 +13,7 @@ from tacit.net.grpc.connection import Connection
 from tacit.net.grpc.server import Server
 from tacit.net.hub import Hub
 from tacit.net.loopback import check_guarded, on_loopback
+from tacit.net.transport import Conversation
 from tests.kinds.horizontal.federations import Numbers, settings_for
 from tests.net.loopback import Federation, quickly
 
@@ -117,8 +118,8 @@ ADDRESS = "127.evil.example:8443"
     "opened",
     [
         lambda: Hub("bank", ["shop"], ADDRESS),
-        lambda: Connection(ADDRESS, "coordinator", "client-0", b"{}", 1000, None, None),
-        lambda: quickly(Server(None, lambda name: True, b"{}", 1000, None).start(ADDRESS, 1)),
+        lambda: Connection(None, ADDRESS, "coordinator", Conversation("client-0", b"{}", 1000)),
+        lambda: quickly(Server(None, lambda name: True, Conversation("a", b"{}", 1000)).start(ADDRESS, 1)),
         lambda: Federation(settings_for(clients=2), Numbers()).client(0, ADDRESS),
     ],
     ids=["hub", "connection", "server", "client"],
@@ -160,7 +161,7 @@ def test_without_certificates_no_proxy_is_asked(monkeypatch):
             for name in ("http_proxy", "https_proxy", "grpc_proxy"):
                 monkeypatch.setenv(name, f"http://127.0.0.1:{ports[0]}")
             address = f"127.0.0.1:{ports[1]}"
-            connection = Connection(address, "coordinator", "client-0", b"{}", 1000, None, _Waits())
+            connection = Connection(_Waits(), address, "coordinator", Conversation("client-0", b"{}", 1000))
             running = asyncio.create_task(connection.run())
             try:
                 return await asyncio.wait_for(first, 300)

@@ -17,15 +17,16 @@ from tacit.errors import PeerAway, PeerError
 from tacit.events import AnswerRefused, Kept, Noted
 from tacit.net.grpc import connection
 from tacit.net.grpc import server as server_module
+from tacit.net.grpc.credentials import peer_identity
 from tacit.net.handshake import Identities
 from tacit.net.hub import Hub
 from tacit.net.identity import Authority, Credentials, identity_of, request
 from tacit.net.peers import pins_in
 from tacit.net.pins import Pins
 from tacit.net.spoke import Spoke
-from tacit.net.tls import peer_identity
 from tacit.secagg.messages import pack_ids
 from tacit.store.party_folder import check_copies
+from tests.inside import inside
 from tests.kinds.horizontal.federations import Numbers, settings_for
 from tests.net.loopback import Federation, certified, quickly, until
 from tests.subprocesses import HANGS
@@ -129,19 +130,19 @@ def test_damaged_pins_are_not_taken_for_none(tmp_path):
 
 def shows(found: Federation, shown: bytes, to=lambda client: True, attempts=(1,)) -> None:
     """Have the coordinator show this certificate as client 1's in these attempts, and the true one otherwise."""
-    introduce = found.engine._introduce
+    introduce = found.host._introduce
 
     def introduced(clients):
-        true = found.engine._proofs[1]
-        lies = found.engine.coordinator.attempts in attempts
+        true = found.host._proofs[1]
+        lies = found.coordinator.attempts in attempts
         for client in clients:
-            found.engine._proofs[1] = shown if lies and to(client) and client != 1 else true
-            found.engine._told.setdefault(client, set()).discard(1)
+            found.host._proofs[1] = shown if lies and to(client) and client != 1 else true
+            found.host._told.setdefault(client, set()).discard(1)
             introduce_one(client, clients)
-        found.engine._proofs[1] = true
+        found.host._proofs[1] = true
 
     def introduce_one(client, clients):
-        told = found.engine._told
+        told = found.host._told
         kept = {other: set(known) for other, known in told.items() if other != client}
         for other in clients:
             if other != client:
@@ -149,7 +150,7 @@ def shows(found: Federation, shown: bytes, to=lambda client: True, attempts=(1,)
         introduce(clients)
         told.update(kept)
 
-    found.engine._introduce = introduced
+    found.host._introduce = introduced
 
 
 async def joined(found: Federation) -> dict:
@@ -213,18 +214,18 @@ def test_other_keys_for_a_name_are_refused_for_the_rest_of_the_run(tmp_path):
         for name in ["coordinator", *(f"client-{identity}" for identity in range(CLIENTS))]:
             (tmp_path / name).mkdir()
         shows(found, other, to=lambda client: client == 0, attempts=(2, 3))
-        gather, before = found.engine._gather, []
+        gather, before = found.host._gather, []
 
         async def restarting(should_stop):
-            if found.engine.coordinator.attempts == 2:
+            if found.coordinator.attempts == 2:
                 before.append(found.clients[0])
                 found.kill(0)
-                await until(lambda: not found.engine.server.connected("client-0"))
+                await until(lambda: not found.host.server.connected("client-0"))
                 found.join(0)
-                await until(lambda: found.engine.server.connected("client-0"))
+                await until(lambda: found.host.server.connected("client-0"))
             await gather(should_stop)
 
-        found.engine._gather = restarting
+        found.host._gather = restarting
         return found, await joined(found), before[0]
 
     found, partings, before = quickly(scenario())
@@ -245,7 +246,7 @@ def test_without_stored_pins_a_client_takes_the_first_keys_that_it_sees(tmp_path
             engine = federation(lambda name, known=known: known).client(0, "127.0.0.1:1")
             engine._meet(Identities(pack_ids([1]), [Asked("client-1").certificate()]))
             assert len(said(engine)) == count
-            assert (1 in engine._identities) == (count == 0)
+            assert (1 in inside(engine.leaf)._identities) == (count == 0)
 
     quickly(scenario())
 
@@ -262,7 +263,7 @@ def test_a_renewed_certificate_is_taken_and_a_refused_one_is_replaced():
             (keys.certificate(41), True),
         ):
             engine._meet(Identities(pack_ids([1]), [proof]))
-            assert (1 in engine._identities) == known
+            assert (1 in inside(engine.leaf)._identities) == known
 
     quickly(scenario())
 
@@ -270,14 +271,14 @@ def test_a_renewed_certificate_is_taken_and_a_refused_one_is_replaced():
 def test_a_coordinator_cannot_fill_the_log_or_take_a_clients_own_key_from_it():
     async def scenario():
         engine = federation().client(0, "127.0.0.1:1")
-        own = dict(engine._identities)
+        own = dict(inside(engine.leaf)._identities)
         for number in range(40):
             then = LONG_AGO + timedelta(hours=6 * number)
             proof = Asked("client-1").certificate(1, then) if number % 2 else b"%d" % number
             engine._meet(
                 Identities(pack_ids([0, 1, CLIENTS, 2**32 - 1]), [Asked("client-0").certificate(), proof, proof, b""])
             )
-        assert engine._identities == own
+        assert inside(engine.leaf)._identities == own
         assert len(said(engine)) <= 2 * 3
         with pytest.raises(PeerError, match="1 certificates of 2 clients"):
             engine._meet(Identities(pack_ids([1, 2]), [b""]))
@@ -320,24 +321,26 @@ def test_a_certificate_that_expires_while_a_client_is_connected(monkeypatch):
         found = federation(rounds=3)
         keys = Asked("client-1")
         found.certified[1] = keys.credentials(10)
-        end, gather = found.engine.server.end_expired, found.engine._gather
-        found.engine.server.end_expired = lambda: end(datetime.now(UTC) + later)  # type: ignore[misc]
+        server = inside(found.host.server)
+        end, gather = server.end_expired, found.host._gather
+        server.end_expired = lambda: end(datetime.now(UTC) + later)
 
         async def at_its_time(should_stop):
             nonlocal later
-            attempts = found.engine.coordinator.attempts
+            attempts = found.coordinator.attempts
             if attempts == 1:
                 later = timedelta(days=20)  # on the coordinator's clock
                 waiting.update(found.running)
                 del found.running[1]  # nobody waits for it
             await gather(should_stop)
             if attempts == 2 and 1 not in found.running:
-                found.clients[1].connection._credentials = keys.credentials(50)
+                joining = inside(found.clients[1].connection)
+                joining._about = replace(joining._about, credentials=keys.credentials(50))
                 found.running[1] = waiting[1]
-                await until(lambda: found.engine.server.connected("client-1"))
+                await until(lambda: found.host.server.connected("client-1"))
 
         waiting = {}
-        found.engine._gather = at_its_time
+        found.host._gather = at_its_time
         return found, await joined(found)
 
     found, partings = quickly(scenario())
@@ -366,7 +369,7 @@ def test_a_second_process_with_other_keys_does_not_take_a_clients_place(tmp_path
         async with found.serve():
             if not restarted:
                 found.join(1)
-                await until(lambda: found.engine.server.connected("client-1"))
+                await until(lambda: found.host.server.connected("client-1"))
             first, found.certified[1] = found.certified[1], Asked("client-1").credentials()
             with pytest.raises(PeerError, match="coordinator refused: client-1 has other keys"):
                 await found.client(1).run()
@@ -386,7 +389,8 @@ def test_a_hello_that_is_refused_pins_nothing():
         async with found.serve():
             found.certified[1] = Asked("client-1").credentials()
             stranger = found.client(1)
-            stranger.connection._settings = b'{"rounds": 7}'
+            joining = inside(stranger.connection)
+            joining._about = replace(joining._about, shared=b'{"rounds": 7}')
             with pytest.raises(PeerError, match="the files differ"):
                 await stranger.run()
             del found.certified[1]
@@ -415,8 +419,9 @@ def test_a_hub_waits_for_a_party_whose_certificate_expired_before_all_were_there
     later = timedelta(days=20)
     kept = Kept()
     with Hub("a", ["b", "c"], "127.0.0.1:0", credentials=certified(AUTHORITY, "a"), patience=HANGS, sink=kept) as hub:
-        end = hub._server.end_expired
-        hub._server.end_expired = lambda: end(datetime.now(UTC) + later)  # type: ignore[misc]
+        server = inside(hub._server)
+        end = server.end_expired
+        server.end_expired = lambda: end(datetime.now(UTC) + later)
         met = {}
 
         def live(name, other, days):

@@ -8,28 +8,33 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tacit.config.local import Local
 from tacit.errors import BudgetError, PeerError
 from tacit.events import Answered, AnswerRefused, EndHeard, Kept
-from tacit.kinds.horizontal.frames import to_frame
+from tacit.kinds.horizontal.frames import FramedClient, to_frame
 from tacit.kinds.horizontal.messages import Work
+from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.task import Fitted
 from tacit.net.handshake import Parting
-from tacit.net.star_guest import ClientEngine
+from tacit.net.site import Site
+from tacit.net.star_guest import StarGuest
 from tacit.wire import encode
+from tests.inside import inside
 from tests.kinds.horizontal.federations import Inferring, settings_for
 
 WANTED = {"cluster_client_num": 6, "vectors": 4}
 
 
-def engine(task, **keys) -> tuple[ClientEngine, Kept, list[bytes]]:
+def engine(task, keep=lambda number, model: None, **keys) -> tuple[StarGuest, Kept, list[bytes]]:
     """A client whose connection is a list."""
     kept, sent = Kept(), []
-    made = ClientEngine(settings_for(**keys), 3, task, kept, b"", "127.0.0.1:1", None)
-    made.connection = SimpleNamespace(send=sent.append)
-    return made, kept, sent
+    transport = SimpleNamespace(connection=lambda *what: SimpleNamespace(send=sent.append))
+    leaf = FramedClient(Prepared.of(settings_for(**keys), task), 3, None, keep=keep)
+    site = Site("127.0.0.1:1", "127.0.0.1:1", None, Local(), transport=transport)
+    return StarGuest(leaf, site, kept), kept, sent
 
 
-def asked(made: ClientEngine, *works: Work) -> BaseException | None:
+def asked(made: StarGuest, *works: Work) -> BaseException | None:
     """Send it models; what ended it, if anything did."""
 
     async def all_of_them() -> None:
@@ -52,7 +57,7 @@ def test_it_tells_every_message_with_its_bytes_and_what_it_paid():
     assert isinstance(first, Answered)
     assert (first.client, first.round, second.round) == (3, 0, 1)
     assert first.sent == {"Inference": len(sent[0]), "Update": len(sent[1])}
-    (spent,) = made.client.spent()
+    (spent,) = inside(made.leaf).client.spent()
     assert second.epsilons == {"updates and inference vectors": spent.epsilon}
     assert second.deltas == {"updates and inference vectors": 1e-5}
     assert 0 < first.epsilons["updates and inference vectors"] < spent.epsilon
@@ -60,9 +65,12 @@ def test_it_tells_every_message_with_its_bytes_and_what_it_paid():
 
 def test_a_spent_budget_is_told_and_the_model_kept_all_the_same():
     encrypt = {"encrypt_type": "DP_ENCRYPT", "dp_eps": 1.0}
-    made, kept, sent = engine(Inferring(), encrypt=encrypt, budget={"epsilon": 1.2})
     models = []
-    made._keep = lambda number, model: models.append(float(model[0]))
+
+    def keep(number, model):
+        models.append(float(model[0]))
+
+    made, kept, sent = engine(Inferring(), keep, encrypt=encrypt, budget={"epsilon": 1.2})
     error = asked(made, work(0, 1.0), work(1, 2.0))
     assert isinstance(error, BudgetError)
     refused = kept.events[-1]

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tacit import events
-from tacit.config.load import load
+from tacit.runs.load import load
 from tacit.store.directory import RunDirectory
 
 NOW = 1_700_000_000.0

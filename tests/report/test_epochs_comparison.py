@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tacit import events
-from tacit.config.load import load
+from tacit.runs.load import load
 from tacit.runs.report import write_report
 from tests.report.sample_runs import UPDATES, settings, whole, write
 

@@ -22,7 +22,8 @@ from tacit.audit.tradeoff import CurveTest, claim_curve, gaussian_curve
 from tacit.dp.accounting import Ledger, reading
 from tacit.dp.claim import Claim
 from tacit.dp.release import GaussianEvent, PureEvent
-from tacit.runs import attacks as kinds
+from tacit.errors import PeerError
+from tacit.kind import kind_of
 from tacit.runs.audit import audit
 from tests.kinds.horizontal.federations import settings_for
 
@@ -53,16 +54,16 @@ FINDINGS = [
 def made(monkeypatch):
     """An audit of findings that are given."""
 
-    def make(findings=tuple(FINDINGS), tell=lambda number, of, name: None):
-        class Given:
-            def attacks(self, settings, scope):
-                ledger = Ledger("client", "replace-one")
-                ledger.spend(GaussianEvent(1.0, "client", "replace-one"))
-                proved = Proved.of("updates", ledger, 20.0, 1e-5, against="against everybody")
-                steps = [Step("first", lambda: findings), Step("second", lambda: [Cost("loss", 1.0, 2.0)])]
-                return Attacks("a protection", steps, [proved], ["the weather"])
+    def make(findings=tuple(FINDINGS), tell=lambda number, of, name: None, more=()):
+        def attacks(settings, scope):
+            ledger = Ledger("client", "replace-one")
+            ledger.spend(GaussianEvent(1.0, "client", "replace-one"))
+            proved = Proved.of("updates", ledger, 20.0, 1e-5, against="against everybody")
+            steps = [Step("first", lambda: findings), Step("second", lambda: [Cost("loss", 1.0, 2.0)]), *more]
+            return Attacks("a protection", steps, [proved], ["the weather"])
 
-        monkeypatch.setattr(kinds, "of", lambda settings: Given())
+        given = replace(kind_of(settings_for()), attacks=attacks)
+        monkeypatch.setattr("tacit.runs.audit.kind_of", lambda settings: given)
         return audit(settings_for(), Scope(True, 4), tell)
 
     return make
@@ -86,6 +87,18 @@ def test_progress_is_told(made):
     told = []
     made(tell=lambda *step: told.append(step))
     assert told == [(0, 2, "first"), (1, 2, "second")]
+
+
+def test_a_step_that_fails_silences_no_other(made):
+    def trips():
+        raise PeerError("client 0 sent two different messages")
+
+    broken = Step("tripping", trips)
+    with pytest.raises(PeerError, match="two different"):
+        made(more=[broken])
+    found = made([*FINDINGS, finding("false", audited=1.5)], more=[broken])
+    assert [each.attack for each in found.false_claims] == ["false"]
+    assert "tripping: it could not be carried out (client 0 sent two different messages)" in found.not_tested
 
 
 @given(st.floats(0, 1), st.floats(0, 0.99))

@@ -14,8 +14,8 @@ import pytest
 
 import tacit
 from tacit import events
-from tacit.config.load import load
 from tacit.runs.export import ExportError, read_exported, store_uri, to_mlflow, to_tensorboard
+from tacit.runs.load import load
 from tacit.store.directory import RunDirectory, read_timed_events
 from tests.subprocesses import HANGS
 

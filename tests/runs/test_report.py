@@ -17,13 +17,14 @@ import tacit
 from tacit import events
 from tacit.dp.accounting import Ledger, reading, strength
 from tacit.kinds.horizontal.costs import Costs
-from tacit.kinds.horizontal.record import read_run
+from tacit.kinds.horizontal.report.promises import promises
 from tacit.kinds.horizontal.report.scores import loss, pairs
+from tacit.kinds.horizontal.rounds_view import rounds_of
 from tacit.kinds.horizontal.settings import Settings
 from tacit.report.correlation import correlation, mean_relative_difference
 from tacit.report.numbers import duration, numbered, short
-from tacit.report.promises import explained, laplace, promise, promised, promises
-from tacit.runs.report import report_run, write_report
+from tacit.report.promises import explained, promise, promised
+from tacit.runs.report import read_run, report_run, write_report
 from tacit.store.reading import Account
 from tests.report.sample_runs import DDP, LAPLACE, LOCAL, UPDATES, VECTORS, evaluated, finished, settings, whole, write
 
@@ -220,7 +221,7 @@ def test_one_ledger_for_updates_and_vectors(tmp_path):
     made = settings(encrypt={**LOCAL, **LAPLACE}, **SCORED)
     lines = [{"kind": "gaussian", "count": 4, "noise_multiplier": 10.0}, {"kind": "pure", "count": 4, "epsilon": 0.25}]
     both = {**VECTORS, "covers": ["updates", "inference vectors"], "lines": lines, "epsilon": 77.5, "delta": 1e-5}
-    record = read_run(write(tmp_path, made, whole(made), [both]))
+    record = rounds_of(read_run(write(tmp_path, made, whole(made), [both])))
     updates, vectors, together = promises(record)
     # Four times noise of 10 sensitivities is one of 5.
     assert (updates.what, updates.delta) == ("updates", 1e-5)
@@ -237,7 +238,7 @@ def one_gaussian(noise_multiplier):
 
 def test_before_the_first_ledger_the_last_round_tells(tmp_path):
     made = settings(encrypt={**LOCAL, **LAPLACE}, **SCORED)
-    found = promises(read_run(write(tmp_path / "clean", made, whole(made), [])))
+    found = promises(rounds_of(read_run(write(tmp_path / "clean", made, whole(made), []))))
     assert [(each.what, each.epsilon, each.delta) for each in found] == [
         ("inference vectors", 9210400.0, 0.0),
         ("updates and inference vectors", 2.5, 1e-5),
@@ -247,7 +248,7 @@ def test_before_the_first_ledger_the_last_round_tells(tmp_path):
 def test_a_ledger_of_unknown_events_still_has_its_epsilon(tmp_path):
     made = settings(encrypt=LOCAL)
     account = {**UPDATES, "view": "local", "lines": [{"kind": "new", "count": 1}]}
-    (found,) = promises(read_run(write(tmp_path, made, whole(made), [account])))
+    (found,) = promises(rounds_of(read_run(write(tmp_path, made, whole(made), [account]))))
     assert (found.epsilon, found.reading) == (2.5, reading(2.5, 1e-5))
 
 
@@ -310,7 +311,7 @@ def test_a_real_run_with_everything(tmp_path):
     ledgers = {tuple(each["covers"]): each for each in outcome.ledger["ledgers"]}
     assert float(cards["ε of updates"]) == pytest.approx(ledgers["updates",]["epsilon"], rel=5e-3)
     assert cards["ε of inference vectors"] == short(3 * 8 * 230260, 3)
-    assert len(read_run(outcome.directory).evaluations) == 3
+    assert len(rounds_of(read_run(outcome.directory)).evaluations) == 3
     shared = Page(write_report([outcome.directory], share=True))
     assert {"ε of updates", "ε of inference vectors"} <= shared.cards().keys()
     assert "Survivors" not in shared.headings
@@ -457,12 +458,12 @@ def test_no_runs_are_a_mistake():
 
 
 def test_a_score_belongs_to_the_model_with_which_its_round_began(tmp_path):
-    record = read_run(unprotected(tmp_path))
+    record = rounds_of(read_run(unprotected(tmp_path)))
     held_out = loss(record)
     assert held_out.field == "metrics"
     assert pairs(record, held_out) == {1: (2.25, 0.1875), 2: (2.125, 0.25), 3: (2.0, 0.3125), 4: (2.0, 0.375)}
     made = settings(**SCORED)
-    record = read_run(write(tmp_path, made, whole(made, metrics={})))
+    record = rounds_of(read_run(write(tmp_path, made, whole(made, metrics={}))))
     training = loss(record)
     assert training.field == "training_loss"
     assert pairs(record, training)[2] == (2.875, 0.25)
@@ -491,27 +492,6 @@ def test_what_has_no_correlation_is_given_none(values):
 def test_a_difference_is_relative_to_the_second_and_over_common_rounds():
     assert mean_relative_difference({1: 1.5, 2: 1.0, 3: 9.0, 5: 1.0}, {1: 1.0, 2: -2.0, 4: 1.0, 5: 0.0}) == (1.0, 2)
     assert mean_relative_difference({1: 1.0}, {2: 1.0}) is None
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "words"),
-    [
-        (230260, "the score follows the one without protection"),
-        (200, "the score follows the one without protection"),
-        (50, "the score is pulled towards that of noise"),
-        (10, "the score follows the model only faintly"),
-        (4, "comparable to the whole range of a probability"),
-        (1, "larger than the whole range of a probability, from 0 to 1: the score is one of noise and says nothing"),
-    ],
-)
-def test_what_a_protected_score_means(epsilon, words):
-    said = laplace(epsilon)
-    assert words in said
-    assert f"ε = {epsilon:,}," in said
-
-
-def test_at_one_the_scale_is_two():
-    assert "2/ε = 2. " in laplace(1)
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,13 @@ from click.testing import CliRunner
 
 import tacit
 from tacit.cli import main
-from tacit.config.load import ConfigError, load
+from tacit.config.source import ConfigError
 from tacit.events import Kept, RoundFinished, RunFinished, RunResumed
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.runs.load import load
 from tacit.store.directory import RunDirectory, read_events
+from tests.inside import inside
 from tests.store.crash_points import killed_at
 from tests.subprocesses import HANGS, kill, launch, until
 
@@ -137,7 +139,7 @@ def test_a_finished_run_can_train_on(tmp_path):
     assert tacit.run(resume=short.directory).status == "done"  # nothing is left to do
     run = tacit.run(resume=short.directory, overrides=["rounds=6"])
     np.testing.assert_array_equal(run.model["weights"], whole.model["weights"])
-    assert load(short.directory / "config.yaml").rounds == 6
+    assert inside(load(short.directory / "config.yaml")).rounds == 6
 
 
 @pytest.mark.parametrize(
@@ -244,7 +246,7 @@ def test_a_settings_change_that_is_refused_later_is_not_stored(tmp_path, monkeyp
     folder = stopped(monkeypatch, SMALL, tmp_path, after=3)
     with pytest.raises(ConfigError, match=r"all 3 rounds are done.*fewer cannot be asked for afterwards"):
         tacit.run(resume=folder, overrides=["rounds=2"])
-    assert load(folder / "config.yaml").rounds == 5
+    assert inside(load(folder / "config.yaml")).rounds == 5
 
 
 def test_a_line_that_was_cut_off_is_cut_away(tmp_path, monkeypatch):
@@ -296,7 +298,7 @@ def test_killed_between_any_two_steps_on_disk_it_goes_on(tmp_path, monkeypatch, 
         paid = counts(folder) if (folder / "ledger.json").exists() else []
         assert max(trained.values(), default=0) <= (paid[0] if paid else 0)
         state = RunDirectory.reopen(folder)
-        done = (state.stored() or ({"round": 0}, {}))[0]["round"]
+        done = (state.store.stored() or ({"round": 0}, {}))[0]["round"]
         state.close()
         if done < 2:
             assert tacit.run(resume=folder).status == "done"

@@ -15,8 +15,8 @@ import safetensors
 import safetensors.numpy
 
 from tacit import events
-from tacit.config.load import load
 from tacit.errors import comes_back
+from tacit.runs.load import load
 from tacit.store.directory import RunDirectory, read_events
 
 SETTINGS = load({"kind": "horizontal", "name": "fleet", "task": "digits", "rounds": 3, "clients": 5})
@@ -133,7 +133,7 @@ def test_a_broken_line_in_the_middle_is_an_error(tmp_path):
     ],
 )
 def test_a_model_comes_back_bit_for_bit(directory, arrays):
-    directory.save(arrays, {"round": 7}, {})
+    directory.store.save(arrays, {"round": 7}, {})
     path = directory.path / "model.safetensors"
     stored = safetensors.numpy.load_file(path)
     assert stored.keys() == arrays.keys()
@@ -148,7 +148,7 @@ def test_a_model_comes_back_bit_for_bit(directory, arrays):
 
 
 def test_a_model_that_cannot_be_written_leaves_the_one_before(directory, monkeypatch):
-    directory.save({"w": np.ones(3)}, {"round": 1}, {})
+    directory.store.save({"w": np.ones(3)}, {"round": 1}, {})
     before = (directory.path / "model.safetensors").read_bytes()
 
     def full(_: int) -> None:
@@ -156,23 +156,23 @@ def test_a_model_that_cannot_be_written_leaves_the_one_before(directory, monkeyp
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        directory.save({"w": np.zeros(3)}, {"round": 2}, {})
+        directory.store.save({"w": np.zeros(3)}, {"round": 2}, {})
     assert (directory.path / "model.safetensors").read_bytes() == before
     assert not list(directory.path.glob(".*"))
 
 
 def test_a_file_size_limit_is_a_fault_that_passes(directory):
     """As with `ulimit -f`, or in a service that is limited so."""
-    directory.save({"w": np.ones(3)}, {"round": 1}, {})
+    directory.store.save({"w": np.ones(3)}, {"round": 1}, {})
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
     try:
         with pytest.raises(OSError, match="File too large") as caught:
-            directory.save({"w": np.zeros(10_000)}, {"round": 2}, {})
+            directory.store.save({"w": np.zeros(10_000)}, {"round": 2}, {})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert comes_back(caught.value)
-    assert directory.stored()[0]["round"] == 1
+    assert directory.store.stored()[0]["round"] == 1
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE, errno.EFBIG])
@@ -186,16 +186,16 @@ def test_a_run_that_a_passing_fault_ends_was_stopped(directory, code):
 
 def test_a_reader_sees_the_old_model_or_the_new_one(directory):
     path = directory.path / "model.safetensors"
-    directory.save({"w": np.ones(3)}, {"round": 1}, {})
+    directory.store.save({"w": np.ones(3)}, {"round": 1}, {})
     before = path.read_bytes()
     with path.open("rb") as reader:
-        directory.save({"w": np.zeros(3)}, {"round": 2}, {})
+        directory.store.save({"w": np.zeros(3)}, {"round": 2}, {})
         assert reader.read() == before
     assert path.read_bytes() != before
 
 
 def test_nothing_temporary_stays(directory):
-    directory.save({"w": np.ones(3)}, {"round": 1}, {"epsilon": math.inf, "lines": [{"count": np.int64(2)}]})
+    directory.store.save({"w": np.ones(3)}, {"round": 1}, {"epsilon": math.inf, "lines": [{"count": np.int64(2)}]})
     ledger = json.loads((directory.path / "ledger.json").read_text())
     assert ledger.pop("sha256")
     assert ledger == {"epsilon": None, "lines": [{"count": 2}]}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from tacit import __version__
-from tacit import kind as kinds
 from tacit.audit import drawings, summary
 from tacit.audit import text as words
 from tacit.audit.finding import Finding, Score
@@ -15,6 +13,7 @@ from tacit.report import page, sections
 from tacit.report.chart import Chart, inline
 from tacit.report.markup import Markup, element, join
 from tacit.report.promises import Promise, against, explained
+from tacit.version import __version__
 
 
 def whole_page(made: Audit) -> str:
@@ -26,7 +25,7 @@ def whole_page(made: Audit) -> str:
         ("each", "Attack by attack", join(*(_attack(each) for each in made.attacks)) if made.attacks else None),
         ("costs", "Cost in utility", _costs(made)),
         ("untested", "What was not tested", page.bullets(made.not_tested)),
-        ("boundary", "Who sees what", sections.boundary(kinds.of(made.settings).boundary, made.settings)),
+        ("boundary", "Who sees what", sections.boundary(made.boundary)),
         ("settings", "Settings", _settings(made)),
         ("glossary", "Glossary", _glossary()),
     ]

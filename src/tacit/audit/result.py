@@ -1,4 +1,4 @@
-"""Carrying out an audit: the steps of the file's kind, one after the other, and what they found, strongest first."""
+"""What an audit found, strongest first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from tacit.audit.finding import Cost, Finding, Score
 from tacit.audit.steps import Proved, Scope
-from tacit.config.load import Settings
+from tacit.boundary import Boundary
+from tacit.sections import Settings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -14,6 +15,7 @@ class Audit:
     """What an audit found."""
 
     settings: Settings
+    boundary: Boundary
     scope: Scope
     protection: str
     promises: tuple[Proved, ...]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tacit.audit.result import Audit
     from tacit.audit.steps import Scope
-    from tacit.config.load import Settings
+    from tacit.sections import Settings
 
 _WIDTH = 118  # of the tables, where stdout is no terminal
 _NARROWEST = 100
@@ -101,7 +101,8 @@ def _places(target: Path) -> tuple[Path, Path]:
 
 
 def _settings(file: Path, overrides: tuple[str, ...]) -> Settings:
-    from tacit.config.load import ConfigError, load
+    from tacit.config.source import ConfigError
+    from tacit.runs.load import load
 
     if file.name == "config.yaml" and file.parent.is_dir() and not file.exists():
         raise ConfigError(

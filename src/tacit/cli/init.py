@@ -19,10 +19,11 @@ def command(kind: str, file: Path | None, force: bool) -> None:
     KIND is horizontal, private_training, vertical_logistic or split; FILE its name (KIND.yaml).
     """
     from tacit.config.load import ConfigError, write_starter
+    from tacit.kind import find
 
     path = file or Path(f"{kind}.yaml")
     try:
-        write_starter(kind, path, overwrite=force)
+        write_starter(find(kind).starter(), path, overwrite=force)
     except ConfigError as error:
         end(str(error), USER)
     click.echo(f"{path} is written. Run it with: tacit run {path}")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import threading
-import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +15,10 @@ import click
 from tacit.cli.exits import DONE, FAILED, STATUS, USER, end, endings, not_stored
 
 if TYPE_CHECKING:
-    from tacit.config.load import Settings
-    from tacit.kinds.horizontal.settings import Settings as Horizontal
+    from tacit.kind import Seat
     from tacit.net.site import Site
+    from tacit.runs.outcome import Outcome
+    from tacit.sections import Settings
     from tacit.store.directory import RunDirectory
 
 
@@ -69,98 +69,90 @@ def command(
     5 stopped or interrupted: start again.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say, we say in words
-    from tacit.config.load import ConfigError, load
-    from tacit.config.local import load_local
+    from tacit.config.source import ConfigError
     from tacit.config.task import look_beside
-    from tacit.kinds.horizontal.join import site_of
-    from tacit.kinds.horizontal.settings import Settings as Horizontal
-    from tacit.runs.resume import conclude, finished, holds_run, resumed, unfinished
-    from tacit.store.directory import RunDirectory
 
     if resume is not None and state is not None:
         end("--resume and --state both name a directory: give one of them", USER)
     if new and (party != "coordinator" or state is not None):
         end("--new is for a coordinator that starts without --state: leave it out", USER)
     try:
-        settings = load(file, overrides)
-        local, beside = load_local(local_file)
-        numbers: list[int] = []
-        if isinstance(settings, Horizontal):
-            settings = settings.networked()
-            numbers = _numbers(party, identities, settings)
-            party = party if party == "coordinator" else f"client-{numbers[0]}"
-        elif identities is not None:
-            raise ConfigError("--id is for the clients of a horizontal federation: leave it out")
-        whole = party if len(numbers) < 2 else f"{party} to {numbers[-1]}"
-        site = site_of(settings, local, beside, party, insecure=insecure, noise=noise)
-        if site.credentials is not None and len(numbers) > 1:
+        start = _start(file, party, identities, local_file, overrides, insecure, noise)
+        if start.site.credentials is not None and len(start.seat.clients) > 1:
             end("--id: a certificate is of one client: start one process for each", USER)
-        folder = resume or (state if state is not None and holds_run(state) else None)
-        if previous and folder is None:
-            raise ConfigError("--previous is for a run that is resumed: add --resume RUN, or the --state DIR of a run")
-        if folder is not None:
-            settings, directory = resumed(folder, settings.model_dump(), party=whole, previous=previous)
-            if (done := finished(settings, directory, whole)) is not None:
-                click.echo(f"{directory.path}: {done}")
-                if numbers or not isinstance(settings, Horizontal):  # a coordinator's clients may have to be told
-                    conclude(directory, settings)
-                    return
-        else:
-            old = None if new or state or party != "coordinator" else unfinished(runs, settings, party)
-            if old is not None:
-                end(f"{old} is a run of this coordinator that was interrupted: --resume {old}, or --new", USER)
-            named = f"{settings.name}-{party}"
-            directory = RunDirectory.create(runs, settings, time.time(), named=named, party=whole, at=state)
+        directory = _opened(start, runs, resume, state, new, previous)
     except (ConfigError, ValueError) as error:
         end(str(error), USER)
     except OSError as error:
         not_stored(resume or state or runs, error)
+    if directory is None:
+        return
     look_beside(file)
-    status, text = _carried_out(settings, party, site, directory, numbers, quiet, metrics_port)
-    if status != "done":
-        click.echo(f"{status}: {text}".rstrip(": "), err=True)
+    outcome = _carried_out(start, directory, quiet, metrics_port)
+    if outcome.status != "done":
+        click.echo(f"{outcome.status}: {outcome.text}".rstrip(": "), err=True)
     click.echo(f"Results: {directory.path}")
-    if (code := STATUS.get(status, FAILED)) != DONE:
+    if (code := STATUS.get(outcome.status, FAILED)) != DONE:
         raise SystemExit(code)
 
 
-def _numbers(party: str, identities: str | None, settings: Horizontal) -> list[int]:
-    """The clients that this process is; none for the coordinator."""
-    from tacit.config.load import ConfigError
+@dataclass(slots=True)
+class _Start:
+    """Who joins what, and how it is reached."""
 
-    if party == "coordinator":
-        if identities is not None:
-            raise ConfigError("--id is for clients: leave it out for the coordinator")
-        return []
-    if party != "client":
-        near = re.fullmatch(r"client-(\d+)", party)
-        advice = f"did you mean --party client --id {near[1]}?" if near else "give coordinator, or client with --id"
-        raise ConfigError(f"--party is {party!r}: {advice}")
-    if identities is None:
-        raise ConfigError(f"--id is missing: give the client's number, from 0 to {settings.clients - 1}")
-    found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", identities)
-    if not found:
-        raise ConfigError(f"--id is {identities!r}: give a number from 0 to {settings.clients - 1}, or two as in 0-3")
-    first, last = int(found[1]), int(found[2] or found[1])
-    if not first <= last < settings.clients:
-        raise ConfigError(f"--id is {identities}: the file has clients 0 to {settings.clients - 1}")
-    return list(range(first, last + 1))
+    settings: Settings
+    seat: Seat
+    site: Site
 
 
-def _carried_out(
-    settings: Settings,
+def _start(
+    file: Path,
     party: str,
-    site: Site,
-    directory: RunDirectory,
-    numbers: list[int],
-    quiet: bool,
-    metrics_port: int | None,
-) -> tuple[str, str]:
+    identities: str | None,
+    local_file: Path | None,
+    overrides: tuple[str, ...],
+    insecure: bool,
+    noise: bool,
+) -> _Start:
+    from tacit.config.local import load_local
+    from tacit.runs.join import join_of, site_of
+    from tacit.runs.load import load
+
+    settings = load(file, overrides)
+    local, folder = load_local(local_file)
+    join = join_of(settings)
+    settings = join.networked(settings)
+    seat = join.seat(settings, party, identities)
+    return _Start(settings, seat, site_of(settings, local, folder, seat.name, insecure=insecure, noise=noise))
+
+
+def _opened(
+    start: _Start, runs: Path, resume: Path | None, state: Path | None, new: bool, previous: bool
+) -> RunDirectory | None:
+    """Where this party keeps what is its own; None if it is done already."""
+    from tacit.config.source import ConfigError
+    from tacit.runs.join import new_directory
+    from tacit.runs.resume import conclude, finished, holds_run, resumed
+
+    folder = resume or (state if state is not None and holds_run(state) else None)
+    if previous and folder is None:
+        raise ConfigError("--previous is for a run that is resumed: add --resume RUN, or the --state DIR of a run")
+    if folder is None:
+        return new_directory(start.settings, start.seat, runs, state, anew=new)
+    whole = start.seat.whole
+    start.settings, directory = resumed(folder, start.settings.model_dump(), party=whole, previous=previous)
+    if (done := finished(start.settings, directory, whole)) is not None:
+        click.echo(f"{directory.path}: {done}")
+        if not start.seat.coordinates:  # a coordinator's clients may have to be told
+            conclude(directory, start.settings, whole)
+            return None
+    return directory
+
+
+def _carried_out(start: _Start, directory: RunDirectory, quiet: bool, metrics_port: int | None) -> Outcome:
     from tacit.cli.progress import screen
     from tacit.events import Sink, Tee
-    from tacit.kinds.horizontal.join import join_clients, join_coordinator
-    from tacit.kinds.horizontal.settings import Settings as Horizontal
-    from tacit.lockstep.run import join_party
+    from tacit.runs.join import take_part
 
     with endings(directory), ExitStack() as stack:
         if threading.current_thread() is threading.main_thread():
@@ -178,10 +170,4 @@ def _carried_out(
             metrics = Metrics()
             stack.enter_context(serve_metrics(metrics, metrics_port))
             sinks.append(metrics)
-        sink = Tee(*sinks)
-        if not isinstance(settings, Horizontal):
-            return join_party(settings, party, site, sink, directory)
-        if numbers:
-            return join_clients(settings, numbers, site, sink, directory)
-        outcome = join_coordinator(settings, site, sink, directory)
-        return outcome.status, outcome.text
+        return take_part(start.settings, start.seat, start.site, sink=Tee(*sinks), directory=directory)

@@ -39,29 +39,25 @@ def command(
     import json
 
     from tacit.cli.task_errors import task_traceback
-    from tacit.config.load import load
     from tacit.config.local import load_local
     from tacit.config.task import look_beside
-    from tacit.report.forecast import draw, plain, plain_of_party, planned, words, words_of_party
+    from tacit.report.forecast import PartyForecast, draw, plain, words
+    from tacit.runs.load import load
+    from tacit.runs.plan import planned, planned_for
 
     if party is None and (local_file is not None or state is not None):
         end("--local and --state are one party's own: add --party NAME", USER)
     look_beside(file)
     try:
         settings = load(file, overrides)
-        own = None
-        if party is not None:
-            from tacit.runs.party_plan import described
-
-            own = described(settings, party, *load_local(local_file), state)
-        made = planned(settings) if own is None else own.plan
+        made = planned(settings) if party is None else planned_for(settings, party, *load_local(local_file), state)
     except ValueError as error:
         if task_traceback(error) is not None:
             raise
         end(str(error), USER)
     if plots is not None:
         try:
-            drawn = draw(made, plots)
+            drawn = draw(made.whole if isinstance(made, PartyForecast) else made, plots)
         except OSError as error:
             end(f"{plots}: pictures cannot be stored there: {error.strerror}", USER)
         for path in drawn:
@@ -69,6 +65,6 @@ def command(
         if not drawn:
             click.echo("Nothing to draw: only the Laplace noise on inference vectors has a picture.", err=True)
     if as_json:
-        click.echo(json.dumps(plain(made) if own is None else plain_of_party(own), indent=2))
+        click.echo(json.dumps(plain(made), indent=2))
     else:
-        click.echo(words(made) if own is None else words_of_party(own), nl=False)
+        click.echo(words(made), nl=False)

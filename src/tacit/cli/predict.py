@@ -11,7 +11,7 @@ import click
 from tacit.cli.exits import AGAIN, PEER, USER, end
 
 if TYPE_CHECKING:
-    from tacit.runs.predict import Scores
+    from tacit.store.scores import Scores
 
 
 @click.command("predict")
@@ -46,16 +46,19 @@ def command(
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from tacit.cli.task_errors import task_traceback
-    from tacit.config.load import load
     from tacit.config.local import load_local
     from tacit.errors import PeerAway, PeerError
-    from tacit.kinds.horizontal.join import site_of
-    from tacit.runs.predict import predict_as, predict_here, write_scores
+    from tacit.kind import kind_of
+    from tacit.runs.join import site_of
+    from tacit.runs.load import load
+    from tacit.runs.predict import predict_as, predict_here
+    from tacit.store.scores import write_scores
 
     sink = _Told()
     try:
         settings = load(file, overrides)
-        if output is None and party in (None, getattr(settings, "lead", None)):
+        predict = kind_of(settings).predict
+        if output is None and party in (None, predict.receiver(settings) if predict else None):
             end("--output is missing: this party gets the scores, say where they go", USER)
         if output is not None and not output.absolute().parent.is_dir():
             end(f"--output: there is no folder {output.parent}: make it first", USER)

@@ -11,8 +11,8 @@ import click
 from tacit.cli.exits import DONE, FAILED, STATUS, USER, end, endings, not_stored
 
 if TYPE_CHECKING:
-    from tacit.config.load import Settings
     from tacit.runs.outcome import Outcome
+    from tacit.sections import Settings
     from tacit.store.directory import RunDirectory
 
 
@@ -47,7 +47,8 @@ def command(
     Exit codes: 0 done, 1 failed for good, 2 a mistake in the input, 3 a fault of another party, 4 budget reached,
     5 stopped or interrupted: start again.
     """
-    from tacit.config.load import ConfigError, load
+    from tacit.config.source import ConfigError
+    from tacit.runs.load import load
     from tacit.runs.resume import concluded, finished, resumed
     from tacit.runs.run import opened
 

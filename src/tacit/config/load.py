@@ -1,54 +1,31 @@
-"""Read a federation's file: `load` returns its settings, or raises a `ConfigError` that says where to look."""
+"""Read a file: `load` returns its settings, or raises a `ConfigError` that says where to look."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from tacit import kind as kinds
-from tacit.config.explain import explain, nearest
+from tacit.config.explain import explain
 from tacit.config.source import ConfigError, Source, from_dict, from_file, from_override, to_yaml
 from tacit.config.spelling import Placed
-from tacit.kinds.horizontal.settings import Settings as Horizontal
-from tacit.kinds.private_training.settings import Settings as PrivateTraining
-from tacit.kinds.split.settings import Settings as Split
-from tacit.kinds.vertical_logistic.settings import Settings as VerticalLogistic
+from tacit.sections import Settings
 from tacit.sections import flat as flat_items
 
-__all__ = [
-    "KINDS",
-    "ConfigError",
-    "Settings",
-    "changeable",
-    "fingerprint",
-    "flat",
-    "load",
-    "load_horizontal",
-    "resolved",
-    "starter",
-    "write_starter",
-]
+__all__ = ["ConfigError", "fingerprint_without", "flat", "load", "resolved", "write_starter"]
 
-Settings = Horizontal | PrivateTraining | VerticalLogistic | Split
-KINDS: dict[str, type[Settings]] = {
-    "horizontal": Horizontal,
-    "private_training": PrivateTraining,
-    "vertical_logistic": VerticalLogistic,
-    "split": Split,
-}
+ModelOf = Callable[[Any, str], type[Settings]]  # of a kind's name, None if no source gives one, and where it stands
 
 
-def load(source: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Settings:
+def load(source: str | Path | Mapping[str, Any], overrides: Sequence[str], model_of: ModelOf) -> Settings:
     """The settings in a file or a dict, after overrides such as `encrypt.dp_eps=8`."""
     first = from_dict(source) if isinstance(source, Mapping) else from_file(Path(source))
     sources = [first, *(from_override(text) for text in overrides)]
-    model = _kind(sources)
+    model = model_of(*_kind(sources))
     placed = Placed(model)
     for each in sources:
         placed.add(each)
@@ -61,28 +38,15 @@ def load(source: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) 
     return settings
 
 
-def load_horizontal(source: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Horizontal:
-    """The same, where only a horizontal federation will do."""
-    settings = load(source, overrides)
-    if not isinstance(settings, Horizontal):
-        raise ConfigError(f"kind is {settings.kind}: only a horizontal federation can be run like this")
-    return settings
-
-
 def resolved(settings: Settings) -> str:
     """The settings as YAML with every default filled in. Python objects among a task's options stand as their type."""
     return to_yaml(settings.model_dump(mode="json", fallback=lambda value: f"<{type(value).__name__}>"))
 
 
-def fingerprint(settings: Settings) -> str:
-    """A digest of the settings that a resumed run must not change."""
-    fixed = {key: value for key, value in flat(settings) if not changeable(key, settings)}
+def fingerprint_without(free: Collection[str], settings: Settings) -> str:
+    """A digest of the settings but for the keys that are `free` to change."""
+    fixed = {key: value for key, value in flat(settings) if key not in free}
     return hashlib.sha256(json.dumps(fixed, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def changeable(key: str, stored: Settings) -> bool:
-    """Whether a resumed run may change this key: what its kind allows, and how a party treats its network."""
-    return key in kinds.of(stored).may_change(stored) or key.partition(".")[0] == "network"
 
 
 def flat(settings: Settings) -> list[tuple[str, Any]]:
@@ -90,15 +54,8 @@ def flat(settings: Settings) -> list[tuple[str, Any]]:
     return list(flat_items(settings.model_dump(mode="json", fallback=lambda value: f"<{type(value).__name__}>")))
 
 
-def starter(kind: str) -> str:
-    """A commented file to start from."""
-    _known(kind)
-    return files(f"tacit.kinds.{kind}").joinpath("starter.yaml").read_text(encoding="utf-8")
-
-
-def write_starter(kind: str, path: Path, *, overwrite: bool = False) -> None:
+def write_starter(text: str, path: Path, *, overwrite: bool = False) -> None:
     """Write a file to start from."""
-    text = starter(kind)
     try:
         with path.open("w" if overwrite else "x", encoding="utf-8") as file:
             file.write(text)
@@ -110,17 +67,9 @@ def write_starter(kind: str, path: Path, *, overwrite: bool = False) -> None:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _kind(sources: Sequence[Source]) -> type[Settings]:
-    """The model that the last source to name a kind stands for."""
+def _kind(sources: Sequence[Source]) -> tuple[Any, str]:
+    """The kind that the last source to name one gives, and where."""
     for source in reversed(sources):
         if "kind" in source.data:
-            return KINDS[_known(source.data["kind"], source.where(("kind",)))]
-    raise ConfigError(f"{sources[0].where()}kind is missing: give {' or '.join(KINDS)}")
-
-
-def _known(kind: Any, where: str = "") -> str:
-    if not isinstance(kind, str) or kind not in KINDS:
-        near = nearest(str(kind), KINDS)
-        advice = f"did you mean {near}?" if near else f"give {' or '.join(KINDS)}"
-        raise ConfigError(f"{where}kind is {kind!r}, which does not exist: {advice}")
-    return kind
+            return source.data["kind"], source.where(("kind",))
+    return None, sources[0].where()

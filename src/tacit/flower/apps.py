@@ -15,20 +15,22 @@ from logging import ERROR
 from pathlib import Path
 from typing import Any
 
-from tacit.config.load import load_horizontal
 from tacit.config.local import load_local
 from tacit.events import Sink
 from tacit.flower import MISSING
 from tacit.flower.fleet import FleetEngine
 from tacit.flower.node import STAGES, Node
 from tacit.flower.once import Once
+from tacit.flower.project import load_federation
+from tacit.kind import fingerprint
 from tacit.kinds.horizontal.run import execute
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Task
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.net.identity import Credentials
 from tacit.net.key_files import load_credentials
-from tacit.net.star_host import COORDINATOR, client_identity
+from tacit.net.star import COORDINATOR, client_identity
+from tacit.runs.outcome import carried_out
 from tacit.store.directory import RunDirectory
 
 try:
@@ -93,9 +95,21 @@ def make_server_app(file: Path) -> ServerApp:
             return FleetEngine(settings, task, sink, GridPost(grid, settings), credentials)
 
         runs = Path(str(context.run_config.get("runs") or "runs"))
-        directory = RunDirectory.create(runs, settings, time.time(), named=f"{settings.name}-flower", party=COORDINATOR)
+        directory = RunDirectory.create(
+            runs,
+            settings,
+            time.time(),
+            named=f"{settings.name}-flower",
+            party=COORDINATOR,
+            fingerprint=fingerprint(settings),
+        )
         with directory:
-            execute(settings, sink=directory, directory=directory, engine_of=engine, task_options=local.task_options)
+            carried_out(
+                settings,
+                lambda kind, here: execute(settings, here, engine, local.task_options),
+                sink=directory,
+                directory=directory,
+            )
 
     return app
 
@@ -161,7 +175,7 @@ def _node(file: Path, context: Context) -> Node:
 
 def _settings(file: Path) -> Settings:
     sys.path += [folder for folder in (str(file.parent), str(file.parent.parent)) if folder not in sys.path]
-    settings = load_horizontal(file).networked()
+    settings = load_federation(file).networked()
     if settings.simulation.insecure_noise_seed is not None:
         raise ValueError("simulation.insecure_noise_seed fixes the noise of real parties: leave it out of the file")
     return settings

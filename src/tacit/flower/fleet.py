@@ -15,15 +15,14 @@ from tacit.crypto.signing import verify
 from tacit.errors import PeerError
 from tacit.events import Noted, Sink
 from tacit.flower.node import INTRODUCE, STAGES, Acquaintances, Introduction, introduced
-from tacit.kinds.horizontal.coordinator import Coordinator, Outgoing, Phase
-from tacit.kinds.horizontal.forecast import largest_frames
-from tacit.kinds.horizontal.frames import to_coordinator, to_frame
+from tacit.kinds.horizontal.coordinator import Coordinator
+from tacit.kinds.horizontal.frames import FramedCoordinator, kind_of, to_frame
 from tacit.kinds.horizontal.messages import ToClient, Work
+from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.settings import Settings
-from tacit.kinds.horizontal.task import Arrays, Evaluates, Task
-from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.net.identity import Credentials, identity_of
-from tacit.net.star_host import client_name
+from tacit.net.star import Frames, client_name
 from tacit.secagg.messages import Abort, pack_ids
 from tacit.wire import decode, encode
 
@@ -63,27 +62,16 @@ class FleetEngine:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._active = settings.masked and settings.mode == "active"
-        if self._active and credentials is None:
+        if settings.signs and credentials is None:
             raise ValueError(
                 "mode is active, so that clients sign the keys of each round, and the coordinator has no authority to "
                 "judge them by: name its --local file in the run's configuration (local), or take mode: semi_honest"
             )
-        self._settings, self._sink, self._post = settings, sink, post
+        self._sink, self._post = sink, post
         self._credentials, self._clock, self._sleep = credentials, clock, sleep
-        judged = tasks.infers(task, settings)
-        self._classes = judged.classes if judged else None
-        self._signing: dict[int, bytes] = {}
-        self.coordinator = Coordinator(
-            settings,
-            task.model(),
-            sink,
-            time.perf_counter,
-            evaluate=task.evaluate if isinstance(task, Evaluates) else None,
-            identities=self._signing if self._active else None,
-            classes=self._classes,
-        )
-        self._limit = largest_frames(settings, self.coordinator.layout, self._classes)[0]
+        self._star = FramedCoordinator(Prepared.of(settings, task), sink, time.perf_counter, leaving="")
+        self._terms = self._star.terms
+        self.coordinator = self._star.coordinator
         self._node_of: dict[int, int] = {}  # by client
         self._client_of: dict[int, int] = {}  # by node
         self._certificates: dict[int, bytes] = {}
@@ -102,18 +90,18 @@ class FleetEngine:
         """All rounds, as the engine in memory does them."""
         while True:
             self._gather(should_stop)
-            outgoing = self.coordinator.begin(self._clock(), sorted(self._node_of))
+            frames = self._star.begin(self._clock(), sorted(self._node_of))
             store(self.coordinator)
-            if self.coordinator.phase is Phase.FINISHED:
+            if self._star.finished:
                 return
             self._waiting = {}
-            self._send(outgoing)
-            while self.coordinator.phase is Phase.COLLECTING:
+            self._send(frames)
+            while self._star.collecting:
                 if should_stop():
                     raise KeyboardInterrupt
                 self._collect()
-                self._send(self.coordinator.tick(self._clock()))
-                if self.coordinator.phase is Phase.COLLECTING:
+                self._send(self._star.tick(self._clock()))
+                if self._star.collecting:
                     self._sleep(_PAUSE)
             store(self.coordinator)
 
@@ -121,24 +109,24 @@ class FleetEngine:
 
     def _gather(self, should_stop: Callable[[], bool]) -> None:
         """Wait for as many clients as a round has, or until the window is over: then enough must be there."""
-        if self.coordinator.round >= self._settings.rounds:
+        if self._star.finished:
             return
-        deadline = self._clock() + self._settings.round.start_fl_job_time_window / 1000
+        deadline = self._clock() + self._terms.window
         said = -1
         while True:
             self._meet()
             there, late = len(self._node_of), self._clock() >= deadline
-            if there >= self._settings.sampled or (late and there >= self._settings.least):
+            if there >= self._terms.sampled or (late and there >= self._terms.least):
                 return
             if late:
                 raise PeerError(
-                    f"{there} clients are there, a round needs {self._settings.least}, and start_fl_job_time_window is "
+                    f"{there} clients are there, a round needs {self._terms.least}, and start_fl_job_time_window is "
                     "over: start their SuperNodes, then run again"
                 )
             if should_stop():
                 raise KeyboardInterrupt
             if there != said:
-                self._sink.emit(Noted(f"waiting for clients: {there} of {self._settings.sampled} are there"))
+                self._sink.emit(Noted(f"waiting for clients: {there} of {self._terms.sampled} are there"))
                 said = there
             self._sleep(_PAUSE)
 
@@ -166,8 +154,8 @@ class FleetEngine:
 
     def _introduced(self, node: int, nonce: bytes, who: Introduction) -> None:
         """Guarantee: where there are keys, the node holds the signing key of the client that it says it is."""
-        if who.client >= self._settings.clients:
-            raise PeerError(f"it says that it is client {who.client} of {self._settings.clients}")
+        if who.client >= self._terms.clients:
+            raise PeerError(f"it says that it is client {who.client} of {self._terms.clients}")
         if who.client in self._node_of:
             raise PeerError(f"client {who.client} is there already, on node {self._node_of[who.client]}")
         if self._credentials is not None:
@@ -175,36 +163,36 @@ class FleetEngine:
             if identity.name != client_name(who.client):
                 raise PeerError(f"it says that it is client {who.client}, and has the certificate of {identity.name}")
             verify(identity.signing_public, who.signature, INTRODUCE, introduced(nonce, node, who.client))
-            self._signing[who.client] = identity.signing_public
+            self._star.meet(who.client, identity.signing_public)
             self._certificates[who.client] = who.certificate
         self._node_of[who.client], self._client_of[node] = node, who.client
 
     # --- what goes out and comes back
 
-    def _send(self, outgoing: Outgoing) -> None:
-        met = self._acquaintances([client for client, _ in outgoing])
-        frames: dict[int, bytes] = {}  # of messages that go to many
+    def _send(self, frames: Frames) -> None:
+        met = self._acquaintances([client for client, _ in frames])
+        kinds: dict[int, type[ToClient]] = {}  # one frame goes to many
         left: list[int] = []
-        for client, message in outgoing:
-            frame = frames.get(id(message)) or to_frame(message)
-            frames[id(message)] = frame
-            if not self._sent(client, message, frame, met):
+        for client, frame in frames:
+            if id(frame) not in kinds:
+                kinds[id(frame)] = kind_of(frame)
+            if not self._sent(client, kinds[id(frame)], frame, met):
                 left.append(client)
         for client in left:
-            self._send(self.coordinator.gone(client, self._clock()))
+            self._send(self._star.gone(client, self._clock()))
 
-    def _sent(self, client: int, message: ToClient, frame: bytes, met: bytes) -> bool:
+    def _sent(self, client: int, kind: type[ToClient], frame: bytes, met: bytes) -> bool:
         node = self._node_of.get(client)
         if node is None:
             return False
-        parts = {"frame": frame, "known": met if isinstance(message, Work) else b""}
-        name = self._post.send(node, _STAGE_OF[type(message)], str(self.coordinator.round + 1), parts)
-        if name is not None and not isinstance(message, Abort):
+        parts = {"frame": frame, "known": met if kind is Work else b""}
+        name = self._post.send(node, _STAGE_OF[kind], str(self.coordinator.round + 1), parts)
+        if name is not None and kind is not Abort:
             self._waiting[name] = client
         return name is not None
 
     def _acquaintances(self, clients: list[int]) -> bytes:
-        if not self._active:
+        if not self._terms.signs:
             return b""
         there = sorted(client for client in set(clients) if client in self._certificates)
         return encode(Acquaintances(pack_ids(there), [self._certificates[client] for client in there]))
@@ -213,15 +201,14 @@ class FleetEngine:
         for name, frames in list(self._post.collect(self._waiting)):
             client = self._waiting.pop(name)
             if frames is None:
-                self.coordinator.refuse(client, "its app failed, or its node is gone")
-                self._send(self.coordinator.gone(client, self._clock()))
+                self._star.refuse(client, "its app failed, or its node is gone")
+                self._send(self._star.gone(client, self._clock()))
                 continue
             for frame in frames:
                 self._send(self._taken(client, frame))
 
-    def _taken(self, client: int, frame: bytes) -> Outgoing:
+    def _taken(self, client: int, frame: bytes) -> Frames:
         try:
-            message = to_coordinator(frame, self.coordinator.layout, self._classes, self._limit)
-        except PeerError as error:
-            message = Abort(str(error)[:300])
-        return self.coordinator.receive(client, message, self._clock())
+            return self._star.receive(client, frame, self._clock())
+        except PeerError as error:  # as if it had left, and said why
+            return self._star.receive(client, to_frame(Abort(str(error)[:300])), self._clock())

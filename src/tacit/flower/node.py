@@ -21,16 +21,15 @@ from tacit.flower.once import Once
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.forecast import largest_frames
 from tacit.kinds.horizontal.frames import to_client, to_frame
-from tacit.kinds.horizontal.messages import ToClient, ToCoordinator, Work
-from tacit.kinds.horizontal.protection import UnusableUpdate
+from tacit.kinds.horizontal.messages import ToClient, Work
+from tacit.kinds.horizontal.prepared import Prepared
+from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Task
-from tacit.kinds.horizontal.tasks import load as tasks
-from tacit.kinds.horizontal.vector import Layout
 from tacit.net.identity import Credentials, identity_of
-from tacit.net.star_host import client_identity
+from tacit.net.star import client_identity
 from tacit.randomness import seeded_rng
-from tacit.secagg.messages import Abort, Agreements, Inbox, Reveal, Roster, Survivors, unpack_ids
+from tacit.secagg.messages import Abort, Agreements, Inbox, Roster, Survivors, unpack_ids
 from tacit.wire import Message, decode, encode
 
 INTRODUCE = b"tacit flower introduction 1"  # what a client signs for
@@ -122,19 +121,18 @@ class Node:
     def __init__(
         self, settings: Settings, client: int, task: Task, credentials: Credentials | None, once: Once | None = None
     ) -> None:
-        if settings.masked and settings.mode == "active" and credentials is None:
+        if settings.signs and credentials is None:
             raise ValueError(
                 "mode is active, so that clients sign the keys of each round, and this node has no keys: name the "
                 "--local file in its configuration (tacit-local), or take mode: semi_honest"
             )
         self._settings = settings
         self._client = client
-        self._task = task
         self._credentials = credentials
         self._once = once or Once(None)
-        self._layout = Layout.of(task.model())
-        self._infers = tasks.infers(task, settings)
-        self._limit = largest_frames(settings, self._layout, self._infers.classes if self._infers else None)[1]
+        self._prepared = Prepared.of(settings, task)
+        self._layout = self._prepared.layout
+        self._limit = largest_frames(settings, self._layout, self._prepared.classes)[1]
         self.failure: Exception | None = None  # of the task; it stays here
 
     def introduce(self, nonce: bytes, node: int) -> bytes:
@@ -171,11 +169,11 @@ class Node:
         except Exception as error:  # the task's. Its words may quote a record, so they stay here
             self.failure = error
             return [to_frame(Abort("its training failed"))], encode(self._spent(idle, message, stage))
-        return [to_frame(answer) for answer in answers], encode(self._after(state, client, message, answers))
+        return [to_frame(answer) for answer in answers], encode(self._after(state, client, message))
 
-    def _after(self, state: State, client: Client, message: bytes, answers: list[ToCoordinator]) -> State:
+    def _after(self, state: State, client: Client, message: bytes) -> State:
         now = Standing.of(client)
-        if not self._settings.masked or any(isinstance(answer, Reveal | Abort) for answer in answers):
+        if client.idle:
             return State(now, now, b"", b"", [])
         return State(state.before, now, state.seed, state.known, [*state.frames, message])
 
@@ -202,14 +200,11 @@ class Node:
         def fit(client: int, model: Arrays, work: FitWork) -> Fitted:
             if replaying:
                 return Fitted(model, 1)
-            return self._task.fit(client, model, work)
+            return self._prepared.task.fit(client, model, work)
 
-        client = Client(
-            self._settings,
+        client = self._prepared.client(
             self._client,
-            fit,
-            self._layout,
-            infers=self._infers,
+            fit=fit,
             key=key,
             identities=identities,
             random=self._source(state.seed),
@@ -234,7 +229,7 @@ class Node:
 
     def _identities(self, known: bytes) -> tuple[SigningKey | None, Mapping[int, bytes] | None]:
         """This client's signing key, and everybody's public one as far as certificates go."""
-        if self._credentials is None or not self._settings.masked or self._settings.mode != "active":
+        if self._credentials is None or not self._settings.signs:
             return None, None
         met = decode(known, Acquaintances, len(known))
         ids = unpack_ids(met.ids)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
-from tacit import __version__
-from tacit.config.load import load_horizontal, resolved
+from tacit.config.load import resolved
 from tacit.config.source import ConfigError
 from tacit.kinds.horizontal.settings import Settings
+from tacit.runs.load import load
+from tacit.version import __version__
 
 PACKAGE = "tacit_app"
 _SLOW = 60_000  # milliseconds: a message through Flower's runtime takes about 12 s
@@ -50,9 +52,17 @@ app = {maker}(Path(__file__).with_name("federation.yaml"))
 '''
 
 
+def load_federation(file: Path, overrides: Sequence[str] = ()) -> Settings:
+    """The settings of a file, if they are of a horizontal federation."""
+    settings = load(file, overrides)
+    if not isinstance(settings, Settings):
+        raise ConfigError(f"kind is {settings.kind}: only a horizontal federation can be run like this")
+    return settings
+
+
 def write_project(file: Path, folder: Path, overrides: tuple[str, ...] = ()) -> list[str]:
     """Write the directory; what is worth a thought comes back."""
-    settings = load_horizontal(file, overrides).networked()
+    settings = load_federation(file, overrides).networked()
     if settings.simulation.insecure_noise_seed is not None:
         raise ConfigError("simulation.insecure_noise_seed fixes the noise of real parties: leave it out of the file")
     try:
@@ -83,6 +93,6 @@ def _thoughts(settings: Settings) -> list[str]:
             f"cipher_time_window is {settings.encrypt.pw_encrypt.cipher_time_window} ms, and a message through Flower "
             f"takes about 12 s: take {_SLOW} or more"
         )
-    if settings.masked and settings.mode == "active":
+    if settings.signs:
         found.append("mode is active: every SuperNode and the coordinator need keys (tacit keys), named by tacit-local")
     return found

@@ -1,26 +1,28 @@
 """A few parties in lock step: all of them in this process, or one of them over a network.
 
-A kind says how a party is made (`party`): a function of its channels that trains to the end, keeps its own part in its
-`Store` and tells its `Sink`. Of parties in one process, the events of `settings.lead` are shown; over a network all
-others connect to `settings.hub`.
+A kind gives a `Lockstep`, which says how a party is made: a function of its channels that trains to the end, keeps its
+own part in its `Store` and tells its `Sink`. Of parties in one process, the events of `settings.lead` are
+shown; over a network all others connect to `settings.hub`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
 
-from tacit import kind as kinds
 from tacit.channel import LIMIT, Channel, Interrupted, run_parties
 from tacit.config.local import Local
+from tacit.config.source import ConfigError
 from tacit.errors import PeerAway
-from tacit.events import Event, Kept, Noted, Sink, Tee
+from tacit.events import Event, Noted, Nowhere, Sink
+from tacit.kind import Here, Result, Seat, ended_early
+from tacit.lockstep.exchange import telling
+from tacit.lockstep.parties import Parties
 from tacit.lockstep.resumption import conclude, confirm
 from tacit.net.ends import FAREWELL, Over
 from tacit.net.handshake import shared
@@ -29,8 +31,9 @@ from tacit.net.peers import pins_in
 from tacit.net.pins import Pins
 from tacit.net.site import Site, manner
 from tacit.net.spoke import Spoke
-from tacit.runs.outcome import Outcome, Status, concluded, history, write_page
-from tacit.store.directory import RunDirectory, Store
+from tacit.store.directory import read_model
+from tacit.store.party_folder import Store, party_of
+from tacit.store.scores import Scores
 from tacit.wire import Message
 
 T = TypeVar("T")
@@ -58,16 +61,28 @@ class Place:
     apart: bool = False  # over a network: what it draws is a secret of its own, and not the file's
 
 
-class Kind(Protocol):
-    """What a kind of parties in lock step adds to `kinds.Kind`."""
+Predictor = Callable[[Mapping[str, Channel]], Scores | None]
 
-    told: tuple[type[Exception], ...]  # errors whose sentence the others may hear, over a network
 
-    def complete(self, settings: Any, state: Mapping[str, Any]) -> bool:
-        """Whether a party with this state has trained to the end; others may still need it."""
+P = TypeVar("P", bound=Parties)
 
-    def party(self, settings: Any, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
-        """The function of one party. Raises ValueError where its data or its settings do not fit."""
+
+@dataclass(frozen=True, slots=True)
+class Lockstep(Generic[P]):
+    """What a kind of parties in lock step is made of; `verbs` makes the rest of it."""
+
+    party: Callable[[P, str, Place], Callable[[Mapping[str, Channel]], Part]]
+    """The function of one party. Raises ValueError where its data or its settings do not fit."""
+    predictor: Callable[[P, str, Mapping[str, Any], Path | None, Place], Predictor]
+    """One party of a prediction. Raises ValueError where its rows or its part do not fit, or rows are missing."""
+    complete: Callable[[P, Mapping[str, Any]], bool]
+    """Whether a party with this state has trained to the end; others may still need it."""
+    over: Callable[[P, Mapping[str, Any]], str]  # why there is nothing left to do, once all are done
+    free: Callable[[P], frozenset[str]]  # keys that a resumed run may change
+    caught_up: Callable[[P, dict[str, Any], dict[str, Any]], dict[str, Any]] = lambda settings, state, ledger: state
+    """As in `kind.Resume`."""
+    told: tuple[type[Exception], ...] = ()  # errors whose sentence the others may hear, over a network
+    private_keys: frozenset[str] = frozenset()  # that each party sets as it likes, beside its data and its network
 
 
 class _Quiet:
@@ -81,38 +96,32 @@ class _Quiet:
             self._sink.emit(event)
 
 
-def execute(settings: Any, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
-    """Run every party of a file in this process."""
-    kept = Kept()
-    both = Tee(kept, sink)
-    kind = cast(Kind, kinds.of(settings))
+def execute(kind: Lockstep[P], settings: P, here: Here) -> Callable[[], Result]:
+    """Every party of a file in this process."""
     for note in settings.notes():
-        both.emit(Noted(note))
+        here.sink.emit(Noted(note))
     parties = {}
     for name in settings.parties:
-        store = directory.part(name) if directory is not None else None
-        place = Place(store, both if name == settings.lead else _Quiet(both))
+        store = here.store.part(name) if here.store is not None else None
+        place = Place(store, here.sink if name == settings.lead else _Quiet(here.sink))
         parties[name] = kind.party(settings, name, place)
-    with concluded(both, kept) as ending:
-        results = run_parties(parties)
-        if directory is not None:
-            for name in sorted(settings.parties, key=lambda name: name == settings.lead):  # its state says it for all
-                confirm(directory.part(name))
-    parts = results if ending.status == "done" else {}
-    ledgers = {name: part.ledger for name, part in parts.items()}
-    if directory is not None:
-        if not parts:  # stopped, or at the budget: what was spent is spent
-            ledgers = {name: directory.part(name).ledger() or {"ledgers": []} for name in settings.parties}
-        directory.save_ledger(_together(ledgers))
-        write_page(directory, both)
-    return Outcome(
-        ending.status,
-        ending.text,
-        dict(parts[settings.lead].model) if parts else {},
-        _together(ledgers),
-        history(kept, directory),
-        directory.path if directory else None,
-    )
+
+    def run() -> Result:
+        results: Mapping[str, Part] = {}
+        with ended_early() as ending:
+            results = run_parties(parties)
+            if here.store is not None:
+                for name in sorted(settings.parties, key=lambda name: name == settings.lead):  # it says it for all
+                    confirm(here.store.part(name))
+        parts = results if ending.status == "done" else {}
+        ledgers = {name: part.ledger for name, part in parts.items()}
+        if here.store is not None:
+            if not parts:  # stopped, or at the budget: what was spent is spent
+                ledgers = {name: here.store.part(name).ledger() or {"ledgers": []} for name in settings.parties}
+            here.store.save_ledger(_together(ledgers))
+        return Result(dict(parts[settings.lead].model) if parts else {}, _together(ledgers), ending.status, ending.text)
+
+    return run
 
 
 def _together(ledgers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -124,26 +133,71 @@ def _together(ledgers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {"version": 1, "ledgers": found}
 
 
-def join_party(settings: Any, name: str, site: Site, sink: Sink, directory: RunDirectory) -> tuple[Status, str]:
-    """Be one party of a file over a network, to the end: how it ended, and why.
+def take_part(kind: Lockstep[P], settings: P, seat: Seat, site: Site, here: Here) -> Callable[[], Result]:
+    """Be one party of a file over a network, to the end.
 
-    Where another party is stopped, killed or started again, this one waits for it, and all resume together from what
-    they have stored. Only an error that no restart can mend ends the run.
+    If another party is stopped, killed or started again, this one waits for it, and all resume together from what they
+    have stored. Only an error that no restart can mend ends the run.
     """
-    kept = Kept()
-    both = Tee(kept, sink)
-    kind = cast(Kind, kinds.of(settings))
+    if here.store is None:
+        raise ValueError("a party over a network keeps its part: give it a store")
     for note in settings.notes():
-        both.emit(Noted(note))
-    party = _Party(settings, name, site, both, directory)
-    with (
-        concluded(both, kept) as ending,
-        meeting_place(settings, name, site, both, party.pins) as ends,
-        telling(ends, kind.told),
-    ):
-        party.live(ends, lambda: ending.asked)
-    write_page(directory, both)
-    return ending.status, ending.text
+        here.sink.emit(Noted(note))
+    party = _Party(kind, settings, seat.name, site, here.sink, here.store)
+
+    def run() -> Result:
+        with (
+            ended_early() as ending,
+            meeting_place(kind, settings, seat.name, site, here.sink, party.pins) as ends,
+            telling(ends.fail, kind.told),
+        ):
+            party.live(ends, here.should_stop)
+        return Result({}, {}, ending.status, ending.text)
+
+    return run
+
+
+def predict_here(kind: Lockstep[P], settings: P, run: Path, sources: Mapping[str, Path], sink: Sink) -> Scores:
+    """Predict with every party in this process."""
+    unknown = [name for name in sources if name not in settings.parties]
+    if unknown:
+        raise ConfigError(f"--input: {unknown[0]} is no party of the file: it has {', '.join(settings.parties)}")
+    parties = {}
+    for name in settings.parties:
+        place = Place(None, sink if name == settings.lead else Nowhere())
+        parties[name] = kind.predictor(settings, name, _model(run, name), sources.get(name), place)
+    found = run_parties(parties)[settings.lead]
+    if found is None:
+        raise ConfigError(f"{settings.lead} made no scores")
+    return found
+
+
+def predict_as(
+    kind: Lockstep[P], settings: P, name: str, run: Path, source: Path | None, site: Site, sink: Sink
+) -> Scores | None:
+    """Be one party of a prediction over a network: the scores, if this party gets them."""
+    place = Place(None, sink, site.local, site.folder, apart=True)
+    own = kind.predictor(settings, name, _model(run, name), source, place)
+    with meeting_place(kind, settings, name, site, sink) as ends, telling(ends.fail, kind.told):
+        return own(ends.meet())
+
+
+def needed(name: str, source: Path | None) -> Path:
+    """The rows of a party that must bring some."""
+    if source is None:
+        raise ConfigError(f"there are no rows of {name}: give --input {name}=FILE, or with --party {name} --input FILE")
+    return source
+
+
+def _model(run: Path, name: str) -> dict[str, Any]:
+    """A party's part of the model: of a run of all parties, or of its own."""
+    whose = party_of(run) if run.is_dir() else None
+    if whose is not None and whose != name:
+        raise ConfigError(f"{run}: this is the run of {whose}, and not of {name}: name the right one")
+    for path in (run / name / "model.safetensors", run / "model.safetensors"):
+        if path.is_file():
+            return read_model(path)
+    raise ConfigError(f"{run}: there is no model of {name}: give the folder of a finished run with --run")
 
 
 class _Heeding:
@@ -169,26 +223,23 @@ class _Heeding:
             raise KeyboardInterrupt
 
 
-class _Party:
+class _Party(Generic[P]):
     """One party over a network: from its directory, again after each interruption."""
 
-    def __init__(self, settings: Any, name: str, site: Site, sink: Sink, directory: RunDirectory) -> None:
+    def __init__(self, kind: Lockstep[P], settings: P, name: str, site: Site, sink: Sink, store: Store) -> None:
         self._settings = settings
         self._name = name
         self._site = site
         self._sink = sink
-        self._path = directory.path
-        self.pins = pins_in(directory.path)
-        self._kind = cast(Kind, kinds.of(settings))
+        self._store = store
+        self.pins = pins_in(store.path)
+        self._kind = kind
         self._function = self._made()
         self._pause = _FIRST_PAUSE
 
     def _made(self) -> Callable[[Mapping[str, Channel]], Part]:
-        place = Place(self._store(), self._sink, self._site.local, self._site.folder, True)
+        place = Place(self._store, self._sink, self._site.local, self._site.folder, True)
         return self._kind.party(self._settings, self._name, place)
-
-    def _store(self) -> Store:
-        return Store(self._path)
 
     def live(self, ends: Hub | Spoke, asked: Callable[[], bool]) -> None:
         """Take part until all are done, or until this party is `asked` to stop."""
@@ -226,7 +277,7 @@ class _Party:
         time.sleep(self._pause)
 
     def _complete(self) -> bool:
-        found = self._store().stored()
+        found = self._store.stored()
         return found is not None and self._kind.complete(self._settings, found[0])
 
     def _confirmed(self, ends: Hub | Spoke) -> None:
@@ -235,28 +286,18 @@ class _Party:
             try:
                 ends.close()
             finally:
-                confirm(self._store())
+                confirm(self._store)
         else:
-            confirm(self._store())
+            confirm(self._store)
             ends.close(FAREWELL)
 
 
-@contextmanager
-def telling(ends: Hub | Spoke, told: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Have all others hear why this party cannot go on. Of other errors they hear no more than the type."""
-    try:
-        yield
-    except PeerAway:
-        raise  # nothing is broken
-    except told as error:
-        ends.fail(str(error))
-        raise
-
-
-def meeting_place(settings: Any, name: str, site: Site, sink: Sink, pins: Pins | None = None) -> Hub | Spoke:
+def meeting_place(
+    kind: Lockstep[P], settings: P, name: str, site: Site, sink: Sink, pins: Pins | None = None
+) -> Hub | Spoke:
     """Where a party meets the others: it listens, or connects to who does."""
     others = [party for party in settings.parties if party != name]
-    common, network = shared(common_settings(settings)), site.network
+    common, network = shared(common_settings(kind, settings)), site.network
     if name == settings.hub:
         sink.emit(Noted(f"listening on {site.bind} {manner(site)}"))
         return Hub(
@@ -270,6 +311,7 @@ def meeting_place(settings: Any, name: str, site: Site, sink: Sink, pins: Pins |
             sink=sink,
             network=network,
             pins=pins,
+            transport=site.transport,
         )
     sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
     return Spoke(
@@ -283,13 +325,17 @@ def meeting_place(settings: Any, name: str, site: Site, sink: Sink, pins: Pins |
         lost_after=network.lost_after,
         sink=sink,
         pins=pins,
+        transport=site.transport,
     )
 
 
-def common_settings(settings: Any) -> dict[str, Any]:
+def common_settings(kind: Lockstep[P], settings: P) -> dict[str, Any]:
     """What all parties must agree on: not where anything lies, and not how many processes one takes."""
-    data: dict[str, Any] = settings.model_dump(mode="json", exclude={"data", "task_options", "checks", "network"})
+    private = kind.private_keys | {"network", "task_options"}
+    data = settings.model_dump(mode="json", exclude={key for key in private if "." not in key})
     data["parties"] = {name: {"role": party["role"]} for name, party in data["parties"].items()}
-    if "paillier" in data:
-        del data["paillier"]["workers"]
+    for key in private:
+        section, _, name = key.partition(".")
+        if name:
+            del data[section][name]
     return data

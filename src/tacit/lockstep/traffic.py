@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from tacit.channel import LIMIT, Channel
+from tacit.errors import PeerError
 from tacit.wire import Message, encode
 
 T = TypeVar("T")
 
 
 class Metered:
-    """A channel that counts the bytes of its messages."""
+    """A channel that counts the bytes of its messages.
 
-    def __init__(self, channel: Channel) -> None:
+    Args:
+        unread: the messages that may lie unread when the other party leaves. If they are named, a `send` that fails
+            reads them: what the other said last tells more than that it is gone.
+    """
+
+    def __init__(self, channel: Channel, unread: Any = None) -> None:
         self._channel = channel
+        self._unread = unread
         self.sent = 0
         self.received = 0
 
     def send(self, message: Message) -> None:
-        self._channel.send(message)
-        self.sent += len(encode(message))
+        try:
+            self._channel.send(message)
+        except PeerError:
+            if self._unread is None:
+                raise
+            while True:  # the last of it raises
+                self._channel.recv(self._unread)
+        self.sent += frame_bytes(message)
 
     def recv(self, kind: type[T], limit: int = LIMIT) -> T:
         message = self._channel.recv(kind, limit)
         if isinstance(message, Message):
-            self.received += len(encode(message))
+            self.received += frame_bytes(message)
         return message
 
     def close(self) -> None:
@@ -35,9 +50,9 @@ class Metered:
 
 
 class Meter:
-    """What one epoch took: bytes over all channels, and seconds by stage."""
+    """What has happened since it was made: bytes over all channels, and seconds by stage."""
 
-    def __init__(self, channels: Mapping[str, Metered], clock: Callable[[], float]) -> None:
+    def __init__(self, channels: Collection[Metered], clock: Callable[[], float]) -> None:
         self._channels = channels
         self._clock = clock
         self._before = self._bytes()
@@ -56,10 +71,22 @@ class Meter:
 
     @property
     def bytes(self) -> tuple[int, int]:
-        """(sent, received) since the epoch began."""
+        """(sent, received)"""
         sent, received = self._bytes()
         return sent - self._before[0], received - self._before[1]
 
     def _bytes(self) -> tuple[int, int]:
-        channels = self._channels.values()
-        return sum(channel.sent for channel in channels), sum(channel.received for channel in channels)
+        return sum(channel.sent for channel in self._channels), sum(channel.received for channel in self._channels)
+
+
+def frame_bytes(message: Message) -> int:
+    """Bytes of the frame of `message`, without a copy of its bulk data."""
+    values = {name: getattr(message, name) for name in message.__struct_fields__}
+    bulk = {name: len(value) for name, value in values.items() if isinstance(value, bytes)}
+    rest = len(encode(msgspec.structs.replace(message, **dict.fromkeys(bulk, b""))))
+    return rest + sum(_head(size) - _head(0) + size for size in bulk.values())
+
+
+def _head(size: int) -> int:
+    """Bytes before so many in MessagePack's `bin`."""
+    return 2 if size < 1 << 8 else 3 if size < 1 << 16 else 5

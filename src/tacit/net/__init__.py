@@ -1,10 +1,11 @@
-"""Parties on different machines. Nothing here knows what they say to each other, but for the two ends of a star.
+"""Parties on different machines. Nothing here knows what they say to each other.
 
-identity, tls   who is who, by certificates, and that both ends of a connection verify it;  key_files: where keys lie
+identity        who is who, by certificates;  certificates: their form;  key_files: where keys lie
+tls             why a connection to a party fails
 pins, peers     which keys are whose in a run;  loopback: addresses of this machine;  site: how a party is reached
 link            frames that arrive once, in order, over connections that break; without I/O
 handshake       who speaks, which conversation, whether the files agree
 ends            a few parties in lock step: what `hub` and `spoke` share;  relay: what passes the hub unread
-star_host       a federation's coordinator on a server;  star_guest: one of its clients on a connection
-grpc/           the transport
+star            a coordinator and its clients, without I/O;  star_host, star_guest: these on a server, on a connection
+transport       how frames travel: what a transport promises;  grpc/: the one that comes with Tacit
 """

@@ -11,11 +11,12 @@ broke; otherwise it begins anew, and what was under way is lost.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import msgspec
 
+from tacit.errors import PeerError
 from tacit.sections import flat
 from tacit.wire import Message, Text
 
@@ -76,3 +77,17 @@ def difference(ours: bytes, theirs: bytes) -> str | None:
             here, there = (json.dumps(side.get(key))[:80] for side in (mine, other))
             return f"the files differ: {key} is {here} at the coordinator and {there} here. Give all parties one file"
     return None
+
+
+def check_hello(hello: Hello, certified: str | None, expected: Callable[[str], bool], ours: bytes) -> None:
+    """PeerError unless an expected party says hello, in its own name and with our settings.
+
+    `certified` is the name in its certificate; None where there are no certificates.
+    """
+    if certified is not None and hello.party != certified:
+        raise PeerError(f"the certificate is of {certified}, who claims to be {hello.party}")
+    if not expected(hello.party):
+        raise PeerError(f"{hello.party} is not a party of this federation")
+    differs = difference(ours, hello.settings)
+    if differs is not None:
+        raise PeerError(differs)

@@ -11,12 +11,12 @@ from tacit.channel import LIMIT, PATIENCE, Channel, Inbox, sentence
 from tacit.errors import PeerError
 from tacit.events import Sink
 from tacit.net.ends import FAREWELL, LOOK, LOST_AFTER, OVERHEAD, WINDOW, Away, Begun, Ends, Envelope, Left
-from tacit.net.grpc.server import Server
 from tacit.net.handshake import Hello
+from tacit.net.identity import Credentials
 from tacit.net.loopback import check_guarded
 from tacit.net.pins import Pins
 from tacit.net.relay import Introduction
-from tacit.net.tls import Credentials
+from tacit.net.transport import Conversation, Transport, default_transport
 from tacit.sections import Network
 from tacit.wire import decode, encode
 
@@ -35,6 +35,7 @@ class Hub(Ends):
         patience: seconds to wait for others, to come or to speak; may be infinite.
         lost_after: seconds after which the log names a party whose connection broke.
         pins: the keys of parties that were met earlier in this run.
+        transport: how frames travel; over gRPC by default.
     """
 
     def __init__(
@@ -51,13 +52,22 @@ class Hub(Ends):
         sink: Sink | None = None,
         network: Network | None = None,
         pins: Pins | None = None,
+        transport: Transport | None = None,
     ) -> None:
         super().__init__(name, parties, limit, patience, sink, lost_after)
         check_guarded(bind, credentials)
         self.port = 0
         self._bind = bind
-        server = frozenset(parties).__contains__
-        self._server = Server(self, server, shared, limit + OVERHEAD, credentials, network, sink, pins)
+        about = Conversation(
+            name,
+            shared,
+            limit + OVERHEAD,
+            credentials,
+            pins=pins or Pins(),
+            network=network or Network(),
+            sink=sink,
+        )
+        self._server = (transport or default_transport()).server(self, frozenset(parties).__contains__, about)
         self._introductions: dict[str, Introduction] = {}
         self._done: set[str] = set()
         self._finished = False  # it left because all is done
@@ -113,7 +123,7 @@ class Hub(Ends):
         if name in self._done:
             return False
         if self._server.connected(name):
-            return not (reason and self._server.peers[name].link.idle)
+            return not (reason and not self._server.peers[name].pending)
         now = time.monotonic()
         return not reason and now - self._away.get(name, now) < _AWAY
 
@@ -125,7 +135,7 @@ class Hub(Ends):
 
     def _full(self, receiver: str) -> bool:
         peer = self._server.peers.get(receiver)
-        return peer is not None and peer.link.pending > WINDOW
+        return peer is not None and peer.pending > WINDOW
 
     def _tell_others(self, name: str, message: Left | Away) -> None:
         """Have the others know. Who is there and who is not is told only to those that are."""

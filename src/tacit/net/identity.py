@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
@@ -32,32 +32,31 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 from tacit.crypto.byte_strings import frame
 from tacit.crypto.signing import PUBLIC_BYTES, SIGNATURE_BYTES, SigningKey, verify
 from tacit.errors import PeerError
-
-DOMAIN = "tacit.invalid"  # RFC 2606: it never resolves, so that no certificate of ours names a host
-AUTHORITY_DAYS = 3650
-CERTIFICATE_DAYS = 365
-CLOCK_SKEW = timedelta(hours=1)  # by which a party's clock may be behind the authority's
-
-# X.667: 2.25 and a random UUID (eee87f9c-6be9-4229-b782-a23e379c562e) need no registry.
-_ARC = "2.25.317563464126999961960887478602822342190"
-SIGNING_KEY = x509.ObjectIdentifier(f"{_ARC}.1")
-PROOF = x509.ObjectIdentifier(f"{_ARC}.2")
-_PROOF_CONTEXT = b"tacit certificate request 1"
-
-# One label of a domain name, short enough for X.509's 64 characters.
-_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,58}[a-z0-9])?")
-_BLOCK = re.compile(rb"-----BEGIN PRIVATE KEY-----.+?-----END PRIVATE KEY-----\s*", re.DOTALL)
-_OCTET_STRING = 0x04
-
-# What `cryptography` raises, at once or when a part is looked at, for a document that is not as it should be.
-_MALFORMED = (
-    ValueError,
-    TypeError,
-    UnsupportedAlgorithm,
-    x509.InvalidVersion,
-    x509.DuplicateExtension,
-    x509.UnsupportedGeneralNameType,
+from tacit.net.certificates import (
+    AUTHORITY_DAYS,
+    CERTIFICATE_DAYS,
+    DOMAIN,
+    MALFORMED,
+    PROOF,
+    SIGNING_KEY,
+    certificate_builder,
+    common_name,
+    document_pem,
+    extension,
+    key_pem,
+    key_usage,
+    octets,
+    party_name,
+    read_certificate,
+    read_private_key,
+    spki,
+    subject_of,
+    target_name,
+    validity,
 )
+
+_PROOF_CONTEXT = b"tacit certificate request 1"
+_BLOCK = re.compile(rb"-----BEGIN PRIVATE KEY-----.+?-----END PRIVATE KEY-----\s*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,30 +104,30 @@ class Authority:
     @classmethod
     def create(cls, name: str = "authority", days: int = AUTHORITY_DAYS, now: datetime | None = None) -> Authority:
         """A new authority with a key of its own. It signs parties and no other authority."""
-        begins, ends = _validity(days, now)
+        begins, ends = validity(days, now)
         key = ec.generate_private_key(ec.SECP256R1())
         # With an organisation, so that no party's certificate has the authority's subject.
         subject = x509.Name(
             [
                 x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Tacit"),
-                x509.NameAttribute(NameOID.COMMON_NAME, _party_name(name)),
+                x509.NameAttribute(NameOID.COMMON_NAME, party_name(name)),
             ]
         )
         own_domain = x509.NameConstraints(permitted_subtrees=[x509.DNSName(DOMAIN)], excluded_subtrees=None)
         certificate = (
-            _certificate(subject, subject, key.public_key(), key.public_key(), begins, ends)
+            certificate_builder(subject, subject, key.public_key(), key.public_key(), begins, ends)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_key_usage(authority=True), critical=True)
+            .add_extension(key_usage(authority=True), critical=True)
             .add_extension(own_domain, critical=True)
             .sign(key, hashes.SHA256())
         )
-        return cls(_private_pem(key), _public_pem(certificate))
+        return cls(key_pem(key), document_pem(certificate))
 
     @classmethod
     def of(cls, private_pem: bytes, certificate_pem: bytes) -> Authority:
         """The authority with this key and this certificate; ValueError where they do not belong together."""
         certificate = authority_certificate(certificate_pem)
-        key = _private_key(private_pem)
+        key = read_private_key(private_pem)
         if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
             raise ValueError("the authority's certificate is not of this private key")
         return cls(private_pem, certificate_pem)
@@ -140,7 +139,7 @@ class Authority:
         Assumes: a person checked that the request came from the party of that name, by its fingerprint.
         """
         asked = read_request(request_pem)
-        begins, ends = _validity(days, now)
+        begins, ends = validity(days, now)
         own = authority_certificate(self.certificate_pem)
         if ends > own.not_valid_after_utc:
             left = days + (own.not_valid_after_utc - ends) // timedelta(days=1)
@@ -148,21 +147,23 @@ class Authority:
                 f"{days} days are longer than the authority lasts, until {_day(own.not_valid_after_utc)}: "
                 + (f"give {left} or fewer" if left > 0 else "make a new authority")
             )
-        key = _private_key(self.private_pem)
+        key = read_private_key(self.private_pem)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ValueError("the authority's private key is not ECDSA")
         public = key.public_key()
         both_ends = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
         certificate = (
-            _certificate(_subject(asked.name), own.subject, asked.public_key, public, max(begins, _begin(own)), ends)
+            certificate_builder(
+                subject_of(asked.name), own.subject, asked.public_key, public, max(begins, _begin(own)), ends
+            )
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(authority=False), critical=True)
+            .add_extension(key_usage(authority=False), critical=True)
             .add_extension(both_ends, critical=False)
             .add_extension(x509.SubjectAlternativeName([x509.DNSName(target_name(asked.name))]), critical=False)
-            .add_extension(_extension(SIGNING_KEY, asked.signing_public), critical=False)
+            .add_extension(extension(SIGNING_KEY, asked.signing_public), critical=False)
             .sign(key, hashes.SHA256())
         )
-        return _public_pem(certificate)
+        return document_pem(certificate)
 
 
 Source = Callable[[Callable[[str], None]], "Credentials"]
@@ -197,9 +198,9 @@ class Credentials:
             raise ValueError(f"the certificate of {identity.name} is not of this private key")
         return cls(
             identity.name,
-            _private_pem(keys.tls),
-            _public_pem(certificate),
-            _public_pem(authority),
+            key_pem(keys.tls),
+            document_pem(certificate),
+            document_pem(authority),
             keys.signing,
             identity.expires,
         )
@@ -207,19 +208,19 @@ class Credentials:
 
 def request(name: str) -> tuple[bytes, bytes]:
     """New keys for a party: what it keeps (both private keys), and what it sends to the authority."""
-    subject = _subject(name)
+    asked_name = subject_of(name)
     key = ec.generate_private_key(ec.SECP256R1())
     signing = SigningKey.generate()
     proof = signing.sign(_PROOF_CONTEXT, _proven(name, key.public_key()))
     asked = (
         x509.CertificateSigningRequestBuilder()
-        .subject_name(subject)
-        .add_extension(_extension(SIGNING_KEY, signing.public), critical=False)
-        .add_extension(_extension(PROOF, proof), critical=False)
+        .subject_name(asked_name)
+        .add_extension(extension(SIGNING_KEY, signing.public), critical=False)
+        .add_extension(extension(PROOF, proof), critical=False)
         .sign(key, hashes.SHA256())
     )
-    private = _private_pem(key) + _private_pem(ed25519.Ed25519PrivateKey.from_private_bytes(signing.seed))
-    return private, _public_pem(asked)
+    private = key_pem(key) + key_pem(ed25519.Ed25519PrivateKey.from_private_bytes(signing.seed))
+    return private, document_pem(asked)
 
 
 def read_request(request_pem: bytes) -> Request:
@@ -229,8 +230,8 @@ def read_request(request_pem: bytes) -> Request:
     """
     try:
         asked = x509.load_pem_x509_csr(request_pem)
-        public, extensions, name = asked.public_key(), asked.extensions, _common_name(asked.subject)
-    except _MALFORMED:
+        public, extensions, name = asked.public_key(), asked.extensions, common_name(asked.subject)
+    except MALFORMED:
         raise ValueError("this is no request that can be read: `tacit keys request` makes one") from None
     if name is None:
         raise PeerError("the request is not for the name of a party")
@@ -238,8 +239,8 @@ def read_request(request_pem: bytes) -> Request:
         raise PeerError(f"the request for {name} has a key other than ECDSA P-256")
     if not asked.is_signature_valid:
         raise PeerError(f"the request for {name} was not signed with its own key: it was changed on the way")
-    signing_public = _octets(extensions, SIGNING_KEY, PUBLIC_BYTES)
-    proof = _octets(extensions, PROOF, SIGNATURE_BYTES)
+    signing_public = octets(extensions, SIGNING_KEY, PUBLIC_BYTES)
+    proof = octets(extensions, PROOF, SIGNATURE_BYTES)
     if signing_public is None or proof is None:
         raise PeerError(f"the request for {name} has no signing key, or no proof that its maker holds it")
     try:
@@ -264,7 +265,7 @@ def identity_of(certificate: bytes, authority_pem: bytes, now: datetime | None =
 
 def read_private(private_pem: bytes) -> PrivateKeys:
     """Both keys of a party's private file."""
-    keys = [_private_key(block) for block in _BLOCK.findall(private_pem)]
+    keys = [read_private_key(block) for block in _BLOCK.findall(private_pem)]
     tls = [key for key in keys if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1)]
     signing = [key for key in keys if isinstance(key, ed25519.Ed25519PrivateKey)]
     if not keys:
@@ -281,7 +282,7 @@ def authority_certificate(authority_pem: bytes) -> x509.Certificate:
     certificate = read_certificate(authority_pem)
     try:
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
-    except (*_MALFORMED, x509.ExtensionNotFound):
+    except (*MALFORMED, x509.ExtensionNotFound):
         constraints = None
     if constraints is None or not constraints.ca:
         raise ValueError("the certificate is a party's, not an authority's")
@@ -290,7 +291,7 @@ def authority_certificate(authority_pem: bytes) -> x509.Certificate:
 
 def fingerprint(public_key: ec.EllipticCurvePublicKey, signing_public: bytes = b"") -> str:
     """128 bits for people to compare: alike in a party's private file, request and certificate."""
-    digest = hashlib.sha256(frame(b"tacit fingerprint 1", _spki(public_key), signing_public)).hexdigest()
+    digest = hashlib.sha256(frame(b"tacit fingerprint 1", spki(public_key), signing_public)).hexdigest()
     return " ".join(digest[at : at + 4] for at in range(0, 32, 4))
 
 
@@ -298,16 +299,11 @@ def certificate_fingerprint(certificate: x509.Certificate) -> str:
     """The fingerprint of the keys in a certificate."""
     try:
         public, extensions = certificate.public_key(), certificate.extensions
-    except _MALFORMED:
+    except MALFORMED:
         raise ValueError("this is no certificate that can be read") from None
     if not isinstance(public, ec.EllipticCurvePublicKey):
         raise ValueError("the certificate has a key other than ECDSA P-256")
-    return fingerprint(public, _octets(extensions, SIGNING_KEY, PUBLIC_BYTES) or b"")
-
-
-def target_name(party: str) -> str:
-    """The domain name in a party's certificate, which grpc's option `grpc.ssl_target_name_override` asks for."""
-    return f"{_party_name(party)}.{DOMAIN}"
+    return fingerprint(public, octets(extensions, SIGNING_KEY, PUBLIC_BYTES) or b"")
 
 
 # --- verifying
@@ -318,8 +314,8 @@ def _verified(certificate: x509.Certificate, authority: x509.Certificate, now: d
     now = now or datetime.now(UTC)
     _check_signature(certificate, authority)  # first: what is looked at below was written by our authority
     try:
-        name, extensions = _common_name(certificate.subject), certificate.extensions
-    except _MALFORMED:
+        name, extensions = common_name(certificate.subject), certificate.extensions
+    except MALFORMED:
         raise ValueError("this is no certificate that can be read") from None
     if name is None:
         raise ValueError("the certificate is not for the name of a party")
@@ -330,11 +326,11 @@ def _verified(certificate: x509.Certificate, authority: x509.Certificate, now: d
         PolicyBuilder().store(Store([authority])).time(now).build_client_verifier().verify(certificate, [])
         usages = extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
         names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (VerificationError, x509.ExtensionNotFound, *_MALFORMED) as error:
+    except (VerificationError, x509.ExtensionNotFound, *MALFORMED) as error:
         raise ValueError(f"the certificate of {name} is not one that a Tacit authority signs: {error}") from None
     if ExtendedKeyUsageOID.SERVER_AUTH not in usages or list(names) != [x509.DNSName(target_name(name))]:
         raise ValueError(f"the certificate of {name} is not one that a Tacit authority signs: its names or uses differ")
-    signing_public = _octets(extensions, SIGNING_KEY, PUBLIC_BYTES)
+    signing_public = octets(extensions, SIGNING_KEY, PUBLIC_BYTES)
     if signing_public is None:
         raise ValueError(f"the certificate of {name} has no signing key")
     return Identity(name, signing_public, certificate.not_valid_after_utc, certificate_fingerprint(certificate))
@@ -357,127 +353,8 @@ def _check_dates(whose: str, certificate: x509.Certificate, now: datetime) -> No
         raise ValueError(f"{whose} expired on {_day(certificate.not_valid_after_utc)}: a new one has to be signed")
 
 
-# --- making
-
-
-def _certificate(
-    subject: x509.Name,
-    issuer: x509.Name,
-    public: ec.EllipticCurvePublicKey,
-    authority: ec.EllipticCurvePublicKey,
-    begins: datetime,
-    ends: datetime,
-) -> x509.CertificateBuilder:
-    """What the certificates of authority and parties have in common."""
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(public)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(begins)
-        .not_valid_after(ends)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority), critical=False)
-    )
-
-
-def _key_usage(*, authority: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not authority,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _validity(days: int, now: datetime | None) -> tuple[datetime, datetime]:
-    if not 1 <= days <= AUTHORITY_DAYS:
-        raise ValueError(f"{days} days: a certificate lasts from 1 to {AUTHORITY_DAYS}")
-    begins = (now or datetime.now(UTC)).replace(microsecond=0)  # a certificate has whole seconds
-    return begins - CLOCK_SKEW, begins + timedelta(days=days)
-
-
-def _party_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            f"{name!r} is no name for a party: take up to 60 of a-z, 0-9 and -, "
-            "from a letter to a letter or digit, such as client-17"
-        )
-    return name
-
-
-def _subject(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _party_name(name))])
-
-
 def _proven(name: str, public: ec.EllipticCurvePublicKey) -> bytes:
-    return frame(name.encode(), _spki(public))
-
-
-def _extension(identifier: x509.ObjectIdentifier, value: bytes) -> x509.UnrecognizedExtension:
-    """A value of less than 128 bytes as a DER OCTET STRING."""
-    return x509.UnrecognizedExtension(identifier, bytes([_OCTET_STRING, len(value)]) + value)
-
-
-# --- reading
-
-
-def _octets(extensions: x509.Extensions, identifier: x509.ObjectIdentifier, length: int) -> bytes | None:
-    """The bytes in an extension of ours; None where it is missing or has another length."""
-    try:
-        extension = extensions.get_extension_for_oid(identifier).value
-    except x509.ExtensionNotFound:
-        return None
-    value = extension.public_bytes()
-    return value[2:] if value[:2] == bytes([_OCTET_STRING, length]) and len(value) == 2 + length else None
-
-
-def _common_name(subject: x509.Name) -> str | None:
-    """The name of a party, if that is all the subject is."""
-    parts = list(subject)
-    if len(parts) != 1 or parts[0].oid != NameOID.COMMON_NAME:
-        return None
-    name = parts[0].value
-    return name if isinstance(name, str) and _NAME.fullmatch(name) else None
-
-
-def read_certificate(data: bytes) -> x509.Certificate:
-    """One certificate, DER or PEM, unverified."""
-    try:
-        # DER begins with a SEQUENCE, the byte of "0".
-        found = [x509.load_der_x509_certificate(data)] if data[:1] == b"0" else x509.load_pem_x509_certificates(data)
-    except _MALFORMED:
-        raise ValueError("this is no certificate that can be read") from None
-    if len(found) != 1:
-        raise ValueError(f"there are {len(found)} certificates where one is expected")
-    return found[0]
-
-
-def _private_key(pem: bytes) -> object:
-    try:
-        return serialization.load_pem_private_key(pem, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it has a password
-        raise ValueError("there is no private key that can be read in it") from None
-
-
-def _private_pem(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-
-
-def _public_pem(document: x509.Certificate | x509.CertificateSigningRequest) -> bytes:
-    return document.public_bytes(serialization.Encoding.PEM)
-
-
-def _spki(public: ec.EllipticCurvePublicKey) -> bytes:
-    return public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return frame(name.encode(), spki(public))
 
 
 def _begin(certificate: x509.Certificate) -> datetime:

@@ -27,7 +27,8 @@ from cryptography.x509.oid import NameOID
 from tacit.config.source import ConfigError
 from tacit.errors import PeerError
 from tacit.net import identity
-from tacit.net.identity import AUTHORITY_DAYS, CERTIFICATE_DAYS, Authority, Credentials, Request
+from tacit.net.certificates import AUTHORITY_DAYS, CERTIFICATE_DAYS, read_certificate
+from tacit.net.identity import Authority, Credentials, Request
 
 WARNING_DAYS = 30
 _PRIVATE, _PUBLIC = 0o600, 0o644
@@ -191,7 +192,7 @@ def describe(file: Path, now: datetime | None = None) -> Description:
 
 
 def _described(file: Path, data: bytes, now: datetime) -> Description:
-    certificate = identity.read_certificate(data)
+    certificate = read_certificate(data)
     expires = certificate.not_valid_after_utc
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     name = str(names[0].value) if names else ""

@@ -9,6 +9,7 @@ from tacit.config.local import Local
 from tacit.config.source import ConfigError
 from tacit.net.identity import Credentials
 from tacit.net.key_files import load_credentials
+from tacit.net.transport import Transport, default_transport
 from tacit.sections import Network
 
 
@@ -22,6 +23,8 @@ class Site:
     local: Local
     folder: Path = Path()  # that the local file's paths are relative to
     network: Network = field(default_factory=Network)
+    # Made with the site, before a task is loaded: one that loads gRPC itself would have it take TLS 1.2.
+    transport: Transport = field(default_factory=default_transport)
 
 
 def own_credentials(local: Local, folder: Path, party: str) -> Credentials:

@@ -13,10 +13,10 @@ from tacit.crypto.signing import SigningKey
 from tacit.errors import PeerError
 from tacit.events import Sink
 from tacit.net.ends import FAREWELL, LOOK, LOST_AFTER, OVERHEAD, WINDOW, Away, Begun, Ends, Envelope, Left, Over
-from tacit.net.grpc.connection import Connection
+from tacit.net.identity import Credentials, identity_of
 from tacit.net.pins import Pins
 from tacit.net.relay import Introduction, Sealing, federation, introduce, meet
-from tacit.net.tls import Credentials, identity_of
+from tacit.net.transport import Conversation, Transport, default_transport
 from tacit.wire import decode, encode
 
 
@@ -26,6 +26,7 @@ class Spoke(Ends):
     Args:
         hub: the party that must be met at `address`; its certificate says so.
         others: the names of the other spokes.
+        transport: how frames travel; over gRPC by default.
 
     Guarantee: what this party and another spoke say to each other is read by nobody else and arrives in order, each
         message once, or a PeerError is raised.
@@ -46,6 +47,7 @@ class Spoke(Ends):
         lost_after: float = LOST_AFTER,
         sink: Sink | None = None,
         pins: Pins | None = None,
+        transport: Transport | None = None,
     ) -> None:
         super().__init__(name, [hub, *others], limit, patience, sink, lost_after)
         self.hub = hub
@@ -54,7 +56,8 @@ class Spoke(Ends):
         self._pair = KeyPair.generate()
         self._run = federation(hub, shared)
         self._key = credentials.signing_key if credentials else SigningKey.generate()
-        self._connection = Connection(address, hub, name, shared, limit + OVERHEAD, credentials, self, say=self._say)
+        about = Conversation(name, shared, limit + OVERHEAD, credentials, sink=sink)
+        self._connection = (transport or default_transport()).connection(self, address, hub, about)
         self._task: asyncio.Task[None] | None = None
         self._sealings: dict[str, Sealing] = {}
         self._there = False

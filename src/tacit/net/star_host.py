@@ -1,4 +1,4 @@
-"""The coordinator of a horizontal federation over a network.
+"""The coordinator of a star, on a server.
 
 It waits for clients, opens rounds, hands their frames to the coordinator without I/O and sends what that returns. All
 work on the model happens in one thread, in the order of arrival; the event loop only moves bytes. Windows are those of
@@ -8,34 +8,23 @@ the file: nobody is waited for beyond them.
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tacit.channel import sentence
 from tacit.errors import NotResumed, PeerAway, PeerError, Unfit, comes_back
 from tacit.events import Noted, Sink
-from tacit.kinds.horizontal.coordinator import Coordinator, Outgoing, Phase
-from tacit.kinds.horizontal.forecast import largest_frames
-from tacit.kinds.horizontal.frames import to_coordinator, to_frame
-from tacit.kinds.horizontal.messages import Work
-from tacit.kinds.horizontal.settings import Settings
-from tacit.kinds.horizontal.task import Arrays, Evaluates, Task
-from tacit.kinds.horizontal.tasks import load as tasks
-from tacit.net.grpc.server import Server
 from tacit.net.handshake import Hello, Identities, Parting
 from tacit.net.pins import Pins
-from tacit.net.tls import Credentials
-from tacit.secagg.messages import Abort, pack_ids
-from tacit.sections import Network
+from tacit.net.site import Site
+from tacit.net.star import COORDINATOR, Frames, Star, client_identity, client_name
+from tacit.net.transport import Conversation
+from tacit.secagg.messages import pack_ids
 from tacit.wire import decode, encode
 
 T = TypeVar("T")
-COORDINATOR = "coordinator"
-_CLIENT = re.compile(r"client-(0|[1-9][0-9]{0,9})")
 _TICK = 0.05  # seconds between two looks at the clock
 _INTRODUCED = 100  # clients in one frame
 _BEHIND = 1 << 20  # bytes of small messages that a client may not have confirmed yet
@@ -43,67 +32,46 @@ _FAREWELL = 30.0  # seconds for those that are connected to hear that it is over
 _BACK_SOON = 5.0  # ... or that the coordinator stops and comes back
 
 
-def client_name(identity: int) -> str:
-    return f"client-{identity}"
-
-
-def client_identity(name: str) -> int | None:
-    """The number of a client, by its name."""
-    found = _CLIENT.fullmatch(name)
-    return int(found[1]) if found else None
-
-
-class CoordinatorEngine:
+class StarHost:
     """A coordinator that clients connect to.
 
     Args:
-        shared: the settings in the form that all parties compare.
-        bind: address to listen on.
-        credentials: None on loopback without certificates.
-        network: what strangers and clients may take of this party, and how long a lost client is waited for.
+        site: where it listens and by which transport, who it is, what strangers and clients may take of it, and how
+            long a lost client is waited for.
         listening: is called when clients can connect.
         pins: the keys of clients that were met earlier in this run.
     """
 
     def __init__(
         self,
-        settings: Settings,
-        task: Task,
+        star: Star,
+        site: Site,
         sink: Sink,
-        shared: bytes,
-        bind: str,
-        credentials: Credentials | None,
+        *,
         clock: Callable[[], float] = time.monotonic,
-        network: Network | None = None,
         listening: Callable[[], None] = lambda: None,
         pins: Pins | None = None,
     ) -> None:
-        self._listening = listening
-        self._network = network or settings.network
-        self._settings = settings
+        self.star = star
+        self._terms = star.terms
+        self._bind = site.bind
+        self._network = site.network
         self._sink = sink
-        self._bind = bind
-        self._credentials = credentials
         self._clock = clock
-        model = task.model()
-        judged = tasks.infers(task, settings)
-        self._classes = judged.classes if judged else None
-        self._identities: dict[int, bytes] = {}  # signing keys, by client
-        self._proofs: dict[int, bytes] = {}  # what shows others whose they are
+        self._listening = listening
+        self._proofs: dict[int, bytes] = {}  # what shows others whose signing keys are whose
         self._told: dict[int, set[int]] = {}  # which proofs a client was sent
-        self._active = settings.masked and settings.mode == "active"
-        self.coordinator = Coordinator(
-            settings,
-            model,
-            sink,
-            time.perf_counter,
-            evaluate=task.evaluate if isinstance(task, Evaluates) else None,
-            identities=self._identities if self._active else None,
-            classes=self._classes,
-        )
-        self._limit = largest_frames(settings, self.coordinator.layout, self._classes)[0]
         self._pins = pins or Pins()
-        self.server = Server(self, self._expected, shared, self._limit, credentials, self._network, sink, self._pins)
+        about = Conversation(
+            COORDINATOR,
+            self._terms.shared,
+            self._terms.limits[0],
+            site.credentials,
+            pins=self._pins,
+            network=site.network,
+            sink=sink,
+        )
+        self.server = site.transport.server(self, self._expected, about)
         self._thread = ThreadPoolExecutor(1, "coordinator")
         self._changed = asyncio.Event()
         self._given_up: set[int] = set()  # who left, or was waited for in vain, and has not come back since
@@ -111,82 +79,77 @@ class CoordinatorEngine:
         self._ahead: set[int] = set()  # clients that answered rounds of which this coordinator has no state
         self._joined_at = 0.0  # when a client came last
         self._begun = False  # whether this process has opened a round
-        self._failed: Exception | None = None  # what went wrong here while a message was taken in
+        self._failed: Exception | None = None  # what went wrong here while a frame was taken in
         self._over: bytes | None = None  # the frame that tells whoever comes that it is over
-        self._work: tuple[int, bytes] = (-1, b"")  # the frame of a round's model, made once for all
+        self._opening = 0  # bytes of the frame that began the last round
         self._said_at = 0.0
         self.port = 0
 
-    def restore(self, state: dict[str, Any], model: Arrays) -> None:
-        self.coordinator.restore(state, model)
-
     def run(
         self,
-        store: Callable[[Coordinator], None] = lambda coordinator: None,
+        store: Callable[[], None] = lambda: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        """All rounds, as the engine in memory does them."""
+        """All rounds. `store` is called in the coordinator's thread, before a round and after it."""
         asyncio.run(self.serve(store, should_stop))
 
     async def serve(
         self,
-        store: Callable[[Coordinator], None] = lambda coordinator: None,
+        store: Callable[[], None] = lambda: None,
         should_stop: Callable[[], bool] = lambda: False,
         ready: Callable[[int], None] = lambda port: None,
     ) -> None:
         """The same in an event loop. `ready` is told the port."""
-        self.port = await self.server.start(self._bind, self._settings.clients)
+        self.port = await self.server.start(self._bind, self._terms.clients)
         self._listening()
         ready(self.port)
-        status, reason = "failed", "the coordinator failed"
-        served = self.coordinator.over  # before this process began: it is only here to say so
+        ending = Parting("failed", "the coordinator failed")
+        served = self.star.finished  # before this process began: it is only here to say so
         try:
             await self._rounds(store, should_stop)
-            status, reason = "done", ""
-            if self.coordinator.budget_reached:
-                status, reason = "budget reached", "the next round would exceed the privacy budget"
+            ending = self.star.ending
         except (KeyboardInterrupt, asyncio.CancelledError):
-            status, reason = "stopped", "the coordinator was stopped"
+            ending = Parting("stopped", "the coordinator was stopped")
             raise
         except (PeerError, NotResumed, Unfit) as error:
-            status, reason = "stopped" if comes_back(error) else "failed", str(error)[:300]
+            ending = Parting("stopped" if comes_back(error) else "failed", str(error)[:300])
             raise
         except BaseException as error:
             if comes_back(error):
-                status, reason = "stopped", f"a fault of the coordinator's machine ({type(error).__name__})"
+                ending = Parting("stopped", f"a fault of the coordinator's machine ({type(error).__name__})")
             raise
         finally:
-            await self._farewell(Parting(status, reason), served, should_stop)
+            await self._farewell(ending, served, should_stop)
             await self.server.stop()
             self._thread.shutdown(wait=False)
 
-    async def _rounds(self, store: Callable[[Coordinator], None], should_stop: Callable[[], bool]) -> None:
+    async def _rounds(self, store: Callable[[], None], should_stop: Callable[[], bool]) -> None:
         while True:
             await self._gather(should_stop)
-            outgoing = await self._call(self.coordinator.begin, self._clock(), self._there())
+            opening = await self._call(self.star.begin, self._clock(), self._there())
             await self._call(self._pins.save)  # before others are told of them
-            await self._call(store, self.coordinator)
-            if self.coordinator.phase is Phase.FINISHED:
+            await self._call(store)
+            if self.star.finished:
                 return
             self._begun = True
-            absent = [client for client, _ in outgoing if self._absent(client)]
-            self._send([(client, work) for client, work in outgoing if client not in absent])
-            for client in absent:
-                self._send(await self._call(self.coordinator.gone, client, self._clock()))
-            while self.coordinator.phase is Phase.COLLECTING:
+            absent = {client for client, _ in opening if self._absent(client)}
+            self._open([(client, frame) for client, frame in opening if client not in absent])
+            for client in sorted(absent):
+                self._send(await self._call(self.star.gone, client, self._clock()))
+            while self.star.collecting:
                 if should_stop():
                     raise KeyboardInterrupt
                 if self._failed is not None:
                     raise self._failed
                 await self._give_up_lost()
-                self._send(await self._call(self.coordinator.tick, self._clock()))
+                self._send(await self._call(self.star.tick, self._clock()))
                 self._changed.clear()
                 await _within(self._changed.wait(), _TICK)
-            await self._call(store, self.coordinator)
+            await self._call(store)
 
     def _there(self) -> list[int]:
         connected = (_numbered(name) for name in self.server.peers if self.server.connected(name))
-        return sorted(client for client in connected if client not in self._ahead | self.coordinator.excluded)
+        return sorted(client for client in connected if client not in self._ahead.union(self.star.excluded))
 
     async def _give_up_expired(self) -> None:
         """A client whose certificate is over takes part in no further round: the others would refuse it."""
@@ -201,7 +164,7 @@ class CoordinatorEngine:
         lost = [client for client in lost if client not in self._given_up]
         self._given_up.update(lost)
         for client in lost:
-            self._send(await self._call(self.coordinator.gone, client, now))
+            self._send(await self._call(self.star.gone, client, now))
         if lost:
             named = ", ".join(map(str, sorted(lost)[:10])) + (", …" if len(lost) > 10 else "")
             whom = f"client {named}" if len(lost) == 1 else f"{len(lost)} clients ({named})"
@@ -214,18 +177,18 @@ class CoordinatorEngine:
         What is queued for a client is bounded by that: it is sent no model before it has read the last one.
         """
         peer = self.server.peers.get(client_name(client))
-        return client in self._given_up or peer is None or peer.link.pending > len(self._work[1]) + _BEHIND
+        return client in self._given_up or peer is None or peer.pending > self._opening + _BEHIND
 
     async def _gather(self, should_stop: Callable[[], bool]) -> None:
         """Wait for as many clients as a round has, or until the window is over: then enough must be there.
 
         Who was waited for in vain, or is away for longer than a reconnection takes, is not waited for until it is back.
         """
-        if self.coordinator.over:
+        if self.star.finished:
             return
-        self.coordinator.check_left()
-        least = self._settings.least
-        deadline = self._clock() + self._settings.round.start_fl_job_time_window / 1000
+        self.star.check_left()
+        least = self._terms.least
+        deadline = self._clock() + self._terms.window
         said = -1
         while True:
             now = self._clock()
@@ -233,11 +196,11 @@ class CoordinatorEngine:
             await self._give_up_lost()
             there, late = len(self._there()), now >= deadline
             self._check_state_known(late)
-            away = len(self._given_up | self.coordinator.excluded)
-            wanted = max(least, min(self._settings.sampled, self._settings.clients - away))
+            away = len(self._given_up.union(self.star.excluded))
+            wanted = max(least, min(self._terms.sampled, self._terms.clients - away))
             if there >= wanted or (there >= least and late):
                 if late:
-                    self._given_up.update(set(range(self._settings.clients)).difference(self._there()))
+                    self._given_up.update(set(range(self._terms.clients)).difference(self._there()))
                 return
             if late:
                 raise PeerAway(
@@ -257,9 +220,9 @@ class CoordinatorEngine:
         there = len(self._there())
         if self._begun or len(self._ahead) < 2 or len(self._ahead) <= there:
             return  # the word of a few is no reason to end
-        if len(self._ahead) + there < self._settings.least and not late:
+        if len(self._ahead) + there < self._terms.least and not late:
             return  # others may say otherwise
-        if self._settings.clients - len(self._ahead) < self._settings.least:
+        if self._terms.clients - len(self._ahead) < self._terms.least:
             raise NotResumed(
                 f"{len(self._ahead)} clients have answered rounds of which this coordinator has no state: it was "
                 "started anew beside an old run. Resume that run (--resume RUN, or --state DIR), or begin another one "
@@ -279,7 +242,7 @@ class CoordinatorEngine:
         back_soon, lost_after = parting.status == "stopped", self._network.lost_after
 
         def unheard() -> bool:
-            connected = any(not p.link.idle for name, p in self.server.peers.items() if self.server.connected(name))
+            connected = any(p.pending for name, p in self.server.peers.items() if self.server.connected(name))
             return connected and self._clock() < started + (_BACK_SOON if back_soon else _FAREWELL)
 
         def expected() -> bool:
@@ -295,11 +258,16 @@ class CoordinatorEngine:
     async def _call(self, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
-    async def _taken(self, function: Callable[..., Outgoing], *arguments: Any) -> Outgoing:
-        """The same for what a client caused. What goes wrong here is not its fault: `_rounds` raises it."""
+    async def _taken(self, client: int, frame: bytes | None) -> Frames:
+        """The same for what a client caused: it sent a frame, or is gone. What goes wrong here is not its fault, but
+        for a frame that makes no sense: `_rounds` raises it."""
         try:
-            return await self._call(function, *arguments)
+            if frame is None:
+                return await self._call(self.star.gone, client, self._clock())
+            return await self._call(self.star.receive, client, frame, self._clock())
         except Exception as error:
+            if frame is not None and isinstance(error, PeerError):
+                raise
             self._failed = self._failed or error
             self._changed.set()
             return []
@@ -308,7 +276,7 @@ class CoordinatorEngine:
 
     def _expected(self, name: str) -> bool:
         identity = client_identity(name)
-        return identity is not None and identity < self._settings.clients
+        return identity is not None and identity < self._terms.clients
 
     async def joined(self, name: str, hello: Hello, certificate: bytes, resumed: bool) -> None:
         identity, peer = _numbered(name), self.server.peers.get(name)
@@ -325,7 +293,7 @@ class CoordinatorEngine:
             self._compare_progress(name, identity, hello.answered)
             self._told[identity] = set()
             # A new process: what the old one had under way is lost.
-            self._send(await self._taken(self.coordinator.gone, identity, self._clock()))
+            self._send(await self._taken(identity, None))
             if self._over is not None:
                 self.server.send(name, self._over)
         self._changed.set()
@@ -333,12 +301,13 @@ class CoordinatorEngine:
     def _prove(self, identity: int, signing_key: bytes, proof: bytes) -> None:
         """Have others shown whose key this is. They may have refused what they were shown before, as it was expired."""
         if self._proofs.get(identity) != proof:
-            self._identities[identity], self._proofs[identity] = signing_key, proof
+            self.star.meet(identity, signing_key)
+            self._proofs[identity] = proof
             for told in self._told.values():
                 told.discard(identity)
 
     def _compare_progress(self, name: str, identity: int, answered: int) -> None:
-        if answered <= self.coordinator.attempts:
+        if answered <= self.star.begun:
             self._ahead.discard(identity)
             return
         self._ahead.add(identity)
@@ -348,54 +317,47 @@ class CoordinatorEngine:
 
     async def arrived(self, name: str, frame: bytes) -> None:
         identity = _numbered(name)
-        try:
-            message = to_coordinator(frame, self.coordinator.layout, self._classes, self._limit)
-        except PeerError:
-            if (parting := _parting(frame)) is not None:
-                self._given_up.add(identity)
-                if parting.status == "stopped":
-                    self._lost.setdefault(identity, self._clock())  # it comes back, and may miss the end
-                self.server.forget(name)
-                self._send(await self._taken(self.coordinator.gone, identity, self._clock()))
+        if (parting := _parting(frame)) is None:
+            self._send(await self._taken(identity, frame))
+            if not self.star.collecting:
                 self._changed.set()
-                return
-            raise
-        if isinstance(message, Abort):
-            await self._call(self.coordinator.refuse, identity, f"it left the round: {sentence(message.reason)}")
-        self._send(await self._taken(self.coordinator.receive, identity, message, self._clock()))
-        if self.coordinator.phase is not Phase.COLLECTING:
-            self._changed.set()
+            return
+        self._given_up.add(identity)
+        if parting.status == "stopped":
+            self._lost.setdefault(identity, self._clock())  # it comes back, and may miss the end
+        self.server.forget(name)
+        self._send(await self._taken(identity, None))
+        self._changed.set()
 
     async def refused(self, name: str, reason: str) -> None:
-        await self._call(self.coordinator.refuse, _numbered(name), reason)
+        await self._call(self.star.refuse, _numbered(name), reason)
 
     async def broke(self, name: str, reason: str) -> None:
         identity = _numbered(name)
         self._given_up.add(identity)
-        await self._call(self.coordinator.refuse, identity, reason)
-        self._send(await self._taken(self.coordinator.gone, identity, self._clock()))
+        await self._call(self.star.refuse, identity, reason)
+        self._send(await self._taken(identity, None))
         self._changed.set()
 
     async def lost(self, name: str) -> None:
         peer = self.server.peers.get(name)
-        if peer is None or (self._over is not None and peer.link.idle):
+        if peer is None or (self._over is not None and not peer.pending):
             return  # it said that it leaves, or has heard that it is over
         self._lost[_numbered(name)] = self._clock()
         self._changed.set()  # it may come back: its place is kept until the window is over
 
     # --- what goes out
 
-    def _send(self, outgoing: Outgoing) -> None:
-        if self._active and any(isinstance(message, Work) for _, message in outgoing):
-            self._introduce([client for client, _ in outgoing])
-        for client, message in outgoing:
-            if isinstance(message, Work):
-                if self._work[0] != message.round:
-                    self._work = (message.round, to_frame(message))
-                frame = self._work[1]
-            else:
-                frame = to_frame(message)
+    def _send(self, frames: Frames) -> None:
+        for client, frame in frames:
             self.server.send(client_name(client), frame)
+
+    def _open(self, frames: Frames) -> None:
+        """Begin a round: first each client is told whom it will meet."""
+        if self._terms.signs:
+            self._introduce([client for client, _ in frames])
+        self._opening = max((len(frame) for _, frame in frames), default=self._opening)
+        self._send(frames)
 
     def _introduce(self, clients: list[int]) -> None:
         """Tell each client whose signing keys it will meet and was not told yet."""

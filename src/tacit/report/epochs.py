@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tacit import __version__
-from tacit import kind as kinds
 from tacit.events import EpochFinished
 from tacit.report import page, sections
 from tacit.report.chart import Chart, Colour, Panel, Series, number
-from tacit.report.figure import EPSILONS, Figure, bytes_unit, slug, with_points
+from tacit.report.epochs_view import Epochs
+from tacit.report.figure import EPSILONS, Figure, Report, bytes_unit, slug, with_points
 from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import duration, metric, or_nothing, short
 from tacit.report.promises import Promise, promised
 from tacit.report.sections import PRIVATE_SETTINGS, promise_card
-from tacit.report.trained import Trained
+from tacit.version import __version__
 
 TONES: dict[str, page.Tone] = {"done": "good", "budget reached": "fair", "failed": "bad"}
 EPOCH = "epoch"
@@ -25,10 +24,9 @@ LEFT_OUT = (
 )
 
 
-def training(record: Trained, share: bool) -> tuple[str, list[Figure]]:
+def training(record: Epochs, share: bool) -> Report:
     """The page, and the figures on it."""
-    kind = kinds.of(record.settings)
-    covered = kind.boundary.covered(record.settings)
+    covered = record.boundary.covered
     made = [each for account in record.ledgers for each in promised(account)]
     cover = page.Cover(covered, frozenset())
     groups = {"learning": _learning(record), "spending": _spending(record), "costs": _costs(record)}
@@ -37,7 +35,7 @@ def training(record: Trained, share: bool) -> tuple[str, list[Figure]]:
     parts = [
         ("learning", "Learning", _learned(record, drawn["learning"], share, covered)),
         ("privacy", "Privacy", _privacy(record, made, drawn["spending"])),
-        ("boundary", "Who saw what", sections.boundary(kind.boundary, record.settings)),
+        ("boundary", "Who saw what", sections.boundary(record.boundary)),
         ("costs", "Time and traffic", None if share else _spent_time(record, drawn["costs"])),
         ("settings", "Settings", _settings(record, share)),
     ]
@@ -48,7 +46,7 @@ def training(record: Trained, share: bool) -> tuple[str, list[Figure]]:
         *page.sections(parts),
         footer(),
     )
-    return whole, [each for found in shown.values() for each in found]
+    return Report(whole, tuple(each for found in shown.values() for each in found))
 
 
 def footer() -> Markup:
@@ -58,7 +56,7 @@ def footer() -> Markup:
 # --- the top of the page
 
 
-def _headline(record: Trained, made: list[Promise], share: bool, covered: frozenset[str]) -> Markup:
+def _headline(record: Epochs, made: list[Promise], share: bool, covered: frozenset[str]) -> Markup:
     badge = element("span", record.status, class_=f"badge {TONES.get(record.status, 'fair')}")
     parts = []
     if record.started is not None:
@@ -73,7 +71,7 @@ def _headline(record: Trained, made: list[Promise], share: bool, covered: frozen
     )
 
 
-def _cards(record: Trained, made: list[Promise], share: bool, covered: frozenset[str]) -> list[Markup]:
+def _cards(record: Epochs, made: list[Promise], share: bool, covered: frozenset[str]) -> list[Markup]:
     found = []
     if record.epochs and (not share or "metrics" in covered):
         last = record.epochs[-1]
@@ -95,7 +93,7 @@ def _cards(record: Trained, made: list[Promise], share: bool, covered: frozenset
     return found
 
 
-def _notices(record: Trained, share: bool) -> list[Markup]:
+def _notices(record: Epochs, share: bool) -> list[Markup]:
     if share:
         return [
             page.notice(
@@ -125,7 +123,7 @@ def in_title(name: str) -> str:
 # --- the figures
 
 
-def _learning(record: Trained) -> list[Figure]:
+def _learning(record: Epochs) -> list[Figure]:
     found = []
     for name in dict.fromkeys(name for event in record.epochs for name in event.metrics):
         found.append(
@@ -174,7 +172,7 @@ def _learning(record: Trained) -> list[Figure]:
     return with_points(found)
 
 
-def _spending(record: Trained) -> list[Figure]:
+def _spending(record: Epochs) -> list[Figure]:
     deltas = {event.delta for event in record.epochs if event.delta is not None}
     at = f" at δ = {short(max(deltas), 3)}" if deltas else ""
     words = f"What the training has cost so far{at}."
@@ -183,7 +181,7 @@ def _spending(record: Trained) -> list[Figure]:
     )
 
 
-def _costs(record: Trained) -> list[Figure]:
+def _costs(record: Epochs) -> list[Figure]:
     found = [
         _over_epochs("seconds", "seconds", "How long each epoch took.", record, lambda event: event.seconds, "seconds")
     ]
@@ -201,7 +199,7 @@ def _over_epochs(
     name: str,
     axis: str,
     caption: str,
-    record: Trained,
+    record: Epochs,
     value: Callable[[EpochFinished], float | None],
     field: str,
     colour: Colour = "blue",
@@ -215,7 +213,7 @@ def _over_epochs(
 # --- the sections
 
 
-def _learned(record: Trained, drawn: Markup, share: bool, covered: frozenset[str]) -> Markup | None:
+def _learned(record: Epochs, drawn: Markup, share: bool, covered: frozenset[str]) -> Markup | None:
     if not record.epochs:
         return None if share else page.paragraph("No epoch was finished: nothing was learned yet.")
     if share and "metrics" not in covered:
@@ -223,7 +221,7 @@ def _learned(record: Trained, drawn: Markup, share: bool, covered: frozenset[str
     return join(drawn, page.folded("All epochs as a table", _table(record, covered if share else None)))
 
 
-def _table(record: Trained, covered: frozenset[str] | None) -> Markup:
+def _table(record: Epochs, covered: frozenset[str] | None) -> Markup:
     columns: list[tuple[str, list[str]]] = [("epoch", [str(event.epoch + 1) for event in record.epochs])]
     for field in ("metrics", "local"):
         if covered is None or field in covered:
@@ -237,20 +235,20 @@ def _table(record: Trained, covered: frozenset[str] | None) -> Markup:
     return page.table([name for name, _ in kept], rows, numbers=True, label="All epochs")
 
 
-def _privacy(record: Trained, made: list[Promise], drawn: Markup) -> Markup:
+def _privacy(record: Epochs, made: list[Promise], drawn: Markup) -> Markup:
     found = [sections.promised(each) for each in made]
     if not made:
         found.append(page.paragraph("Nothing in this run has an ε: what it tells about a record is not bounded."))
     return join(*found, drawn, sections.ledgers(record.ledgers))
 
 
-def _spent_time(record: Trained, drawn: Markup) -> Markup | None:
+def _spent_time(record: Epochs, drawn: Markup) -> Markup | None:
     if not record.epochs:
         return None
     return join(drawn, sections.stages([event.stages for event in record.epochs], "Stages of an epoch"))
 
 
-def _settings(record: Trained, share: bool) -> Markup:
+def _settings(record: Epochs, share: bool) -> Markup:
     settings: Any = record.settings
     notes = settings.notes() if share else list(record.notes)
     fixes = "The seed fixes the first model and the split of the data. Samples, noise and keys are drawn afresh."

@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tacit import kind as kinds
 from tacit.config.load import flat
 from tacit.events import EpochFinished
 from tacit.report import page
 from tacit.report.chart import COLOURS, Chart, Colour, Panel, Point, Series, number
-from tacit.report.epochs import EPOCH, LEFT_OUT, footer, in_title
-from tacit.report.figure import EPSILONS, Figure, bytes_unit, slug, with_points
+from tacit.report.epochs import EPOCH, LEFT_OUT, footer, in_title, training
+from tacit.report.epochs_view import Epochs, epochs_of
+from tacit.report.figure import EPSILONS, Figure, Report, bytes_unit, slug, with_points
 from tacit.report.markup import Markup, element
 from tacit.report.numbers import duration, metric, short
 from tacit.report.promises import Promise, promised
 from tacit.report.sections import PRIVATE_SETTINGS, promise_card
-from tacit.report.trained import Trained
+from tacit.store.record import Record, S
 
 _LONGEST = 60  # letters of a setting
 
@@ -30,7 +30,7 @@ class _Run:
     """A training as it is drawn here."""
 
     label: str
-    record: Trained
+    record: Epochs
     colour: Colour
     covered: frozenset[str]
     promises: list[Promise]
@@ -39,7 +39,7 @@ class _Run:
         return not share or field in self.covered
 
 
-def trainings(records: Sequence[Trained], share: bool) -> tuple[str, list[Figure]]:
+def trainings(records: Sequence[Epochs], share: bool) -> Report:
     """The page, and the figures on it."""
     runs = _named(records, share)
     # Of a shared page every figure shown is covered: of runs that are not, nothing is drawn.
@@ -63,10 +63,16 @@ def trainings(records: Sequence[Trained], share: bool) -> tuple[str, list[Figure
         *page.sections(parts),
         footer(),
     )
-    return whole, [each for found in drawn.values() for each in found]
+    return Report(whole, tuple(each for found in drawn.values() for each in found))
 
 
-def _named(records: Sequence[Trained], share: bool) -> list[_Run]:
+def report(records: Sequence[Record[S]], share: bool) -> Report:
+    """The page of one training in epochs, or of several, which may be of different kinds."""
+    views = [epochs_of(record) for record in records]
+    return training(views[0], share) if len(views) == 1 else trainings(views, share)
+
+
+def _named(records: Sequence[Epochs], share: bool) -> list[_Run]:
     labels = [record.settings.name for record in records]
     if len(set(labels)) < len(labels) and not share:
         labels = [record.path.resolve().name for record in records]
@@ -74,7 +80,7 @@ def _named(records: Sequence[Trained], share: bool) -> list[_Run]:
         labels = [f"{label} {count}" for count, label in enumerate(labels, 1)]
     found = []
     for index, (label, record) in enumerate(zip(labels, records, strict=True)):
-        covered = kinds.of(record.settings).boundary.covered(record.settings)
+        covered = record.boundary.covered
         made = [each for account in record.ledgers for each in promised(account)]
         found.append(_Run(label, record, COLOURS[index % len(COLOURS)], covered, made))
     return found
@@ -121,7 +127,7 @@ def _value_of(field: str, name: str) -> Callable[[EpochFinished], float | None]:
     return lambda event: getattr(event, field).get(name)
 
 
-def _losses(record: Trained) -> tuple[Point, ...]:
+def _losses(record: Epochs) -> tuple[Point, ...]:
     return tuple((event.epoch + event.step / max(1, event.steps), event.loss) for event in record.steps)
 
 
@@ -204,7 +210,7 @@ def _table(runs: list[_Run], share: bool) -> Markup:
     return page.table(head, rows, label="The runs")
 
 
-def _costs_of(record: Trained) -> list[str]:
+def _costs_of(record: Epochs) -> list[str]:
     count = len(record.epochs)
     planned = f" of {record.started.epochs}" if record.started is not None else ""
     sent = sum(_bytes(event) for event in record.epochs)

@@ -18,6 +18,14 @@ class Figure:
     fields: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A page, and the figures on it."""
+
+    page: str
+    figures: tuple[Figure, ...]
+
+
 def bytes_unit(largest: float) -> tuple[str, float]:
     """The unit in which bytes up to `largest` read well."""
     return next(((name, size) for name, size in (("MB", 1e6), ("kB", 1e3)) if largest >= size), ("bytes", 1.0))

@@ -1,153 +1,100 @@
-"""A file's plan: made without training, in words, as plain data, and as a picture of the noise."""
+"""What a file will cost and show, before anybody trains: in words, as plain data, and as pictures.
+
+Forecast        what a kind makes of a file: sentences and prices under headings, figures, charts
+PartyForecast   the same with what is one party's own, before it joins
+words(made), plain(made), draw(made, folder)
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tacit import kind as kinds
-from tacit.boundary import Forecast
-from tacit.config.load import Settings
-from tacit.kinds.horizontal.forecast import Plan, Price, plan
-from tacit.kinds.horizontal.settings import Settings as Horizontal
-from tacit.kinds.horizontal.task import Holds
-from tacit.kinds.horizontal.tasks import load as tasks
-from tacit.kinds.horizontal.vector import Layout
-from tacit.report.chart import Chart, Panel, Series, standalone
-from tacit.report.numbers import size
-from tacit.store.directory import replace_file
-
-if TYPE_CHECKING:
-    from tacit.runs.party_plan import PartyPlan
+from tacit.report.chart import Chart, standalone
+from tacit.store.files import replace_file
 
 _WIDTH = 110
 
 
-def planned(settings: Settings) -> Plan | Forecast:
-    """What the settings come to. The task is made, for the size of its model; nothing is trained."""
-    if not isinstance(settings, Horizontal):
-        return kinds.of(settings).forecast(settings)
-    task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
-    judged = tasks.infers(task, settings)
-    samples = [len(task.held(client)) for client in range(settings.clients)] if isinstance(task, Holds) else None
-    return plan(settings, Layout.of(task.model()), judged.classes if judged else None, samples)
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A price: what is paid for, and rows of a name and what it says."""
+
+    head: str
+    rows: tuple[tuple[str, str], ...] = ()
 
 
-def words_of_party(made: PartyPlan) -> str:
-    """What is one party's own, before the plan that it is part of."""
-    own = [line for title, said in made.sections.items() for line in _section(title, said)]
-    return "\n".join(own) + "\n" + words(made.plan)
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a file will cost and show."""
+
+    title: str
+    parts: Mapping[str, tuple[str | Priced, ...]]  # sentences and prices under their heading; without any, no heading
+    figures: Mapping[str, Any]  # the keys of `tacit plan --json`, after the title
+    charts: tuple[Chart, ...] = ()
 
 
-def words(made: Plan | Forecast) -> str:
-    """The plan as text for a terminal."""
-    if isinstance(made, Forecast):
-        parts = [made.title, "", *(line for title, said in made.sections.items() for line in _section(title, said))]
-        return "\n".join(parts).rstrip() + "\n"
-    parts = [made.title, ""]
-    parts += ["What it costs in privacy", *(line for price in made.prices for line in _priced(price))]
-    parts += [""] if made.prices else ["  Nothing that leaves a client has an epsilon.", ""]
-    parts += _section("What the noise does", made.noise)
-    parts += _section("What travels, for each client and round", _travels(made))
-    parts += _section("Who sees what", made.sees)
-    parts += _section("What is not protected", made.unprotected)
-    parts += _section("Worth a thought", made.warnings)
+@dataclass(frozen=True, slots=True)
+class PartyForecast:
+    """A forecast, and what of it is one party's own: sentences under headings."""
+
+    party: str
+    own: Mapping[str, tuple[str, ...]]
+    whole: Forecast
+
+
+def in_sentences(title: str, parts: Mapping[str, tuple[str, ...]], figures: Mapping[str, Any]) -> Forecast:
+    """A forecast whose figures are the sentences too."""
+    return Forecast(title, parts, {**figures, "sections": dict(parts)})
+
+
+def words(made: Forecast | PartyForecast) -> str:
+    """The forecast as text for a terminal; one party's own part comes first."""
+    if isinstance(made, PartyForecast):
+        own = [line for heading, said in made.own.items() for line in _part(heading, said)]
+        return "\n".join(own) + "\n" + words(made.whole)
+    parts = [made.title, "", *(line for heading, said in made.parts.items() for line in _part(heading, said))]
     return "\n".join(parts).rstrip() + "\n"
 
 
-def pictures(made: Plan | Forecast) -> list[Chart]:
-    """The density of the noise on inference vectors, where there is some: MindSpore Federated's picture of it."""
-    if isinstance(made, Forecast):
-        return []
-    scale = made.laplace_scale
-    if scale is None:
-        return []
-    points = [5 * scale * step / 100 for step in range(-100, 101)]
-    density = Series("density", tuple((x, math.exp(-abs(x) / scale) / (2 * scale)) for x in points), tips=())
-    return [
-        Chart(
-            "laplace-noise",
-            f"Laplace noise of scale {scale:.3g} on each probability",
-            f"95% of the noise lies within {-scale * math.log(0.05):.3g} of 0; what it is added to lies between 0 "
-            f"and 1. {made.noise[-1].rsplit('. ', 1)[-1]}",
-            "noise added to a probability",
-            (Panel("density (1 / probability)", (density,), from_zero=True),),
-            whole_x=False,
-        )
-    ]
+def plain(made: Forecast | PartyForecast) -> dict[str, Any]:
+    """The forecast for `json.dumps`; what is infinite stands as text."""
+    if isinstance(made, PartyForecast):
+        own = {heading: list(said) for heading, said in made.own.items()}
+        return {"party": made.party, "own": own, **plain(made.whole)}
+    shown: dict[str, Any] = _finite({"title": made.title, **made.figures})
+    return shown
 
 
-def draw(made: Plan | Forecast, folder: Path) -> list[Path]:
-    """Write the pictures as SVG files."""
+def draw(made: Forecast, folder: Path) -> list[Path]:
+    """Write the charts as SVG files."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for chart in pictures(made):
+    for chart in made.charts:
         paths.append(folder / f"{chart.name}.svg")
         replace_file(paths[-1], standalone(chart).encode())
     return paths
 
 
-def plain(made: Plan | Forecast) -> dict[str, Any]:
-    """The plan for `json.dumps`; what is infinite stands as text."""
-    if isinstance(made, Forecast):
-        shown: dict[str, Any] = _finite({"title": made.title, **made.figures, "sections": dict(made.sections)})
-        return shown
-    data = asdict(made)
-    data["traffic"]["exchanges"] = made.traffic.exchanges
-    cleaned: dict[str, Any] = _finite(data)
-    return cleaned
+def _part(heading: str, said: Iterable[str | Priced]) -> list[str]:
+    lines = [line for each in said for line in (_priced(each) if isinstance(each, Priced) else [_bullet(each)])]
+    return [heading, *lines, ""] if lines else []
 
 
-def plain_of_party(made: PartyPlan) -> dict[str, Any]:
-    """The same for `json.dumps`."""
-    return {
-        "party": made.party,
-        "own": {title: list(said) for title, said in made.sections.items()},
-        **plain(made.plan),
-    }
+def _bullet(sentence: str) -> str:
+    return fill(sentence, _WIDTH, initial_indent="  - ", subsequent_indent="    ")
 
 
-def _section(title: str, sentences: Iterable[str]) -> list[str]:
-    lines = [fill(text, _WIDTH, initial_indent="  - ", subsequent_indent="    ") for text in sentences]
-    return [title, *lines, ""] if lines else []
-
-
-def _priced(price: Price) -> list[str]:
-    delta = f"at delta {price.delta:.3g}"
-    often = f"{price.times} rounds" + (", for the client that is asked most often" if price.view == "local" else "")
-    rows = [
-        ("one round", f"epsilon {_number(price.epsilon_round)} {delta}"),
-        ("the run", f"epsilon {_number(price.epsilon_run)} {delta} ({often})"),
-        ("that is", str(price.reading)),
-    ]
-    if price.times_worst > price.times:
-        worst = f"epsilon {_number(price.epsilon_worst)} {delta}: clients answer {price.times_worst} times, if asked"
-        rows.append(("at worst", worst))
-    head = f"{' and '.join(price.covers)}: {price.against} (unit {price.unit}, {price.relation})"
-    return [
-        fill(head, _WIDTH, initial_indent="  ", subsequent_indent="    "),
-        *(fill(text, _WIDTH, initial_indent=f"    {name:<12}", subsequent_indent=" " * 16) for name, text in rows),
-    ]
-
-
-def _travels(made: Plan) -> list[str]:
-    traffic = made.traffic
-    up, down = sum(traffic.up.values()), sum(traffic.down.values())
-    return [
-        f"{traffic.exchanges} exchange{'s' * (traffic.exchanges > 1)} with the coordinator",
-        f"up {size(up)}: " + ", ".join(f"{name} {size(count)}" for name, count in traffic.up.items()),
-        f"down {size(down)}: " + ", ".join(f"{name} {size(count)}" for name, count in traffic.down.items()),
-        f"in {made.rounds} rounds, if it is sampled for each: up {size(up * made.rounds)}, "
-        f"down {size(down * made.rounds)}",
-    ]
-
-
-def _number(epsilon: float) -> str:
-    return "infinite" if math.isinf(epsilon) else f"{epsilon:.4g}" if epsilon < 1e4 else f"{epsilon:.0f}"
+def _priced(price: Priced) -> list[str]:
+    head = fill(price.head, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+    rows = (
+        fill(text, _WIDTH, initial_indent=f"    {name:<12}", subsequent_indent=" " * 16) for name, text in price.rows
+    )
+    return [head, *rows]
 
 
 def _finite(value: Any) -> Any:

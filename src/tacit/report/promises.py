@@ -9,14 +9,12 @@ from typing import Any
 
 from tacit.dp.accounting import HIDES_NOTHING, Ledger, Reading, reading
 from tacit.dp.pricing import Method
-from tacit.kinds.horizontal.evaluation import SENSITIVITY, score_under_noise
-from tacit.kinds.horizontal.record import Record
-from tacit.report.numbers import at_most, short
+from tacit.report.numbers import at_most
 from tacit.store.reading import Account
 
 _WITH_DISTRIBUTION = ("pure", "laplace", "gaussian")  # of the privacy loss
 _COMPOSED = "composed"  # of the sums and of what leaves each client by itself
-_AGAINST_COORDINATOR = (
+AGAINST_COORDINATOR = (
     "for each client, for leaving its data out, against the coordinator, who sees the noisy sums and the noisy vectors "
     "both"
 )
@@ -34,19 +32,6 @@ class Promise:
     reading: Reading
     unit: str = "client"
     against: str = ""  # for whom and against whom, where its ledger says so
-
-
-def promises(record: Record) -> list[Promise]:
-    """What holds for updates and for inference vectors, and for both together where one ledger covers both.
-
-    From the ledgers, which also know what aborted and abandoned rounds cost; before the first one is written, from the
-    last round.
-    """
-    found = [each for account in record.ledgers for each in promised(account)] or list(_of_last_round(record))
-    found.sort(key=lambda each: (" and " in each.what, each.what != "updates"))
-    if record.settings.simulation.insecure_noise_seed is not None:
-        return [replace(each, epsilon=math.inf, reading=reading(math.inf)) for each in found]
-    return found
 
 
 def promise(what: str, epsilon: float, delta: float, central: bool = False) -> Promise:
@@ -68,7 +53,7 @@ def promised(account: Account) -> Iterator[Promise]:
                 yield Promise(what, priced[0], delta, central, priced[1])
     priced = None if math.isinf(account.epsilon) else _priced(account, list(account.lines), account.delta)
     made = promise(" and ".join(account.covers), account.epsilon, account.delta, central)
-    against = account.against or (_AGAINST_COORDINATOR if account.view == _COMPOSED else "")
+    against = account.against or (AGAINST_COORDINATOR if account.view == _COMPOSED else "")
     made = replace(made, unit=account.unit, against=against)
     yield made if priced is None else replace(made, reading=priced[1])
 
@@ -89,42 +74,6 @@ def _priced(account: Account, lines: list[dict[str, Any]], delta: float) -> tupl
         return epsilon, ledger.reading(method)
     except ValueError:
         return None
-
-
-def _of_last_round(record: Record) -> Iterator[Promise]:
-    if not record.rounds:
-        return
-    encrypt, last = record.settings.encrypt, record.rounds[-1]
-    broken = record.settings.simulation.insecure_noise_seed is not None
-    laplace = encrypt.privacy_eval_type == "LAPLACE"
-    if encrypt.encrypt_type in ("DP_ENCRYPT", "DDP_ENCRYPT"):
-        what = spent_on(record)
-        yield promise(what, _or_infinite(last.epsilon), last.delta or 0.0, encrypt.encrypt_type == "DDP_ENCRYPT")
-    if laplace and (last.evaluation_epsilon is not None or broken):
-        yield promise("inference vectors", _or_infinite(last.evaluation_epsilon), 0.0)
-    if laplace and encrypt.encrypt_type == "DDP_ENCRYPT" and (last.composed_epsilon is not None or broken):
-        both = promise(
-            "updates and inference vectors", _or_infinite(last.composed_epsilon), last.composed_delta or 0.0, True
-        )
-        yield replace(both, against=_AGAINST_COORDINATOR)
-
-
-def spent_on(record: Record) -> str:
-    """What the epsilon of `RoundFinished` is of: under local DP one ledger holds all that a client sends."""
-    encrypt = record.settings.encrypt
-    both = encrypt.encrypt_type == "DP_ENCRYPT" and encrypt.privacy_eval_type == "LAPLACE"
-    return "updates and inference vectors" if both else "updates"
-
-
-def hollow(made: list[Promise]) -> frozenset[str]:
-    """The figures, by the names of events' fields, that an epsilon covers without hiding anything."""
-    found: set[str] = set()
-    bare = {each.what: each.epsilon > HIDES_NOTHING for each in made}
-    if bare.get("updates", any(bare.values())):
-        found |= {"metrics", "update_norm", "score"}
-    if bare.get("inference vectors"):
-        found.add("score")
-    return frozenset(found)
 
 
 def against(promise: Promise) -> str:
@@ -167,16 +116,3 @@ def _question(promise: Promise) -> str:
     if promise.central:
         return f"whether a {promise.unit} was trained on"
     return f"which of two equally likely values a {promise.unit} has"
-
-
-def laplace(epsilon: float) -> str:
-    """What a score of vectors with Laplace noise says about the model. `epsilon` is that of each vector."""
-    scale = SENSITIVITY / epsilon
-    return (
-        f"Each vector has ε = {short(epsilon)}, so each of its probabilities gets Laplace noise of scale 2/ε = "
-        f"{short(scale, 3)}. {score_under_noise(scale)}"
-    )
-
-
-def _or_infinite(epsilon: float | None) -> float:
-    return math.inf if epsilon is None else epsilon

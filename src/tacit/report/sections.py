@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from tacit.boundary import Release
+from tacit.boundary import Boundary
 from tacit.config.source import to_yaml
 from tacit.dp.accounting import strength
 from tacit.report import page
@@ -18,18 +18,6 @@ from tacit.report.promises import Promise, against, explained
 from tacit.store.reading import Account
 
 PRIVATE_SETTINGS = ("task_options", "network", "parties", "data", "seed")  # paths, addresses, and who was sampled
-
-
-class Boundary(Protocol):
-    """The functions of a kind's `boundary`."""
-
-    def releases(self, settings: Any) -> Sequence[Release]: ...
-
-    def sentences(self, settings: Any) -> Sequence[str]: ...
-
-    def unprotected(self, settings: Any) -> Sequence[str]: ...
-
-    def covered(self, settings: Any) -> frozenset[str]: ...
 
 
 def promised(promise: Promise) -> Markup:
@@ -67,9 +55,9 @@ def ledgers(found: tuple[Account, ...]) -> Markup | None:
     return join(head, table)
 
 
-def boundary(found: Boundary, settings: Any, *, fields: bool = True) -> Markup:
+def boundary(found: Boundary, *, fields: bool = True) -> Markup:
     """Who saw what, what is not protected, and all that left a party, unless the page has its `fields` elsewhere."""
-    releases = found.releases(settings)
+    releases = found.releases
     senders = list(dict.fromkeys(each.sender for each in releases))
     whose = f"a {senders[0]}" if len(senders) == 1 else "a party"
     head = ["message", "field", "what it is", "how it is protected"]
@@ -78,9 +66,9 @@ def boundary(found: Boundary, settings: Any, *, fields: bool = True) -> Markup:
         head = ["from", "to", *head]
         rows = [[each.sender, each.receiver, *row] for each, row in zip(releases, rows, strict=True)]
     return join(
-        page.bullets(found.sentences(settings)),
+        page.bullets(found.sees),
         element("h3", "What is not protected"),
-        page.bullets(found.unprotected(settings)),
+        page.bullets(found.unprotected),
         page.folded(
             f"Everything that leaves {whose}, field by field ({len(rows)})",
             page.table(head, rows, label=f"What leaves {whose}"),

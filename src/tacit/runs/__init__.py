@@ -1,9 +1,11 @@
 """The verbs: what can be done with a file or a run, whatever its kind.
 
-run         carrying out what the settings say; `resume` takes up what was stopped, `outcome` is what it came to
+load        reading a file of any kind that is installed
+plan        what a file will cost and show: all of it, or one party's part
+run         every party in this process; `join`: one party over a network
+outcome     how parties are carried out, and what they came to; `resume` takes up what was stopped
 predict     what a trained model says about new rows
-audit       the attacks that fit a file, one after the other; `attacks` finds them
+audit       the attacks that fit a file, one after the other
 report      the pages made of runs
-party_plan  one party's part in a file over a network, before it joins
 export      a run's figures for TensorBoard and MLflow
 """

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tacit import kind as kinds
-from tacit.config.load import ConfigError, Settings, load
+from tacit.config.source import ConfigError
 from tacit.events import (
     Answered,
     EpochFinished,
@@ -30,6 +29,9 @@ from tacit.events import (
     TrainingResumed,
     TrainingStarted,
 )
+from tacit.kind import kind_of
+from tacit.runs.load import load
+from tacit.sections import Settings
 from tacit.store.directory import read_timed_events
 
 _NUMBERS = (
@@ -178,8 +180,8 @@ def _flat(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]
 
 
 def _shared(run: Exported, settings: Settings) -> Exported:
-    kept = kinds.of(settings).boundary.covered(settings)
-    if not getattr(settings, "insecure", False):
+    kept = kind_of(settings).boundary(settings).covered
+    if not settings.insecure:
         kept |= _PRICES
     return replace(
         run,

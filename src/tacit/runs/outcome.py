@@ -1,11 +1,11 @@
-"""What a run comes to, and how it ends: the same for every kind."""
+"""Carrying out the parties of this process to their end, and what they came to: the same for every kind."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +14,23 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from tacit.errors import BudgetError, PeerError, comes_back, loggable
-from tacit.events import EpochFinished, Kept, Noted, RoundFinished, RunFinished, Sink, TrainingResumed
+from tacit.events import (
+    Answered,
+    EpochFinished,
+    Event,
+    Kept,
+    Noted,
+    RoundAborted,
+    RoundFinished,
+    RunFinished,
+    RunResumed,
+    Sink,
+    Tee,
+    TrainingResumed,
+)
+from tacit.kind import Here, Kind, Result, S, Status, kind_of
 from tacit.runs.report import report_run
 from tacit.store.directory import RunDirectory, read_events
-
-Status = Literal["done", "budget reached", "stopped", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,88 +45,72 @@ class Outcome:
     directory: Path | None = None
 
 
-@contextmanager
-def stop_signals() -> Iterator[Callable[[], bool]]:
-    """Whether somebody asked the process to stop. Left to Python, an interrupt may fall where it is swallowed."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
+def carried_out(
+    settings: S,
+    make: Callable[[Kind[S], Here], Callable[[], Result]],
+    *,
+    sink: Sink,
+    directory: RunDirectory | None,
+    clients: bool = False,
+) -> Outcome:
+    """Make the parties of this process, carry them out, and tell how that ended.
 
-    def note(number: int, frame: object) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt  # somebody is impatient
-        asked.set()
+    `clients`: they are clients of a federation, whose page is worth writing however they end, once they took part.
+    """
+    kind = kind_of(settings)
+    kept = Kept()
+    both = Tee(kept, sink)
+    stop = _Stop()
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def happened() -> Iterable[Event]:
+        return kept.events if directory is None else read_events(directory.path / "events.jsonl")
 
-
-@dataclass(slots=True)
-class Ending:
-    """How a training in epochs ended."""
-
-    status: Status = "failed"
-    text: str = ""
-    asked: bool = False  # to stop, by a signal
-
-
-@contextmanager
-def concluded(sink: Sink, kept: Kept) -> Iterator[Ending]:
-    """Tell how the training inside ended. `kept` has what it told so far."""
-    ending = Ending()
+    store = directory.store if directory is not None else None
+    work = make(kind, Here(both, store, stop.asked.is_set, happened))
     start = time.perf_counter()
+    status: Status = "failed"
+    text = ""
     try:
-        with _stopped_by_signals(ending):
-            yield ending
-        if ending.status == "failed" and not ending.text:
-            ending.status = "done"
-    except KeyboardInterrupt:
-        ending.status, ending.text = "stopped", "by hand"
-    except BudgetError as error:
-        ending.status, ending.text = "budget reached", str(error)
-    except PeerError as error:
-        ending.status, ending.text = "stopped" if comes_back(error) else "failed", str(error)
-        raise
+        with stop.listening(kind.stopped_by):
+            result = work()
+        status, text = result.status, result.text
     except BaseException as error:
-        ending.status = "stopped" if comes_back(error) else "failed"
-        ending.text = loggable(error)
+        status, text = _ended_by(error)
         raise
     finally:
-        epochs = [event.epoch + 1 for event in kept.events if isinstance(event, EpochFinished)]
-        epochs += [event.epoch for event in kept.events if isinstance(event, TrainingResumed)]
-        seconds = time.perf_counter() - start
-        sink.emit(RunFinished(ending.status, max(epochs, default=0), seconds, ending.text, "epochs"))
+        count = finished(kept.events)
+        both.emit(RunFinished(status, count, time.perf_counter() - start, text, kind.unit))
+        if clients and directory is not None and (count or any(directory.path.glob("client-*.json"))):
+            write_page(directory, both)
+    if directory is not None and not clients:
+        write_page(directory, both)
+    return Outcome(
+        status,
+        text,
+        dict(result.model),
+        dict(result.ledger),
+        _history(happened(), count, kind.unit),
+        directory.path if directory else None,
+    )
 
 
-@contextmanager
-def _stopped_by_signals(ending: Ending) -> Iterator[None]:
-    """Have SIGTERM stop the run as Ctrl-C does. The interrupt may fall where Python swallows it: `asked` stays."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: object) -> None:
-        ending.asked = True
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def history(kept: Kept, directory: RunDirectory | None) -> list[EpochFinished]:
-    """The finished epochs, those before a resumption included; of one that was done again, the last."""
-    happened = kept.events if directory is None else read_events(directory.path / "events.jsonl")
-    found = {event.epoch: event for event in happened if isinstance(event, EpochFinished)}
-    return [found[number] for number in sorted(found)]
+def finished(events: Sequence[Event]) -> int:
+    """How many rounds or epochs a process came to the end of; of clients, how many the busiest took part in."""
+    done = 0
+    answered: dict[int, set[int]] = {}
+    for event in events:
+        match event:
+            case RoundFinished() | RoundAborted():
+                done = max(done, event.round + 1)
+            case EpochFinished():
+                done = max(done, event.epoch + 1)
+            case RunResumed():
+                done = max(done, event.round)
+            case TrainingResumed():
+                done = max(done, event.epoch)
+            case Answered():
+                answered.setdefault(event.client, set()).add(event.round)
+    return max([done, *map(len, answered.values())])
 
 
 def write_page(directory: RunDirectory, sink: Sink) -> None:
@@ -123,3 +119,53 @@ def write_page(directory: RunDirectory, sink: Sink) -> None:
         report_run(directory.path)
     except (OSError, ValueError) as error:
         sink.emit(Noted(f"report.html was not written ({error}): tacit report {directory.path} tries again"))
+
+
+def _ended_by(error: BaseException) -> tuple[Status, str]:
+    """How a run ends that an error ends, and why."""
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped", "by hand"
+    text = str(error) if isinstance(error, PeerError) else loggable(error)
+    if isinstance(error, BudgetError):
+        return "budget reached", text
+    return ("stopped" if comes_back(error) else "failed"), text
+
+
+def _history(
+    events: Iterable[Event], count: int, unit: Literal["rounds", "epochs"]
+) -> list[RoundFinished] | list[EpochFinished]:
+    """The finished rounds or epochs, those before a resumption included; of one that was done again, the last."""
+    happened = list(events)
+    if unit == "rounds":
+        rounds = {event.round: event for event in happened if isinstance(event, RoundFinished)}
+        return [rounds[number] for number in sorted(rounds) if number < count]
+    epochs = {event.epoch: event for event in happened if isinstance(event, EpochFinished)}
+    return [epochs[number] for number in sorted(epochs) if number < count]
+
+
+class _Stop:
+    """Whether this process was asked to stop, by SIGINT or SIGTERM."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+
+    @contextmanager
+    def listening(self, by: Literal["flag", "interrupt"]) -> Iterator[None]:
+        """Note the signals. `flag`: they only set it, as an interrupt may fall where it is swallowed; a second one
+        interrupts. `interrupt`: they interrupt too, for work that waits where no flag is looked at."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def note(number: int, frame: object) -> None:
+            impatient = self.asked.is_set()
+            self.asked.set()
+            if impatient or by == "interrupt":
+                raise KeyboardInterrupt
+
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,8 +1,7 @@
 """The page that a run leaves behind, `report.html`, and the comparison of several runs.
 
-Pages of federations are made by `tacit.kinds.horizontal.report`, those of trainings in epochs by `tacit.report.epochs`
-and `epochs_comparison`. With `share`, only what an epsilon covers is shown: the rest derives from private records, or
-from who took part.
+Each kind makes its own pages; those of trainings in epochs are alike (`tacit.report.epochs`, `epochs_comparison`). With
+`share`, only what an epsilon covers is shown: the rest derives from private records, or from who took part.
 """
 
 from __future__ import annotations
@@ -10,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tacit.kinds.horizontal.participation import Participation
-from tacit.kinds.horizontal.record import Record, read_run
-from tacit.kinds.horizontal.report.comparison import comparison
-from tacit.kinds.horizontal.report.participant import participant
-from tacit.kinds.horizontal.report.single import single
+from tacit.kind import kind_of
 from tacit.report.chart import standalone
-from tacit.report.epochs import training
-from tacit.report.epochs_comparison import trainings
-from tacit.report.figure import Figure
-from tacit.report.trained import Trained
-from tacit.store.directory import replace_file
+from tacit.report.figure import Figure, Report
+from tacit.runs.load import load
+from tacit.sections import Settings
+from tacit.store.directory import party_of, replace_file
+from tacit.store.reading import checked_events, environment, ledgers
+from tacit.store.record import Record
 
 
 def report_run(path: str | Path) -> Path:
@@ -38,7 +34,7 @@ def write_report(runs: Sequence[Path], output: Path | None = None, share: bool =
     if not runs:
         raise ValueError("there is no run to report on: give the folder of one")
     records = [read_run(path) for path in runs]
-    words, figures = _made(records, share)
+    made = _made(records, share)
     if len(records) == 1:
         default = records[0].path / ("report-share.html" if share else "report.html")
     else:
@@ -46,28 +42,38 @@ def write_report(runs: Sequence[Path], output: Path | None = None, share: bool =
     page = output or default
     page.parent.mkdir(parents=True, exist_ok=True)
     plots = page.with_name("plots") if page.name == "report.html" else page.with_name(f"{page.stem}-plots")
-    _write_plots(plots, figures)
-    replace_file(page, words.encode())
+    _write_plots(plots, made.figures)
+    replace_file(page, made.page.encode())
     return page
 
 
-def _made(records: Sequence[Record | Trained | Participation], share: bool) -> tuple[str, list[Figure]]:
-    for record in records:
-        if isinstance(record, Participation):
-            if len(records) > 1:
-                raise ValueError(
-                    f"{record.path}: this is the folder of clients, which has a page of its own: give it alone"
-                )
-            return participant(record, share)
-    federations = [record for record in records if isinstance(record, Record)]
-    epochs = [record for record in records if isinstance(record, Trained)]
-    if federations and epochs:
+def read_run(path: str | Path) -> Record[Settings]:
+    """Read a run's directory. Raises ValueError, in a sentence, where there is none or a file of it is broken."""
+    path = Path(path)
+    if not path.is_dir():
+        raise ValueError(f"{path}: there is no such folder: give the folder of a run, such as runs/<time>-<name>")
+    for name in ("config.yaml", "events.jsonl"):
+        if not (path / name).is_file():
+            raise ValueError(f"{path}: this is not the folder of a run, it has no {name}: `tacit run` makes one")
+    settings = load(path / "config.yaml")
+    return Record(
+        path,
+        settings,
+        kind_of(settings).boundary(settings),
+        party_of(path),
+        tuple(checked_events(path)),
+        ledgers(path),
+        environment(path / "environment.json"),
+    )
+
+
+def _made(records: Sequence[Record[Settings]], share: bool) -> Report:
+    kinds = [kind_of(record.settings) for record in records]
+    if len({kind.unit for kind in kinds}) > 1:
         raise ValueError(
             "a federation has rounds and a training has epochs, which cannot be compared: give runs of one sort"
         )
-    if federations:
-        return single(federations[0], share) if len(federations) == 1 else comparison(federations, share)
-    return training(epochs[0], share) if len(epochs) == 1 else trainings(epochs, share)
+    return kinds[0].report(records, share)
 
 
 def _write_plots(folder: Path, figures: Sequence[Figure]) -> None:

@@ -17,10 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tacit import kind as kinds
-from tacit.config.load import ConfigError, Settings, changeable, fingerprint, flat, load
-from tacit.events import Answered, EndHeard, Noted, RunFinished, RunStarted, TrainingStarted
+from tacit.config.load import flat
+from tacit.config.source import ConfigError
+from tacit.events import EndHeard, Noted, RunFinished, RunStarted, TrainingStarted
+from tacit.kind import changeable, fingerprint, kind_of
+from tacit.runs.load import load
+from tacit.runs.outcome import finished as finished_of
 from tacit.runs.report import report_run
+from tacit.sections import Settings
 from tacit.store.directory import RunDirectory, Store, party_of, read_events
 from tacit.store.party_folder import check_copies, copy_repairs
 
@@ -49,7 +53,7 @@ def resumed(
     stored = load(folder / "config.yaml")
     settings = load(source if source is not None else folder / "config.yaml", overrides)
     _check_same(folder, stored, settings)
-    directory = RunDirectory.reopen(folder)
+    directory = RunDirectory.reopen(folder, fingerprint=fingerprint(settings))
     try:
         if previous:
             _repair(directory, settings, party)
@@ -63,12 +67,14 @@ def resumed(
 
 def finished(settings: Settings, directory: RunDirectory, party: str | None = None) -> str | None:
     """Why a stored run has nothing left to do, as a sentence; None if it has."""
-    if _is_client(settings, party):
+    if _stateless(settings, party):
         over = _heard_end(directory.path) and not directory.changed
         return "the coordinator said that the run is done" if over else None
     found = [store.stored() for store in _stores(directory, settings, party)]
     states = [each[0] for each in found if each is not None]
-    return kinds.of(settings).finished(settings, _furthest_behind(states)) if len(states) == len(found) else None
+    if len(states) < len(found):
+        return None
+    return kind_of(settings).resume.finished(settings, _furthest_behind(states))
 
 
 def concluded(directory: RunDirectory) -> bool:
@@ -77,16 +83,17 @@ def concluded(directory: RunDirectory) -> bool:
     return last is not None and last.status == "done" and (directory.path / "report.html").exists()
 
 
-def conclude(directory: RunDirectory, settings: Any) -> None:
+def conclude(directory: RunDirectory, settings: Settings, party: str) -> None:
     """Write what is missing of a party's run that has nothing left to do, and close its folder.
 
     It may have been killed between its last state, or the words of the coordinator, and its final event.
     """
     last = _last_end(directory.path)
     if last is None or last.status != "done":
-        lock_step = hasattr(settings, "lead")
-        count = settings.train.epochs if lock_step else _rounds_answered(directory.path)
-        directory.emit(RunFinished("done", count, 0.0, "", "epochs" if lock_step else "rounds"))
+        kind = kind_of(settings)
+        answered = finished_of(list(read_events(directory.path / "events.jsonl")))
+        count = answered if _stateless(settings, party) else dict(flat(settings))[kind.resume.length]
+        directory.emit(RunFinished("done", count, 0.0, "", kind.unit))
     if not (directory.path / "report.html").exists():
         report_run(directory.path)
     directory.close()
@@ -144,15 +151,6 @@ def _heard_end(folder: Path) -> bool:
     return heard
 
 
-def _rounds_answered(folder: Path) -> int:
-    """In how many rounds a client took part; of several clients, the most."""
-    rounds: dict[int, set[int]] = {}
-    for event in read_events(folder / "events.jsonl"):
-        if isinstance(event, Answered):
-            rounds.setdefault(event.client, set()).add(event.round)
-    return max(map(len, rounds.values()), default=0)
-
-
 def _left_by_start(name: str) -> bool:
     """Whether a start that was killed may have left this file."""
     return name in ("environment.json", "party", "events.jsonl", "run.log") or name.endswith(".tmp")
@@ -162,7 +160,7 @@ def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
     before, now = dict(flat(stored)), dict(flat(given))
     for key in sorted(before.keys() | now.keys()):
         if before.get(key) != now.get(key) and not changeable(key, stored):
-            reason = ", for which its noise was sized" if key in ("rounds", "train.epochs") else ""
+            reason = ", for which its noise was sized" if key == kind_of(stored).resume.length else ""
             raise ConfigError(
                 f"{folder}: {key} was {before.get(key)!r} when the run began{reason}, and is {now.get(key)!r} now: "
                 "leave it as it was, or start a new run"
@@ -171,21 +169,20 @@ def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
 
 def _stores(directory: RunDirectory, settings: Settings, party: str | None) -> list[Store]:
     """What the parties stored: each of several in one process its own part; a client has no state but its counters."""
-    if _is_client(settings, party):
+    if _stateless(settings, party):
         return []
-    if party is not None or not hasattr(settings, "lead"):
-        return [directory.store]
-    return [directory.part(name) for name in settings.parties]  # type: ignore[union-attr]
+    parts = kind_of(settings).resume.parts(settings) if party is None else ()
+    return [directory.store.part(name) for name in parts] or [directory.store]
 
 
-def _is_client(settings: Settings, party: str | None) -> bool:
-    return settings.kind == "horizontal" and party not in (None, "coordinator")
+def _stateless(settings: Settings, party: str | None) -> bool:
+    return party is not None and kind_of(settings).resume.stateless(party)
 
 
 def _shorter(stored: Settings, given: Settings) -> bool:
     """Whether fewer rounds or epochs are asked for than when the run was stored."""
-    before, now = dict(flat(stored)), dict(flat(given))
-    return any(now.get(key, 0) < before.get(key, 0) for key in ("rounds", "train.epochs"))
+    key = kind_of(given).resume.length
+    return bool(dict(flat(given))[key] < dict(flat(stored))[key])
 
 
 def _furthest_behind(states: list[dict[str, Any]]) -> dict[str, Any]:
@@ -195,7 +192,7 @@ def _furthest_behind(states: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _repair(directory: RunDirectory, settings: Settings, party: str | None) -> None:
     """Put the last intact files in the place of damaged ones. The ledger stays the last: what was spent is spent."""
-    caught_up = partial(kinds.of(settings).caught_up, settings)
+    caught_up = partial(kind_of(settings).resume.caught_up, settings)
     found = copy_repairs(directory.path)
     found += [repair for store in _stores(directory, settings, party) for repair in store.repairs(caught_up)]
     if not found:
@@ -221,8 +218,7 @@ def _check_stored(directory: RunDirectory, stores: list[Store], stored: Settings
             f"{directory.path / 'config.yaml'}: it was changed since the run began, and what was spent so far was "
             "spent under the old settings: put them back, or start a new run"
         )
-    kind = kinds.of(settings)
     if states and len(states) == len(stores):
         state = _furthest_behind(states)
-        if (done := kind.finished(settings, state)) is not None and _shorter(stored, settings):
+        if (done := kind_of(settings).resume.finished(settings, state)) is not None and _shorter(stored, settings):
             raise ConfigError(f"{directory.path}: {done}, and fewer cannot be asked for afterwards")

@@ -1,4 +1,4 @@
-"""Carrying out what a file says: each kind by its own module."""
+"""Carrying out what a file says, every party in this process."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit import kind as kinds
-from tacit.config.load import Settings, load
 from tacit.config.task import look_beside
 from tacit.events import Sink
-from tacit.runs.outcome import Outcome
+from tacit.kind import fingerprint
+from tacit.runs.load import load
+from tacit.runs.outcome import Outcome, carried_out
 from tacit.runs.resume import holds_run, resumed
+from tacit.sections import Settings
 from tacit.store.directory import RunDirectory
 
 
@@ -51,9 +52,9 @@ def opened(settings: Settings, runs: Path, state: Path | None) -> tuple[Settings
     """A new directory under `runs`; or the fixed one, `state`, resumed if it holds a run."""
     if state is not None and holds_run(state):
         return resumed(state, settings.model_dump())
-    return settings, RunDirectory.create(runs, settings, time.time(), at=state)
+    return settings, RunDirectory.create(runs, settings, time.time(), at=state, fingerprint=fingerprint(settings))
 
 
 def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
     """Carry out `settings`, every party in this process."""
-    return kinds.of(settings).execute(settings, sink=sink, directory=directory)
+    return carried_out(settings, lambda kind, here: kind.execute(settings, here), sink=sink, directory=directory)

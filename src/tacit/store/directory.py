@@ -23,19 +23,18 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TextIO
 
-from numpy.typing import NDArray
-
 from tacit import events
-from tacit.config.load import ConfigError, Settings, resolved
+from tacit.config.load import ConfigError, resolved
 from tacit.errors import TacitError, comes_back, loggable
 from tacit.events import EpochFinished, Event, RoundFinished, RoundStarted, RunFinished, RunStarted, Stepped
+from tacit.sections import Settings
 from tacit.store.environment import environment
 from tacit.store.files import Arrays, json_file, make_folder, plain, replace_file
 from tacit.store.log_lines import line
@@ -53,7 +52,7 @@ class RunDirectory:
     Used in a `with`, it makes sure that the events end with a `RunFinished`, however the run ended.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float], fingerprint: str) -> None:
         self.path = path
         self.begun = False  # whether a round was started
         self.changed = False  # whether a resumed run has other settings than it stored
@@ -63,7 +62,7 @@ class RunDirectory:
         self._finished_rounds = 0
         self._ended = False
         self._made: Literal["folder", "files"] | None = None  # what this process made: all of it, or what lies in it
-        self.store = Store(path)
+        self.store = Store(path, fingerprint)
         self._events = _appending(path / "events.jsonl")
         try:
             fcntl.flock(self._events, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -82,11 +81,13 @@ class RunDirectory:
         named: str | None = None,
         party: str | None = None,
         at: Path | None = None,
+        fingerprint: str = "",
         clock: Callable[[], float] = time.time,
     ) -> RunDirectory:
         """Make a new folder under `root`, named after the time (seconds since 1970) and the federation.
 
-        With `at`, make it there. The settings come last: a folder that has them can be resumed.
+        With `at`, make it there. The settings come last: a folder that has them can be resumed. `fingerprint`: of what
+        a resumed run must not change in them.
         """
         name = named or settings.name
         there = at is not None and at.is_dir()
@@ -96,7 +97,9 @@ class RunDirectory:
             path = at
             if not there:
                 make_folder(path)
-        directory = cls(path, clock)  # of two that start here together, the second is refused, and has written nothing
+        directory = cls(
+            path, clock, fingerprint
+        )  # of two that start here together, the second is refused, and has written nothing
         if (path / "config.yaml").exists():
             directory.close()
             raise ConfigError(f"{path}: another process has begun a run there: start again to resume it")
@@ -113,13 +116,13 @@ class RunDirectory:
         return directory
 
     @classmethod
-    def reopen(cls, path: Path, *, clock: Callable[[], float] = time.time) -> RunDirectory:
+    def reopen(cls, path: Path, *, fingerprint: str = "", clock: Callable[[], float] = time.time) -> RunDirectory:
         """Take up the folder of a run that stopped, and whatever a kill left half done in it."""
         for pattern in ("*", "*/*"):  # its own files first, then those of its parts
             for entry in path.glob(pattern):
                 if entry.is_symlink():
                     raise ConfigError(f"{entry}: a run's files are no links: put the file itself there")
-        directory = cls(path, clock)
+        directory = cls(path, clock, fingerprint)
         for name in ("events.jsonl", "run.log"):
             _cut_last_line(path / name)
         for pattern in (".*.tmp", "*/.*.tmp"):
@@ -152,25 +155,6 @@ class RunDirectory:
             self._log.write(words + "\n")
         self._events.flush()
         self._log.flush()
-
-    def save(self, model: Mapping[str, NDArray[Any]], state: Mapping[str, Any], ledger: Mapping[str, Any]) -> None:
-        """Replace what is stored; see `Store.save`."""
-        self.store.save(model, state, ledger)
-
-    def stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
-        """The state and the model to go on from; None where the run stopped before its first round."""
-        return self.store.stored()
-
-    def save_ledger(self, ledger: Mapping[str, Any]) -> None:
-        """Replace the ledger alone: that of all parties in this process."""
-        self.store.save_ledger(ledger)
-
-    def part(self, party: str) -> Store:
-        """Where one of several parties in this process keeps what is its own."""
-        path = self.path / party
-        if not path.is_dir():
-            make_folder(path)
-        return Store(path)
 
     def close(self) -> None:
         self._events.close()

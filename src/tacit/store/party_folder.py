@@ -29,6 +29,7 @@ from tacit.store.files import (
     Damaged,
     Repair,
     copy_of,
+    make_folder,
     read_arrays,
     read_plain,
     read_twice,
@@ -55,22 +56,33 @@ class Store:
     the latest that all have.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fingerprint: str = "") -> None:
         self.path = path
+        self._fingerprint = fingerprint  # of the settings, which a resumed run must have too; without one none is kept
         self._model = path / "model.safetensors"
         self._previous = path / "model.previous.safetensors"
         self._ledger = path / "ledger.json"
         self._stored_round: int | None = None  # of the model on disk
+
+    def part(self, party: str) -> Store:
+        """Where one of several parties in this process keeps what is its own."""
+        path = self.path / party
+        if not path.is_dir():
+            make_folder(path)
+        return Store(path, self._fingerprint)
 
     # --- saving
 
     def save(self, model: Mapping[str, NDArray[Any]], state: Mapping[str, Any], ledger: Mapping[str, Any]) -> None:
         """Replace what is stored. `state` holds arrays and plain numbers, among them the `round` that comes next.
 
+        The fingerprint of the settings is added to it.
+
         The state and the ledger come first: what was released is never more than they say. Only the first model of all,
         with which nothing was released, comes before them: if they are found without a model, it was lost.
         """
         number = int(state["round"])
+        state = {**state, "settings": self._fingerprint} if self._fingerprint else state
         if self._round_on_disk() is None:
             self.save_model(model, number)
         self._save_state(number, state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from tacit.dp import mechanisms
 from tacit.dp.claim import Claim
 from tacit.dp.clipping import clip_l2
 from tacit.dp.gaussian import gaussian_sigma
-from tacit.kinds.horizontal.protection import LocalDP
+from tacit.kinds.horizontal.protections.local_dp import LocalDP
 from tacit.randomness import seeded_rng
 from tacit.secagg.skellam import SkellamEncoding
 
@@ -79,7 +80,7 @@ def test_gaussian_noise_for_updates_2c_apart(epsilon):
 
 @pytest.mark.slow  # 10 s; test_client_canaries.py asks a client in the fast tests
 def test_local_dp_as_a_client_runs_it():
-    protection = LocalDP(gaussian_sigma(4.0, DELTA))
+    protection = LocalDP(8, 1.0, gaussian_sigma(4.0, DELTA), None)
     rng = seeded_rng(2)
 
     def upload(clip):
@@ -90,7 +91,8 @@ def test_local_dp_as_a_client_runs_it():
     update = 100 * LONGEST
     honest = audit_gaussian(upload(1.0), -update, update, claim, effort=effort)
     assert 1.8 < honest.audited.epsilon <= 4.0
-    unclipped = LocalDP(protection.noise_multiplier / 2)  # noise for C where the updates are 2C apart
+    # noise for C where the updates are 2C apart
+    unclipped = replace(protection, noise_multiplier=protection.noise_multiplier / 2)
     faulty = audit_gaussian(
         lambda rows: np.stack([unclipped.protect(row.copy(), 1.0, rng).value for row in rows]),
         -update, update, claim, effort=effort,

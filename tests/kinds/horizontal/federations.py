@@ -10,7 +10,7 @@ import numpy as np
 from tacit.events import Kept, RoundFinished
 from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.messages import ToCoordinator
-from tacit.kinds.horizontal.protection import UnusableUpdate
+from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.task import Fitted, Task
@@ -98,6 +98,6 @@ def another_model_after(coordinator: Coordinator, aborted: int) -> None:
         left -= 1
         if left == 0:
             coordinator._model = coordinator._model + 1
-            coordinator._unwilling = set()
+            coordinator._answers._declined = set()
 
     coordinator._abort = counted

@@ -10,8 +10,9 @@ import numpy as np
 
 from tacit.crypto.signing import SigningKey
 from tacit.kinds.horizontal.client import Client
+from tacit.kinds.horizontal.masked import inside_of, secure_context
 from tacit.kinds.horizontal.messages import Work
-from tacit.kinds.horizontal.protection import WeightedSum, masked_sum, secure_context
+from tacit.kinds.horizontal.protections.secure_aggregation import WeightedSum
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Fitted
 from tacit.kinds.horizontal.vector import Layout
@@ -113,7 +114,7 @@ class Hostile:
         return answers
 
     def _decoded(self, server: Server) -> tuple[np.ndarray, float]:
-        sums = masked_sum(self.settings, self.layout.size)
+        sums = inside_of(self.settings, self.layout.size)
         assert isinstance(sums, WeightedSum)
         opened = server.finish()
         found = sums.encoding.decode(opened.words, len(opened.survivors))

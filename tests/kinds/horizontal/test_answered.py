@@ -12,11 +12,13 @@ from tacit.errors import Declined, Unfit
 from tacit.events import ClientRefused, Kept, RoundAborted
 from tacit.kinds.horizontal import boundary
 from tacit.kinds.horizontal.answered import Answered, check_answers, check_state
-from tacit.kinds.horizontal.coordinator import Coordinator, sample
+from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.forecast import plan
 from tacit.kinds.horizontal.frames import to_coordinator
 from tacit.kinds.horizontal.messages import Work
-from tacit.kinds.horizontal.protection import UnusableUpdate
+from tacit.kinds.horizontal.prepared import Prepared
+from tacit.kinds.horizontal.protections.contract import UnusableUpdate
+from tacit.kinds.horizontal.sampling import sample
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.simulate.ray_worker import Head, Worker
@@ -379,8 +381,8 @@ def test_a_worker_of_a_cluster_makes_clients_that_decline():
     coordinator.restore(state, task.model())
     (_, work), *_ = coordinator.begin(0.0)
     worker = Worker.__new__(Worker)
-    worker._settings, worker._layout, worker._infers = settings, Layout.of(task.model()), None
-    worker._task, worker._keys, worker._identities = task, {}, None
+    worker._settings, worker._prepared = settings, Prepared.of(settings, task)
+    worker._layout, worker._keys, worker._identities = worker._prepared.layout, {}, None
     report = worker.start(Head(work.round, None), coordinator.answered([0, 1, 2]), work.model)
     answers = [to_coordinator(frame, worker._layout, None, 1000) for _, (frame,) in report.frames]
     assert len(answers) == 3

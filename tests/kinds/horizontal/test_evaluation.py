@@ -16,7 +16,7 @@ from tacit.events import BudgetReached, Evaluated, Kept
 from tacit.kinds.horizontal.boundary import unprotected
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.coordinator import Coordinator
-from tacit.kinds.horizontal.evaluation import Clusters, on_simplex, protect
+from tacit.kinds.horizontal.evaluation import Clusters, on_simplex
 from tacit.kinds.horizontal.messages import Inference, Update, Work
 from tacit.kinds.horizontal.vector import Layout
 from tests.kinds.horizontal.federations import Inferring, Numbers, finished, run, settings_for
@@ -53,14 +53,6 @@ def test_what_is_sent_is_what_the_received_model_infers_not_the_trained_one():
         np.testing.assert_allclose(message.vectors, task.infer(message.sender, task.model(), 4), atol=1e-7)
     assert isinstance(sent[0], Inference)
     assert isinstance(sent[1], Update)  # they travel together
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 4.0])
-def test_the_noise_has_the_scale_of_sensitivity_two(epsilon):
-    vectors = np.tile(rows(10, 1), (4000, 1))
-    noise = protect(vectors, epsilon, None).value - vectors
-    assert np.abs(noise).mean() == pytest.approx(2 / epsilon, rel=0.03)  # of Laplace noise, the scale
-    assert noise.mean() == pytest.approx(0, abs=0.1 / epsilon)
 
 
 @given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 2**32))

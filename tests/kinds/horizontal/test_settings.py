@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tacit.kinds.horizontal.protections.distributed_dp import central
 from tacit.kinds.horizontal.settings import Settings
 
 
@@ -19,9 +20,9 @@ def test_sampling_and_quorum():
 @pytest.mark.parametrize(("clients", "delta"), [(3, 1e-5), (100, 1e-5), (100_000, 1e-5), (10**6, 1e-6)])
 def test_delta_is_small_and_at_most_one_over_the_clients_unless_it_is_set(clients, delta):
     assert settings(clients=clients).delta == delta
-    assert settings(clients=clients).central[1] == delta
+    assert central(settings(clients=clients))[1] == delta
     assert settings(clients=clients, encrypt={"dp_delta": 1e-3}).delta == 1e-3
-    assert settings(clients=clients, encrypt={"ddp_delta": 1e-3}).central[1] == 1e-3
+    assert central(settings(clients=clients, encrypt={"ddp_delta": 1e-3}))[1] == 1e-3
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import dp_accounting
@@ -18,12 +19,13 @@ from dp_accounting.pld import pld_privacy_accountant
 
 import tacit
 from tacit.cli import main
-from tacit.config.load import load
 from tacit.events import EpochFinished, Kept, RunFinished, Stepped, TrainingResumed
-from tacit.kinds.horizontal.record import read_run
 from tacit.kinds.private_training import run as private_training
+from tacit.report.epochs_view import epochs_of
 from tacit.runs.export import read_exported
-from tacit.runs.report import write_report
+from tacit.runs.load import load
+from tacit.runs.report import read_run, write_report
+from tacit.runs.run import execute
 from tacit.store.directory import RunDirectory, read_events
 from tests.subprocesses import kill, launch, until
 
@@ -107,9 +109,7 @@ def test_the_plan_says_what_the_run_costs(finished, tmp_path):
 
 def test_a_training_that_was_stopped_goes_on_to_the_same_number_of_steps(tmp_path, monkeypatch):
     calls = iter([False] * 8 + [True] * 100)
-    monkeypatch.setattr(
-        private_training, "stop_signals", lambda: _Context(lambda: next(calls))
-    )  # asked to stop within the second epoch
+    monkeypatch.setattr(threading.Event, "is_set", lambda event: next(calls))  # asked to stop within the second epoch
     stopped = tacit.run(SMALL, runs=tmp_path)
     assert stopped.status == "stopped"
     assert stopped.ledger["ledgers"][0]["lines"][0]["count"] == 9
@@ -119,19 +119,8 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_number_of_steps(tmp_pat
     assert resumed.ledger["ledgers"][0]["lines"][0]["count"] == 12
     events = list(read_events(resumed.directory / "events.jsonl"))
     assert TrainingResumed(1, 3) in events
-    assert read_run(resumed.directory).resumed == 1
+    assert epochs_of(read_run(resumed.directory)).resumed == 1
     assert len(resumed.history) == 2
-
-
-class _Context:
-    def __init__(self, asked):
-        self._asked = asked
-
-    def __enter__(self):
-        return self._asked
-
-    def __exit__(self, *error):
-        return None
 
 
 def test_killed_at_any_moment_the_ledger_is_not_below_what_the_stored_model_saw(tmp_path):
@@ -144,7 +133,7 @@ def test_killed_at_any_moment_the_ledger_is_not_below_what_the_stored_model_saw(
     assert process.returncode == -signal.SIGKILL
     (run,) = (tmp_path / "runs").iterdir()
     with RunDirectory.reopen(run) as directory:
-        state, _ = directory.stored()
+        state, _ = directory.store.stored()
     counted = json.loads((run / "ledger.json").read_text())["ledgers"][0]["lines"][0]["count"]
     assert counted >= state["steps"] > 0
     epochs = state["steps"] // 6 + 2
@@ -211,7 +200,7 @@ def test_every_option_of_the_file_trains(tmp_path, change):
     train = {"epochs": 1, "batch": 250, "learning_rate": 0.5} | change.get("train", {})
     kept = Kept()
     settings = load(SMALL | change | {"train": train})
-    outcome = private_training.execute(settings, sink=kept, directory=None)
+    outcome = execute(settings, sink=kept, directory=None)
     assert outcome.status == "done", outcome.text
     (ledger,) = outcome.ledger["ledgers"]
     assert ledger["epsilon"] > 0
@@ -237,10 +226,10 @@ def planned(**changes):
 
 def test_a_plan_names_the_relation_and_the_noise_that_hold():
     shuffled = planned(privacy={"noise_multiplier": 2.0, "sampling": "shuffled"})
-    assert "(unit record, zero-out)" in shuffled.sections["What it costs in privacy"][0]
-    assert "(unit record, add-remove)" in planned().sections["What it costs in privacy"][0]
+    assert "(unit record, zero-out)" in shuffled.parts["What it costs in privacy"][0]
+    assert "(unit record, add-remove)" in planned().parts["What it costs in privacy"][0]
     adaptive = planned(clip={"adapt": "Linear", "count_noise": 0.005})  # the count takes more than half of z = 2
-    assert "noise of 3.333 to" in adaptive.sections["What the noise does"][0]
+    assert "noise of 3.333 to" in adaptive.parts["What the noise does"][0]
     assert planned(noise={"kind": "laplace"}).figures["tier"] == "secure"
 
 

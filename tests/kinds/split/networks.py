@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from tacit.channel import run_parties
-from tacit.events import Kept
-from tacit.kinds.split.agreement import PLAIN, Schedule
+from tacit.kinds.split.agreement import schedule_of
 from tacit.kinds.split.follower import follower
 from tacit.kinds.split.leader import leader
 from tacit.kinds.split.settings import Settings
 from tacit.kinds.split.task import Bottom, Ends, Rows, Top, Trunk
+from tacit.lockstep.context import Context
 from tests.subprocesses import HANGS
 
 RECORDS, TEST = 70, 30
@@ -108,15 +108,15 @@ def parts_u(seed=0, weights_seed=0):
     return {"office": ends, "cloud": trunk}
 
 
-def functions(settings, parts, aids=None, sinks=None, wrap=lambda name, channels: channels):
+def functions(settings, parts, contexts=None, wrap=lambda name, channels: channels):
     """Each party as a function of its channels."""
-    aids, sinks = aids or {}, sinks or {}
+    contexts = contexts or {}
 
     def party(name):
-        sink, own = sinks.get(name, Kept()), aids.get(name, PLAIN)
+        context = contexts.get(name, Context())
         if name == settings.leader:
-            return lambda channels: leader(wrap(name, channels), settings, parts[name], sink, own)
-        return lambda channels: follower(wrap(name, channels), settings, name, parts[name], sink, own)
+            return lambda channels: leader(wrap(name, channels), settings, parts[name], context)
+        return lambda channels: follower(wrap(name, channels), settings, name, parts[name], context)
 
     return {name: party(name) for name in settings.parties}
 
@@ -168,7 +168,7 @@ def whole_u(settings, parts, steps):
 def _loop(settings, pieces, loss, steps):
     kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[settings.train.optimizer]
     optimizer = kind(pieces.parameters(), lr=settings.train.learning_rate)
-    for step, batch in Schedule.of(settings, RECORDS).from_step(0):
+    for step, batch in schedule_of(settings, RECORDS).from_step(0):
         if step == steps:
             break
         optimizer.zero_grad()

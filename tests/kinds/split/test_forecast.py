@@ -64,12 +64,12 @@ def test_bytes_of_a_step(kind, make, changes):
 
 def test_words():
     plain = planned(settings_v(), parts_v())
-    text = " ".join(line for lines in plain.sections.values() for line in lines)
+    text = " ".join(line for lines in plain.parts.values() for line in lines)
     assert "Gradients that cross back: epsilon none." in text
     assert "Activations have no epsilon" in text
     protected = planned(settings_v(embedding_dp={"eps": 5}), parts_v())
-    text = " ".join(protected.sections["Epsilon"])
+    text = " ".join(protected.parts["Epsilon"])
     assert "The embedding is protected by EmbeddingDP with eps 5.000000. For a whole record that is epsilon 75" in text
-    assert any("in place of" in line for line in protected.sections["Messages"])
+    assert any("in place of" in line for line in protected.parts["Messages"])
     insecure = planned(settings_v(embedding_dp={"eps": 5}, simulation={"insecure_noise_seed": 1}), parts_v())
     assert insecure.figures["embedding_epsilon_training.east"] == math.inf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import time
 from collections import Counter
 from dataclasses import replace
 
@@ -12,9 +13,10 @@ import pytest
 import torch
 
 from tacit.events import EpochFinished, Kept, Noted, Stepped, TrainingResumed, TrainingStarted
-from tacit.kinds.split.agreement import Aids, Schedule
+from tacit.kinds.split.agreement import schedule_of
 from tacit.kinds.split.messages import Activations
 from tacit.kinds.split.task import Rows, aligned
+from tacit.lockstep.context import Context
 from tests.kinds.split.networks import (
     RECORDS,
     assert_close,
@@ -84,7 +86,7 @@ def test_noised_gradients_of_8_bits_still_learn():
 def test_what_is_told():
     sinks = {name: Kept() for name in ("lead", "east", "west")}
     settings = settings_v(embedding_dp={"eps": 5})
-    outcomes = train(settings, parts_v(), sinks=sinks)
+    outcomes = train(settings, parts_v(), contexts={name: Context(sinks[name], time.perf_counter) for name in sinks})
     lead, east = sinks["lead"].events, sinks["east"].events
     assert lead[0] == TrainingStarted("split", "split", 3, 5, 9, "EmbeddingDP", outcomes_parameters(outcomes["lead"]))
     lines = [event for event in lead if isinstance(event, Stepped)]
@@ -103,9 +105,10 @@ def test_what_is_told():
 
 
 def test_noise_that_anybody_can_compute_has_no_epsilon():
-    sinks = {"east": Kept()}
-    train(settings_v(embedding_dp={"eps": 5}, simulation={"insecure_noise_seed": 1}), parts_v(), sinks=sinks)
-    assert {event.epsilon for event in sinks["east"].events if isinstance(event, EpochFinished)} == {None}
+    events = Kept()
+    settings = settings_v(embedding_dp={"eps": 5}, simulation={"insecure_noise_seed": 1})
+    train(settings, parts_v(), contexts={"east": Context(events)})
+    assert {event.epsilon for event in events.events if isinstance(event, EpochFinished)} == {None}
 
 
 def outcomes_parameters(outcome):
@@ -113,9 +116,9 @@ def outcomes_parameters(outcome):
 
 
 def test_speed_of_a_text_is_told_in_tokens():
-    sinks = {"office": Kept()}
-    train(settings_u(), parts_u(), sinks=sinks)
-    assert {event.unit for event in sinks["office"].events if isinstance(event, Stepped)} == {"tokens"}
+    events = Kept()
+    train(settings_u(), parts_u(), contexts={"office": Context(events)})
+    assert {event.unit for event in events.events if isinstance(event, Stepped)} == {"tokens"}
 
 
 def test_an_optimizer_or_its_options_that_do_not_exist_are_named():
@@ -131,8 +134,7 @@ def test_going_on_gives_what_an_uninterrupted_training_gives(kind, make, stop):
     settings = kind(label_dp={"eps": 60}, train={"epochs": 5, "batch": 8, "learning_rate": 0.02, "save": 4})
     whole = train(settings, make())
     saved = {name: [] for name in settings.parties}
-    aids = {name: Aids(checkpoint=states.append) for name, states in saved.items()}
-    train(settings, make(), aids=aids)
+    train(settings, make(), contexts={name: Context(keep=states.append) for name, states in saved.items()})
     late = {name: max(s.step for s in states if s.step <= stop) for name, states in saved.items()}
     follower = settings.followers[0]
     kept = {
@@ -141,9 +143,8 @@ def test_going_on_gives_what_an_uninterrupted_training_gives(kind, make, stop):
     }
     kept[follower] += [s for s in saved[follower] if s.step > stop][:1]
     sinks = {name: Kept() for name in saved}
-    resumed = train(
-        settings, make(weights_seed=5), aids={name: Aids(states=states) for name, states in kept.items()}, sinks=sinks
-    )
+    contexts = {name: Context(sinks[name], saved=tuple(states)) for name, states in kept.items()}
+    resumed = train(settings, make(weights_seed=5), contexts=contexts)
     for name in settings.parties:
         assert resumed[name].state.step == STEPS
         for key, array in whole[name].state.arrays.items():
@@ -155,7 +156,7 @@ def test_going_on_gives_what_an_uninterrupted_training_gives(kind, make, stop):
 def test_randomized_labels_survive_an_interruption():
     settings = settings_v(label_dp={"eps": 0.5})
     first = []
-    train(settings, parts_v(), aids={"lead": Aids(checkpoint=first.append)})
+    train(settings, parts_v(), contexts={"lead": Context(keep=first.append)})
     assert first[0].step == 0
     labels = first[0].arrays["extra.labels"]
     assert (labels != parts_v()["lead"].train.labels).any()
@@ -192,16 +193,16 @@ def test_the_ledger_never_says_less_than_was_sent_however_often_it_is_killed(kil
         def wrap(name, channels, kill_at=kill_at):
             return {n: Counting(c, sent, kill_at) for n, c in channels.items()} if name == "east" else channels
 
-        aids = {
-            name: Aids(states=states[-2:], checkpoint=states.append, ledgers=dict(last[name]), paid=last[name].update)
+        contexts = {
+            name: Context(saved=tuple(states[-2:]), keep=states.append, paid=last[name].update, spent=dict(last[name]))
             for name, states in saved.items()
         }
         with contextlib.suppress(Killed):
             parts = {name: replace(part, test=Rows()) for name, part in parts_v().items()}
-            outcomes = train(settings, parts, aids=aids, wrap=wrap)
+            outcomes = train(settings, parts, contexts=contexts, wrap=wrap)
     often = Counter()
     for step in sent:
-        for record in Schedule.of(settings, RECORDS).order(step // 9)[step % 9 * 8 : step % 9 * 8 + 8]:
+        for record in schedule_of(settings, RECORDS).order(step // 9)[step % 9 * 8 : step % 9 * 8 + 8]:
             often[int(record)] += 1
     visits = outcomes["east"].ledgers["records"].pure_epsilon() / 3  # 6 bits of eps/2
     assert max(often.values()) <= visits <= 3 + len(kills)

@@ -1,4 +1,4 @@
-"""The file of a split training: what is refused, in which words; and the schedule that all parties share."""
+"""The file of a split training: what is refused, in which words."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tacit.kinds.split.agreement import Schedule, saves
 from tacit.kinds.split.settings import Settings
-from tests.kinds.split.networks import PARTIES_U, PARTIES_V, settings_u, settings_v
+from tests.kinds.split.networks import PARTIES_U, settings_u, settings_v
 
 
 def test_the_file_of_the_design():
@@ -85,27 +81,3 @@ def test_notes_name_what_is_open():
 def test_settings_need_no_torch():
     code = "import sys; sys.modules['torch'] = None; import tacit.kinds.split.settings, tacit.kinds.split.boundary"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 4), st.none() | st.integers(1, 30), st.integers(0, 99))
-def test_every_epoch_takes_every_record_once_and_a_resumed_one_the_rest(records, batch, epochs, limit, start):
-    schedule = Schedule(records, batch, epochs, seed=5, limit=limit)
-    taken = list(schedule.from_step(0))
-    assert [step for step, _ in taken] == list(range(schedule.total))
-    assert all(len(order) == schedule.size(step) for step, order in taken)
-    for epoch in range(schedule.total // schedule.steps):
-        within = np.concatenate([order for step, order in taken if step // schedule.steps == epoch])
-        assert sorted(within.tolist()) == list(range(records))
-    visits = np.bincount(np.concatenate([order for _, order in taken]), minlength=records)
-    assert visits.max() == schedule.visits
-    rest = list(schedule.from_step(start))
-    assert [order.tolist() for _, order in rest] == [order.tolist() for _, order in taken[start:]]
-
-
-def test_evaluations_and_saves():
-    schedule = Schedule(70, 8, 5, 0)
-    assert [step for step in range(1, 46) if schedule.evaluates(step, 2)] == [18, 36, 45]
-    assert schedule.evaluations(2) == 3
-    settings = settings_v(train={"epochs": 5, "batch": 8, "save": 10})
-    assert [s for s in range(1, 46) if saves(schedule, settings, s)] == [9, 10, 18, 20, 27, 30, 36, 40, 45]
-    assert PARTIES_V["lead"]["role"] == "leader"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tacit.dp.accounting import Ledger
-from tacit.kinds.split.agreement import Schedule
+from tacit.kinds.split.agreement import schedule_of
 from tacit.kinds.split.costs import gradient_noise
 from tacit.kinds.split.embedding_dp import EmbeddingDP
 from tacit.kinds.split.tensors import (
@@ -52,7 +52,7 @@ def test_each_record_is_clipped_by_itself():
 
 def test_an_epsilon_for_the_training_holds_for_all_visits_and_followers():
     settings = settings_v(gradients={"protection": "noised", "epsilon": 2.0, "delta": 1e-6})
-    schedule = Schedule.of(settings, 70)
+    schedule = schedule_of(settings, 70)
     noise = gradient_noise(settings, schedule)
     ledger = Ledger("record", "replace-one")
     ledger.spend(noise.event(6), schedule.visits)

@@ -11,8 +11,8 @@ from scipy.special import expit
 from tacit.channel import Channel, Recorder, run_parties
 from tacit.crypto.paillier import PrivateKey, generate
 from tacit.kinds.vertical_logistic.protocol import batches, logistic_masked
+from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.protocol.model import Model
-from tacit.kinds.vertical_logistic.protocol.session import Run
 from tacit.kinds.vertical_logistic.settings import Settings
 from tests.subprocesses import HANGS
 
@@ -57,19 +57,19 @@ def functions(
     parts: Mapping[str, np.ndarray],
     y: np.ndarray,
     settings: Settings,
-    runs: Mapping[str, Run] | None = None,
+    contexts: Mapping[str, PaillierContext] | None = None,
     wrap: Callable[[str, str, Channel], Channel] = lambda me, other, channel: channel,
 ) -> dict[str, Callable[[Mapping[str, Channel]], Model]]:
     """Each party as a function of its channels; `wrap` may put something around those."""
-    runs = runs or {}
+    contexts = contexts or {}
 
     def party(me: str) -> Callable[[Mapping[str, Channel]], Model]:
         def live(channels: Mapping[str, Channel]) -> Model:
             own = {other: wrap(me, other, channel) for other, channel in channels.items()}
-            run = runs.get(me, Run(key=key(settings.paillier.bits)))
+            context = contexts.get(me, PaillierContext(key=key(settings.paillier.bits)))
             if me == settings.active:
-                return logistic_masked.active(own, parts[me], y, settings, run)
-            return logistic_masked.passive(own, parts[me], settings, me, run)
+                return logistic_masked.active(own, parts[me], y, settings, context)
+            return logistic_masked.passive(own, parts[me], settings, me, context)
 
         return live
 
@@ -80,10 +80,10 @@ def train(
     x: np.ndarray,
     y: np.ndarray,
     settings: Settings,
-    runs: Mapping[str, Run] | None = None,
+    contexts: Mapping[str, PaillierContext] | None = None,
     wrap: Callable[[str, str, Channel], Channel] = lambda me, other, channel: channel,
 ) -> dict[str, Model]:
-    return run_parties(functions(shared_out(x, settings), y, settings, runs, wrap), patience=HANGS)
+    return run_parties(functions(shared_out(x, settings), y, settings, contexts, wrap), patience=HANGS)
 
 
 def recorded(logs: dict[tuple[str, str], Recorder]) -> Callable[[str, str, Channel], Channel]:
@@ -133,7 +133,7 @@ def plain(x: np.ndarray, y: np.ndarray, settings: Settings) -> tuple[np.ndarray,
                 rate = train_settings.learning_rate / (1 + train_settings.decay * epoch)
             case "step":
                 rate = train_settings.learning_rate * train_settings.decay ** (epoch // train_settings.decay_every)
-        for batch in batches.batches(len(x), epoch, settings):
+        for batch in batches.schedule(len(x), settings).batches(epoch):
             residue = expit(x[batch] @ weights + intercept) - y[batch]
             weights = weights - rate * (x[batch].T @ residue / len(batch) + train_settings.l2 * weights)
             intercept -= rate * residue.mean()

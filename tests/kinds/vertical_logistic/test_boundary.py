@@ -9,7 +9,7 @@ from tacit.channel import Recorder, run_parties
 from tacit.events import EpochFinished, Kept
 from tacit.kinds.vertical_logistic import boundary, forecast
 from tacit.kinds.vertical_logistic.protocol import logistic_masked, predict
-from tacit.kinds.vertical_logistic.protocol.session import Run
+from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.lockstep.resumption import Held, agreed_session
 from tacit.wire import encode
 from tests.kinds.vertical_logistic.parties import deal, functions, key, people, recorded, shared_out
@@ -30,7 +30,7 @@ def test_messages_of_a_run_are_those_of_the_boundary(passives):
             agreed_session(own, me, "bank", Held())
             rows = align(own, me, "bank", ids).rows
             if me == "bank":
-                model = logistic_masked.active(own, parts[me][rows], y[rows], settings, Run(key=key()))
+                model = logistic_masked.active(own, parts[me][rows], y[rows], settings, PaillierContext(key=key()))
                 return predict.active(own, parts[me][:10], model, settings)
             model = logistic_masked.passive(own, parts[me][rows], settings, me)
             return predict.passive(own, parts[me][:10], model, settings, me)
@@ -61,7 +61,7 @@ def test_the_plan_counts_the_bytes_of_an_epoch():
     settings = deal(2, train={"test": 0.2, "epochs": 1, "batch": 40})
     events = Kept()
     run_parties(
-        functions(shared_out(x, settings), y, settings, {"bank": Run(sink=events, key=key())}),
+        functions(shared_out(x, settings), y, settings, {"bank": PaillierContext(sink=events, key=key())}),
         patience=HANGS,
     )
     (finished,) = (event for event in events.events if isinstance(event, EpochFinished))
@@ -72,15 +72,15 @@ def test_the_plan_counts_the_bytes_of_an_epoch():
 
 def test_the_plan_warns():
     small = forecast.forecast(deal(1, train={"batch": 20}), 200, {"bank": 3, "shop0": 20})
-    assert any("could compute the labels" in text for text in small.sections["Warnings"])
+    assert any("could compute the labels" in str(text) for text in small.parts["Warnings"])
     long = forecast.forecast(
         deal(1, train={"batch": 50, "epochs": 10}, checks={"row_uses": None}), 200, {"bank": 3, "shop0": 9}
     )
-    assert any("bank will refuse to begin" in text for text in long.sections["Warnings"])
+    assert any("bank will refuse to begin" in str(text) for text in long.parts["Warnings"])
     few = forecast.forecast(deal(1), 200, {"bank": 3, "shop0": 3})
-    assert any("below 8" in text for text in few.sections["Warnings"])
+    assert any("below 8" in str(text) for text in few.parts["Warnings"])
     unknown = forecast.forecast(deal(1))
-    assert unknown.sections["Who sees what"]
+    assert unknown.parts["Who sees what"]
     assert "rows" not in unknown.figures
 
 

@@ -20,13 +20,14 @@ from hypothesis import strategies as st
 from tacit.events import Kept, Noted, PortWatched
 from tacit.net.grpc import descriptors, watch
 from tacit.net.grpc.connection import Connection
+from tacit.net.grpc.credentials import channel_credentials, channel_options
 from tacit.net.grpc.front import Front
 from tacit.net.grpc.guests import Bounds, Guest, Guests, Way, neighbourhood
 from tacit.net.grpc.server import METHOD, OPTIONS, Server
 from tacit.net.handshake import Hello, Refused
 from tacit.net.identity import Authority
 from tacit.net.link import PIECE_BYTES
-from tacit.net.tls import channel_credentials, channel_options
+from tacit.net.transport import Conversation
 from tacit.sections import Network
 from tacit.wire import decode, encode
 from tests.net.loopback import certified, quickly
@@ -67,7 +68,8 @@ async def serving(secure=False, parties=4, **network):
     listener, kept = Echo(), Kept()
     own = certified(AUTHORITY, "coordinator") if secure else None
     names = [f"client-{i}" for i in range(parties)]
-    listener.server = Server(listener, names.__contains__, b"{}", 1000, own, Network(**network), kept)
+    about = Conversation("coordinator", b"{}", 1000, own, network=Network(**network), sink=kept)
+    listener.server = Server(listener, names.__contains__, about)
     port = await listener.server.start("127.0.0.1:0", parties)
     try:
         yield listener.server, port, kept
@@ -80,7 +82,7 @@ async def party(port, name="client-0", secure=False):
     """A party that asks and is answered."""
     listener = Echo()
     own = certified(AUTHORITY, name) if secure else None
-    connection = Connection(f"127.0.0.1:{port}", "coordinator", name, b"{}", 1000, own, listener)
+    connection = Connection(listener, f"127.0.0.1:{port}", "coordinator", Conversation(name, b"{}", 1000, own))
     running = asyncio.create_task(connection.run())
 
     async def ask(text):

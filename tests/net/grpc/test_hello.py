@@ -187,7 +187,7 @@ def test_a_client_refuses_a_server_without_tls13(before, newest):
     else:
         assert (negotiated, spoke) == (None, b"")
         assert "does not speak TLS 1.3" in said
-    assert ("gRPC was imported before tacit.net.tls" in said) == bool(before)
+    assert ("gRPC was imported before tacit.net.grpc" in said) == bool(before)
 
 
 SCRIPT = """
@@ -198,10 +198,15 @@ material = sys.stdin.buffer.read().split(b"|")
 import asyncio
 from tacit.net.grpc.connection import Connection
 from tacit.net.identity import Credentials
+from tacit.net.transport import Conversation
 from tacit.crypto.signing import SigningKey
 from datetime import UTC, datetime, timedelta
 
 own = Credentials("client-0", *material, SigningKey.generate(), datetime.now(UTC) + timedelta(days=1))
+
+class Printed:
+    def emit(self, event):
+        print(event.text)
 
 class Listener:
     async def waiting(self, reason):
@@ -210,7 +215,8 @@ class Listener:
 
 async def main():
     global running
-    made = Connection("127.0.0.1:" + sys.argv[1], "coordinator", "client-0", b"{}", 1000, own, Listener(), say=print)
+    about = Conversation("client-0", b"{}", 1000, own, sink=Printed())
+    made = Connection(Listener(), "127.0.0.1:" + sys.argv[1], "coordinator", about)
     running = asyncio.create_task(made.run())
     await asyncio.gather(running, return_exceptions=True)
 

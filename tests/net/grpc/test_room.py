@@ -20,6 +20,7 @@ from tacit.net.grpc.room import Room
 from tacit.net.grpc.server import METHOD, OPTIONS, Server
 from tacit.net.handshake import Hello, Welcome
 from tacit.net.link import PIECE_BYTES
+from tacit.net.transport import Conversation
 from tacit.sections import Network
 from tacit.wire import decode, encode
 from tests.net.loopback import quickly
@@ -212,7 +213,7 @@ def test_two_tricklers_do_not_block_the_uploads_of_others(pieces, monkeypatch):
         taken = Taken()
         names = [f"client-{i}" for i in range(8)]
         network = Network(memory=2 * FRAME, least_rate=1)
-        server = Server(taken, names.__contains__, b"{}", FRAME, None, network)
+        server = Server(taken, names.__contains__, Conversation("coordinator", b"{}", FRAME, network=network))
         port = await server.start("127.0.0.1:0", len(names))
         address = f"127.0.0.1:{port}"
         whole = server._room.free
@@ -230,7 +231,8 @@ def test_two_tricklers_do_not_block_the_uploads_of_others(pieces, monkeypatch):
                 running = []
                 for name in names[2:]:
                     sender = Sender()
-                    sender.connection = Connection(address, "coordinator", name, b"{}", FRAME, None, sender)
+                    about = Conversation(name, b"{}", FRAME)
+                    sender.connection = Connection(sender, address, "coordinator", about)
                     running.append(asyncio.create_task(sender.connection.run()))
                 while len(taken.frames) < 6:
                     await asyncio.sleep(0.01)
@@ -253,7 +255,8 @@ def test_a_trickle_below_the_least_rate_costs_the_connection(monkeypatch):
     monkeypatch.setattr(pace_module, "_WINDOW", 0.3)
 
     async def scenario():
-        server = Server(Taken(), lambda name: True, b"{}", FRAME, None, Network(least_rate=1 << 24))
+        about = Conversation("coordinator", b"{}", FRAME, network=Network(least_rate=1 << 24))
+        server = Server(Taken(), lambda name: True, about)
         port = await server.start("127.0.0.1:0", 1)
         try:
             async with stream_of(f"127.0.0.1:{port}", "client-0") as stream:

@@ -15,6 +15,7 @@ from tacit.net.grpc import pace
 from tacit.net.grpc.server import METHOD, OPTIONS, Server
 from tacit.net.handshake import Hello, Welcome
 from tacit.net.link import PIECE_BYTES, Link
+from tacit.net.transport import Conversation
 from tacit.sections import Network
 from tacit.wire import decode, encode
 from tests.net.loopback import quickly
@@ -48,7 +49,8 @@ class Slow:
 
 @asynccontextmanager
 async def serving(listener, limit=1000, **network):
-    server = Server(listener, lambda name: name == "client-1", b"{}", limit, None, Network(**network))
+    about = Conversation("coordinator", b"{}", limit, network=Network(**network))
+    server = Server(listener, lambda name: name == "client-1", about)
     port = await server.start("127.0.0.1:0", 1)
     try:
         yield server, f"127.0.0.1:{port}"

@@ -5,13 +5,125 @@
     protection    how an update leaves a client and is added up: in the clear, with local DP, under masks
     sums          updates that come in one by one, or by the group, added up
     messages      what the coordinator and a client send each other; `frames` has them as bytes
-    boundary      everything that leaves a client, and how it is protected; `costs` and `forecast` what it costs
+    boundary      everything that leaves a client, and how it is protected; `costs` and `forecast` what it costs, which
+                  `plan_words` puts into words, and `party_forecast` for one party
     client        one client, a state machine without I/O
     coordinator   the coordinator, the same; `optimizer` turns a mean update into the next model
     simulate      every client on one machine or one cluster; `join`: one party over a network; `run`: either of them
-    record        what a run's directory says; `participation` that of a client; `report` makes pages of both
+    rounds_view   a run as its record tells it; `participation` that of a client; `report` makes pages of both
     attacks       what the coordinator learns of the clients
 
 Two messages make a round: `Work` (the model) to each sampled client, `Update` back. Under masks the update is the
 vector of a secure aggregation, whose messages travel in between. An engine carries them.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from tacit.kind import Join, Kind, Resume
+from tacit.kinds.horizontal.settings import Settings
+
+if TYPE_CHECKING:
+    from tacit.audit.steps import Attacks, Scope
+    from tacit.boundary import Boundary
+    from tacit.kind import Here, Result, Seat
+    from tacit.net.site import Site
+    from tacit.report.figure import Report
+    from tacit.report.forecast import Forecast, PartyForecast
+    from tacit.report.party_forecast import Own
+    from tacit.store.record import Record
+
+
+def _starter() -> str:
+    return files(__name__).joinpath("starter.yaml").read_text(encoding="utf-8")
+
+
+def _forecast(settings: Settings) -> Forecast:
+    from tacit.kinds.horizontal.plan_words import forecast
+
+    return forecast(settings)
+
+
+def _boundary(settings: Settings) -> Boundary:
+    from tacit.kinds.horizontal import boundary
+
+    return boundary.of(settings)
+
+
+def _execute(settings: Settings, here: Here) -> Callable[[], Result]:
+    from tacit.kinds.horizontal.run import execute
+
+    return execute(settings, here)
+
+
+def _report(records: Sequence[Record[Settings]], share: bool) -> Report:
+    from tacit.kinds.horizontal.report import report
+
+    return report(records, share)
+
+
+def _attacks(settings: Settings, scope: Scope) -> Attacks:
+    from tacit.kinds.horizontal.attacks import attacks
+
+    return attacks(settings, scope)
+
+
+def _free(settings: Settings) -> frozenset[str]:
+    from tacit.kinds.horizontal.run import may_change
+
+    return may_change(settings)
+
+
+def _finished(settings: Settings, state: Mapping[str, Any]) -> str | None:
+    from tacit.kinds.horizontal.run import finished
+
+    return finished(settings, state)
+
+
+def _caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
+    from tacit.kinds.horizontal.run import caught_up
+
+    return caught_up(settings, state, ledger)
+
+
+def _seat(settings: Settings, party: str, identities: str | None) -> Seat:
+    from tacit.kinds.horizontal.join import seat
+
+    return seat(settings, party, identities)
+
+
+def _address(settings: Settings, party: str) -> str:
+    from tacit.kinds.horizontal.join import address
+
+    return address(settings, party)
+
+
+def _take_part(settings: Settings, seat: Seat, site: Site, here: Here) -> Callable[[], Result]:
+    from tacit.kinds.horizontal.join import take_part
+
+    return take_part(settings, seat, site, here)
+
+
+def _party_forecast(settings: Settings, own: Own) -> PartyForecast:
+    from tacit.kinds.horizontal.party_forecast import party_forecast
+
+    return party_forecast(settings, own)
+
+
+KIND = Kind(
+    name="horizontal",
+    settings=Settings,
+    starter=_starter,
+    forecast=_forecast,
+    boundary=_boundary,
+    execute=_execute,
+    report=_report,
+    attacks=_attacks,
+    resume=Resume(_free, _finished, _caught_up, length="rounds", stateless=lambda party: party != "coordinator"),
+    unit="rounds",
+    stopped_by="flag",
+    join=Join(Settings.networked, _seat, _address, _take_part, _party_forecast),
+)

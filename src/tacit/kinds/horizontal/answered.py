@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.errors import Declined
+from tacit.errors import Declined, Unfit
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Flat, Layout
 
@@ -34,14 +34,15 @@ def model_digest(layout: Layout, model: Flat) -> str:
 class Answered:
     """The models that a client uploaded for and the lists of survivors that it helped to open.
 
-    Guarantee: under PW_ENCRYPT a client uploads at most `repeats` times in a run for a model that it has uploaded for
-    before. With `least_difference` m, no two lists that it opened differ by 1 to m - 1 clients.
+    Guarantee: if sums are opened that no epsilon covers, a client uploads at most `repeats` times in a run for a model
+    that it has uploaded for before. With `least_difference` m, no two lists that it opened differ by 1 to m - 1
+    clients.
     Assumes: what `state` returns is stored before the upload, the signature or the shares leave.
     """
 
     def __init__(self, settings: Settings) -> None:
-        # Under DP_ENCRYPT and DDP_ENCRYPT a repeat is paid for in the ledger like any other answer.
-        self._repeats = settings.round.repeats if settings.encrypt.encrypt_type == "PW_ENCRYPT" else None
+        # With an epsilon a repeat is paid for in the ledger like any other answer.
+        self._repeats = settings.round.repeats if settings.unpaid_sums else None
         self._least_difference = settings.round.least_difference
         self.restore({})
 
@@ -108,12 +109,14 @@ class Answers:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._counts = settings.encrypt.encrypt_type == "PW_ENCRYPT"
+        self._settings = settings
+        self.counts = settings.unpaid_sums
         self._keeps_lists = settings.round.least_difference is not None
         self._answered: set[int] = set()  # who uploaded for the present model
         self._again: Counter[int] = Counter()  # how often each uploaded again, for any model
         self._opened: list[list[int]] = []
         self._this_round: set[int] = set()
+        self._declined: set[int] = set()  # who declined the present model; not stored, as they will say so again
 
     def begin(self) -> None:
         """A round begins."""
@@ -121,7 +124,7 @@ class Answers:
 
     def uploaded(self, client: int) -> None:
         """A client uploaded: once in a round, however often its message comes."""
-        if not self._counts or client in self._this_round:
+        if not self.counts or client in self._this_round:
             return
         self._this_round.add(client)
         if client in self._answered:
@@ -133,9 +136,30 @@ class Answers:
         if self._keeps_lists and (ids := sorted(survivors)) not in self._opened:
             self._opened.append(ids)
 
+    def declined(self, client: int) -> None:
+        """A client left a round before it answered the model."""
+        if self.counts:
+            self._declined.add(client)
+
+    def willing(self, available: Collection[int] | None) -> Collection[int] | None:
+        """Of the clients that are there those that did not decline the present model; Unfit if they are too few."""
+        if not self._declined:
+            return available
+        settings = self._settings
+        there = range(settings.clients) if available is None else available
+        willing = [client for client in there if client not in self._declined]
+        if len(there) >= settings.least > len(willing):
+            raise Unfit(
+                f"the model is the same as in earlier rounds, and {len(self._declined)} clients declined to answer it "
+                f"again (round.repeats is {settings.round.repeats}): {len(willing)} are left, and a round needs "
+                f"{settings.least}. To resume, raise round.repeats in the file of every party"
+            )
+        return willing
+
     def moved(self) -> None:
         """The model is another one from here on."""
         self._answered = set()
+        self._declined = set()
 
     def of(self, client: int, digest: str) -> dict[str, Any]:
         """What a client had answered before a round with a model of this digest: see `Answered.state`."""
@@ -147,7 +171,7 @@ class Answers:
 
     def state(self, under_way: Collection[int]) -> dict[str, Any]:
         """Arrays and plain data, in which all clients of a round that is under way have uploaded."""
-        pending = set(under_way) - self._this_round if self._counts else set()
+        pending = set(under_way) - self._this_round if self.counts else set()
         again = self._again + Counter(pending & self._answered)
         clients = sorted(again)
         return {

@@ -8,7 +8,7 @@ covered(settings)       which figures of a run an epsilon covers: others are lef
 
 from __future__ import annotations
 
-from tacit.boundary import CLEAR, Release
+from tacit.boundary import CLEAR, Boundary, Release
 from tacit.kinds.horizontal.settings import Settings
 
 _ROUND = "a number that the coordinator chose"
@@ -45,50 +45,10 @@ _MASKS = (
 
 
 def releases(settings: Settings) -> tuple[Release, ...]:
-    """Everything that leaves a client, field by field."""
-    return _training(settings) + _evaluation(settings)
-
-
-def _training(settings: Settings) -> tuple[Release, ...]:
-    encrypt = settings.encrypt
-    match encrypt.encrypt_type:
-        case "NOT_ENCRYPT":
-            return (
-                *_UPDATE,
-                Release("Update", "vector", "the trained model", CLEAR),
-                Release("Update", "samples", "the number of samples", CLEAR),
-                Release("Update", "loss", "the training loss", CLEAR),
-            )
-        case "DP_ENCRYPT":
-            how = (
-                f"clipped to norm {encrypt.dp_encrypt.dp_norm_clip:g}, with Gaussian noise: "
-                f"epsilon {encrypt.dp_encrypt.dp_eps:g} at delta {settings.delta:.3g} for each upload"
-            )
-            return (*_UPDATE, Release("Update", "vector", "the update", how))
-        case "PW_ENCRYPT":
-            how = "masked: the coordinator learns only the sum over the survivors; what the sum tells is not hidden"
-            what = "the update times the number of samples, and that number"
-            return (Release("Masked", "words", what, how), *_MASKS)
-        case "DDP_ENCRYPT":
-            distributed = encrypt.ddp_encrypt
-            epsilon, delta = settings.central
-            how = (
-                f"clipped to norm {distributed.ddp_norm_clip:g}, with a share of Skellam noise, masked: the coordinator"
-                f" learns only the noisy sum over {settings.fewest} or more survivors, epsilon {epsilon:g} at delta "
-                f"{delta:.3g} for the run"
-            )
-            return (Release("Masked", "words", "the update", how), *_MASKS)
-
-
-def _evaluation(settings: Settings) -> tuple[Release, ...]:
-    if settings.unsupervised is None:
-        return ()
-    count = settings.unsupervised.vectors
-    what = f"inference results on {count} of its samples, a vector of probabilities each"
-    how = CLEAR
-    if settings.encrypt.laplace_eval is not None and settings.encrypt.privacy_eval_type == "LAPLACE":
-        how = f"with Laplace noise: epsilon {settings.encrypt.laplace_eval.laplace_eval_eps:g} for each vector"
-    return (*_INFERENCE, Release("Inference", "vectors", what, how))
+    """Everything that leaves a client, field by field: what its protections say, and the rest of their messages."""
+    updates, vectors = settings.updates.releases(settings), settings.vectors.releases(settings)
+    carried = (*updates, *_MASKS) if settings.masked else (*_UPDATE, *updates)
+    return (*carried, *(_INFERENCE if vectors else ()), *vectors)
 
 
 def sentences(settings: Settings) -> list[str]:
@@ -115,7 +75,7 @@ def sentences(settings: Settings) -> list[str]:
 
 def _colluders(settings: Settings) -> str:
     """Against whom the masks hold, and the epsilon of sums."""
-    what = "Masks and epsilon hold" if settings.encrypt.encrypt_type == "DDP_ENCRYPT" else "Masks hold"
+    what = "Masks and epsilon hold" if settings.updates.promises else "Masks hold"
     who = f"at most {settings.colluders} of the {settings.clients} clients that work with it (pw_encrypt.colluders)"
     if settings.mode == "active":
         return f"{what} against a coordinator that breaks the protocol and {who}; more may open single updates with it."
@@ -136,50 +96,18 @@ _OF_INTEREST = {
 
 def unprotected(settings: Settings) -> list[str]:
     """What the chosen protection leaves open."""
-    found = []
-    match settings.encrypt.encrypt_type:
-        case "NOT_ENCRYPT":
-            found.append("Updates are in the clear: the coordinator can reconstruct training samples from them.")
-        case "DP_ENCRYPT":
-            found.append(
-                "Each client's total epsilon grows with every answer; a coordinator that breaks the protocol can ask "
-                f"each client up to {settings.answers} times, which only a budget forbids."
-            )
-        case "PW_ENCRYPT":
-            found.append(
-                "No epsilon: what the sum of all updates, and so the model, tells about a client is not bounded."
-            )
-            found += _differences(settings)
-    if settings.masked:
+    updates, vectors = settings.updates, settings.vectors
+    found = [*updates.unprotected(settings)]
+    if updates.masked:
         found.append(_colluders(settings))
-    if settings.encrypt.privacy_eval_type == "LAPLACE" and settings.encrypt.encrypt_type != "DP_ENCRYPT":
+    alone = updates.promises and not updates.masked  # then the sentence about updates holds for vectors too
+    if vectors.promises and not alone:
         found.append(f"A coordinator that does not follow the protocol can ask for vectors {settings.answers} times.")
-    if settings.unsupervised is not None and settings.encrypt.privacy_eval_type == "NOT_ENCRYPT":
-        found.append("Inference results are in the clear: they tell what each client's samples look like to the model.")
+    found += vectors.unprotected(settings)
     found.append("Who takes part, when and for how long is not hidden.")
     found.append("A client that lies about its update can spoil the model: none of this stops it.")
     if settings.simulation.insecure_noise_seed is not None:
         found.append("insecure_noise_seed: noise and keys can be computed by anybody: every epsilon is infinite.")
-    return found
-
-
-def _differences(settings: Settings) -> list[str]:
-    """What sums over nearly the same clients tell a coordinator that chooses whom it leaves out."""
-    again = settings.round.repeats
-    found = [
-        "Two sums over nearly the same clients differ by the updates and sample counts of the few that are in one of "
-        f"them alone. A client uploads for a model that it has uploaded for before at most {again} times in a run "
-        "(round.repeats): each repeat may cost one such difference.",
-        "A coordinator that moves the model a little each round still learns from differences: two rounds may tell it "
-        "the update of one client, nearly exactly. Only noise (DDP_ENCRYPT) answers that.",
-    ]
-    least = settings.round.least_difference
-    if least is not None:
-        found.append(
-            f"Clients that do not work with the coordinator refuse to open two sums whose survivors differ by 1 to "
-            f"{least - 1} clients (round.least_difference: {least}). Several sums that differ by more can still be "
-            "solved for one client."
-        )
     return found
 
 
@@ -192,8 +120,15 @@ def covered(settings: Settings) -> frozenset[str]:
     if settings.simulation.insecure_noise_seed is not None:
         return frozenset()
     found = set()
-    if settings.encrypt.encrypt_type in ("DP_ENCRYPT", "DDP_ENCRYPT"):
+    if settings.updates.promises:
         found |= {"metrics", "update_norm"}
-    if settings.encrypt.privacy_eval_type == "LAPLACE" and "metrics" in found:
+    if settings.vectors.promises and "metrics" in found:
         found.add("score")
     return frozenset(found)
+
+
+def of(settings: Settings) -> Boundary:
+    """All of it."""
+    return Boundary(
+        tuple(releases(settings)), tuple(sentences(settings)), tuple(unprotected(settings)), covered(settings)
+    )

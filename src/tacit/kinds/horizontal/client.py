@@ -8,30 +8,30 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.random import Generator
 
 from tacit.crypto.signing import SigningKey
+from tacit.dp.release import Event, Released
 from tacit.errors import BudgetError, Declined, PeerError
 from tacit.kinds.horizontal.answered import Answered
+from tacit.kinds.horizontal.carrier import Carrier, Participant, Round, carrier_of
 from tacit.kinds.horizontal.costs import Costs, Spent
-from tacit.kinds.horizontal.evaluation import inference_event, on_simplex, protect
-from tacit.kinds.horizontal.messages import Inference, ToClient, ToCoordinator, Update, Work
-from tacit.kinds.horizontal.protection import SMALLEST_CLIP as _SMALLEST_CLIP
-from tacit.kinds.horizontal.protection import LocalDP, UnusableUpdate, masked_sum, secure_context
+from tacit.kinds.horizontal.evaluation import on_simplex
+from tacit.kinds.horizontal.messages import Inference, ToClient, ToCoordinator, Work
+from tacit.kinds.horizontal.protections import check_paid
+from tacit.kinds.horizontal.protections.contract import ENORMOUS, SMALLEST_CLIP, Covers, Learned, UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Infers
-from tacit.kinds.horizontal.vector import Flat, Layout
+from tacit.kinds.horizontal.vector import Layout
 from tacit.randomness import seeded_rng
-from tacit.secagg.client import Client as SecureClient
-from tacit.secagg.messages import Abort, Masked
-from tacit.secagg.messages import ToClient as SecureToClient
-from tacit.secagg.unmask import Words
+from tacit.secagg.messages import Abort
 
-_TRAINING = 12  # what a seed is for: see `coordinator.SAMPLING`
-_ENORMOUS = 1e30  # no number of an honest model or update is larger
+_TRAINING = 12  # what a seed is for: see `sampling.SAMPLING`
+T = TypeVar("T")
 Fit = Callable[[int, Arrays, FitWork], Fitted]
 
 
@@ -56,6 +56,7 @@ class Client:
         layout: of the model, known from the task.
         infers: the task, where the model is judged by what it infers.
         key, identities: for secure aggregation in active mode.
+        carrier: of the federation, which clients of one process may share.
         random: gives the generator of noise and keys for a round; from the operating system by default.
         failed: is told where the task's "fit" or "infer" raised, and the error. It stays with the client: under a
             protection that would let others see it, what leaves is noise around nothing. It may raise.
@@ -71,6 +72,7 @@ class Client:
         infers: Infers | None = None,
         key: SigningKey | None = None,
         identities: Mapping[int, bytes] | None = None,
+        carrier: Carrier | None = None,
         random: Callable[[int], Generator | None] = lambda number: None,
         failed: Callable[[str, Exception], None] = lambda where, error: None,
     ) -> None:
@@ -83,8 +85,8 @@ class Client:
         self._key = key
         self._identities = identities
         self._random = random
-        self._secure: SecureClient | None = None
-        self._inference: Inference | None = None  # made, and not yet sent
+        self._carrier = carrier or carrier_of(settings, layout)
+        self._round: Round | None = None  # that is under way, or was answered last
         self.withheld: list[str] = []  # why what left in the last round was noise around nothing, in words of ours
         self._declined = False  # whether it leaves out the round that is under way
         self._costs = Costs(settings, layout.size)
@@ -114,31 +116,26 @@ class Client:
         Raises BudgetError, and sends nothing, where an upload would exceed the budget.
         """
         try:
-            return self._work(message, now) if isinstance(message, Work) else self._aggregate(message, now)
+            if isinstance(message, Work):
+                return self._work(message, now)
+            if self._declined:
+                return []
+            if self._round is None:
+                raise PeerError(f"{type(message).__name__} without a round of secure aggregation")
+            return self._round.receive(message, now)
         except Declined as error:
             self.end_round()
             self._declined = True
             return [Abort(str(error)[:300])]
 
-    def _aggregate(self, message: SecureToClient, now: float) -> list[ToCoordinator]:
-        if self._declined:
-            return []
-        if self._secure is None:
-            raise PeerError(f"{type(message).__name__} without a round of secure aggregation")
-        answers: list[ToCoordinator] = list(self._secure.receive(message, now))
-        if any(isinstance(answer, Masked) for answer in answers):
-            for cost in self._costs.central:
-                self.central.spend(cost.event, cost.count)  # from here on others can open the sum without this client
-            self._sums += 1
-            self._answered.uploads()
-            if self._inference is not None:
-                answers.insert(0, self._inference)
-        return answers
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to answer until the next model."""
+        return self._round is None or self._round.done
 
     def end_round(self) -> None:
         """Drop what belongs to a round that is over."""
-        self._secure = None
-        self._inference = None
+        self._round = None
         self.withheld = []
         self._declined = False
 
@@ -149,21 +146,27 @@ class Client:
         self._answered.begin(self._layout, work.model)
         self._pay()
         rng = self._random(work.round)
-        match self._settings.encrypt.encrypt_type:
-            case "NOT_ENCRYPT":
-                inferred = self._infer(work, rng)
-                trained, fitted = self._train(work)
-                return [*inferred, Update(work.round, self.identity, trained, int(fitted.samples), fitted.loss)]
-            case "DP_ENCRYPT":
-                return [*self._infer(work, rng), self._noisy(work, rng)]
-            case "PW_ENCRYPT" | "DDP_ENCRYPT":
-                return self._begin_secure(work, now, rng)
+        self._round = self._carrier.round(
+            Participant(
+                self.identity,
+                work,
+                rng,
+                learn=partial(self._learn, work),
+                infer=partial(self._infer, work, rng),
+                paid=self._paid("updates"),
+                uploads=self._uploads_masked,
+                opens=self._answered.open if self._settings.round.least_difference is not None else None,
+                key=self._key,
+                identities=self._identities,
+            )
+        )
+        return self._round.start(now)
 
     def _check(self, work: Work) -> None:
         """Before anything is paid or trained."""
         if work.model.shape != (self._layout.size,) or str(work.model.dtype) != self._layout.dtype:
             raise PeerError(f"a model of {work.model.shape} numbers, this task has {self._layout.size}")
-        if not np.abs(work.model).max() <= _ENORMOUS:  # NaN is not
+        if not np.abs(work.model).max() <= ENORMOUS:  # NaN is not
             raise PeerError("a model with NaN, infinite or enormous numbers")
         if type(work.round) is not int:
             raise PeerError("work for a round that is no number")
@@ -173,7 +176,7 @@ class Client:
                 f"work for round {work.round}, and {self._attempts} to {self._settings.answers - 1} are left: it was "
                 "asked before, or the coordinator began anew while this client resumed its run"
             )
-        smallest = _SMALLEST_CLIP * self._settings.encrypt.dp_encrypt.dp_norm_clip
+        smallest = SMALLEST_CLIP * self._carrier.first_clip
         if work.clip is not None and (type(work.clip) is not float or not work.clip >= smallest):
             raise PeerError(f"a clipping norm of {work.clip!r}, it must be {smallest:g} or more")
 
@@ -189,6 +192,17 @@ class Client:
             self.local.spend(cost.event, cost.count)
         self._uploads += 1
 
+    def _paid(self, covers: Covers) -> tuple[Event, ...]:
+        """The events that `_pay` paid for."""
+        return tuple(cost.event for cost in self._costs.local if cost.covers == covers)
+
+    def _uploads_masked(self) -> None:
+        """A masked update is about to leave: from here on others can open the sum without this client."""
+        for cost in self._costs.central:
+            self.central.spend(cost.event, cost.count)
+        self._sums += 1
+        self._answered.uploads()
+
     def _infer(self, work: Work, rng: Generator | None) -> list[Inference]:
         """The inference vectors of this round, where the file asks for them."""
         wanted = self._settings.unsupervised
@@ -201,15 +215,31 @@ class Client:
             vectors = on_simplex(rows, wanted.vectors, classes)
         except Exception as error:
             self._failed("infer", error)
-        event = inference_event(self._settings)
-        if event is None:
+        protection = self._settings.vectors
+        if not protection.protects:
             return [] if vectors is None else [Inference(work.round, self.identity, vectors)]
         if vectors is None:  # to stay silent would tell: what leaves is noise around nothing
             self.withheld.append("its inference failed: noise around the uniform vector was sent")
             vectors = np.full((wanted.vectors, classes), 1 / classes)
-        return [Inference(work.round, self.identity, protect(vectors, event.epsilon, rng).value)]
+        released = protection.protect(self._settings, vectors, rng)
+        event, sent = (released.event, released.value) if isinstance(released, Released) else (None, released)
+        check_paid(event, self._paid("inference vectors"), "an inference vector")
+        return [Inference(work.round, self.identity, sent)]
 
-    def _train(self, work: Work) -> tuple[Flat, Fitted]:
+    def _learn(self, work: Work, protect: Callable[[Learned], T]) -> T:
+        """Train, and protect what was learnt; a zero update where that is unusable and silence would tell so."""
+        try:
+            learned = self._train(work)
+        except Exception as error:
+            if not isinstance(error, UnusableUpdate):
+                self._failed("fit", error)
+            return protect(self._nothing(work, error))
+        try:
+            return protect(learned)
+        except UnusableUpdate as error:
+            return protect(self._nothing(work, error))
+
+    def _train(self, work: Work) -> Learned:
         model = self._layout.unflatten(work.model)
         seed = (self._settings.seed, _TRAINING, work.round, self.identity)
         fitted = self._fit(self.identity, model, FitWork(work.round, self._settings.train, seed))
@@ -222,53 +252,12 @@ class Client:
             trained = self._layout.flatten(fitted.model)
         except ValueError as error:  # names, shapes and types
             raise UnusableUpdate(str(error)) from None
-        if self._settings.encrypt.encrypt_type != "NOT_ENCRYPT" and not np.isfinite(trained).all():
-            raise UnusableUpdate("its training gave NaN or infinite numbers")
-        return trained, fitted
+        return Learned(work.model, trained, int(samples), fitted.loss)
 
-    def _update(self, work: Work) -> tuple[Flat, int]:
-        """What was learnt, and from how many samples; nothing where that is unusable and silence would tell so."""
-        try:
-            trained, fitted = self._train(work)
-            with np.errstate(over="ignore", invalid="ignore"):
-                update = trained - work.model
-            if not np.abs(update).max() <= _ENORMOUS:
-                raise UnusableUpdate("its training gave enormous numbers")
-        except Exception as error:
-            if not isinstance(error, UnusableUpdate):
-                self._failed("fit", error)
-            if self._settings.encrypt.encrypt_type == "PW_ENCRYPT":
-                raise
-            reason = str(error) if isinstance(error, UnusableUpdate) else f"its training raised {type(error).__name__}"
-            self.withheld.append(f"{reason}: noise around a zero update was sent")
-            return np.zeros_like(work.model), 1
-        return update, int(fitted.samples)
-
-    def _noisy(self, work: Work, rng: Generator | None) -> Update:
-        # The clipping norm is the coordinator's to lower, never to raise: the event does not depend on it.
-        clip = min(work.clip or np.inf, self._settings.encrypt.dp_encrypt.dp_norm_clip)
-        update, _ = self._update(work)
-        released = LocalDP.of(self._settings).protect(update, clip, rng)
-        return Update(work.round, self.identity, released.value)
-
-    def _begin_secure(self, work: Work, now: float, rng: Generator | None) -> list[ToCoordinator]:
-        context = secure_context(self._settings, self._layout, work.model, work.round)
-
-        def vector() -> Words:
-            self._inference = next(iter(self._infer(work, rng)), None)
-            update, samples = self._update(work)
-            return masked_sum(self._settings, self._layout.size).encode(update, samples, context.digest(), rng)
-
-        known = self._identities
-        if known is not None:  # a certificate of some other federation's client is not one of this one's
-            known = {client: public for client, public in known.items() if client < self._settings.clients}
-        self._secure = SecureClient(
-            context,
-            self.identity,
-            vector,
-            key=self._key,
-            identities=known,
-            rng=rng,
-            opens=self._answered.open if self._settings.round.least_difference is not None else None,
-        )
-        return list(self._secure.start(now))
+    def _nothing(self, work: Work, error: Exception) -> Learned:
+        """What a client learnt whose training failed, if its protection hides that; else raise the error."""
+        if not self._settings.updates.hides_failure:
+            raise error
+        reason = str(error) if isinstance(error, UnusableUpdate) else f"its training raised {type(error).__name__}"
+        self.withheld.append(f"{reason}: noise around a zero update was sent")
+        return Learned(work.model, work.model, 1)

@@ -19,21 +19,11 @@ from typing import Any, Literal
 
 from tacit.dp.accounting import Budget, Ledger, Reading, reading
 from tacit.dp.release import Event, PureEvent
-from tacit.kinds.horizontal.evaluation import inference_event
-from tacit.kinds.horizontal.protection import LocalDP, skellam_encoding
+from tacit.kinds.horizontal.protections import price_of, protections_of
+from tacit.kinds.horizontal.protections.contract import Cost, Covers
 from tacit.kinds.horizontal.settings import Settings
 
-Covers = Literal["updates", "inference vectors"]
 View = Literal["local", "central", "composed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one round releases: `count` times the event."""
-
-    covers: Covers
-    event: Event
-    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +57,10 @@ class Costs:
 
     def __init__(self, settings: Settings, size: int) -> None:
         self._settings = settings
-        self.local: list[Cost] = []
-        self.central: list[Cost] = []
-        match settings.encrypt.encrypt_type:
-            case "DP_ENCRYPT":
-                self.local.append(Cost("updates", LocalDP.of(settings).event(size)))
-            case "DDP_ENCRYPT":
-                self.central.append(Cost("updates", skellam_encoding(settings, size).event()))
-        event = inference_event(settings)
-        if event is not None and settings.unsupervised is not None:
-            self.local.append(Cost("inference vectors", event, settings.unsupervised.vectors))
+        prices = [price_of(each, settings, size) for each in protections_of(settings)]
+        self.local: list[Cost] = [cost for price in prices for cost in price.local]
+        self.central: list[Cost] = [cost for price in prices for cost in price.central]
+        self.limit = settings.updates.limit(settings)
 
     def spent(self, uploads: int, sums: int) -> list[Spent]:
         """What a client that was sent the model `uploads` times paid, and what `sums` opened sums cost.
@@ -94,7 +78,7 @@ class Costs:
             epsilon = ledger.pure_epsilon() if pure else ledger.epsilon(delta)
             found.append(Spent("local", tuple(cost.covers for cost in self.local), ledger, epsilon, delta))
         if self.central:
-            ledger, (_, delta) = self.central_ledger(sums), self._settings.central
+            ledger, delta = self.central_ledger(sums), self._central_delta
             epsilon = ledger.epsilon(delta, "rdp")
             found.append(Spent("central", tuple(cost.covers for cost in self.central), ledger, epsilon, delta))
         if self.local and self.central:
@@ -110,9 +94,10 @@ class Costs:
         return _filled(Ledger("client", "replace-one"), self.local, uploads, budget)
 
     def central_ledger(self, sums: int = 0) -> Ledger:
-        """Its budget is what the noise was sized for."""
-        epsilon, delta = self._settings.central
-        return _filled(Ledger("client", "zero-out"), self.central, sums, Budget(epsilon, delta, "rdp"))
+        """Its budget is what the noise was sized for; that of the file if it was not sized for a whole run."""
+        limit = self.limit or self._settings.budget
+        budget = Budget(limit.epsilon, self._central_delta, "rdp") if limit else None
+        return _filled(Ledger("client", "zero-out"), self.central, sums, budget)
 
     def composed_ledger(self, uploads: int = 0, sums: int = 0) -> Ledger:
         """With the budget of the file, if it names one.
@@ -129,8 +114,12 @@ class Costs:
     @property
     def _composed_delta(self) -> float:
         """That of the sums, or the budget's if that is smaller."""
-        limit, (_, delta) = self._settings.budget, self._settings.central
+        limit, delta = self._settings.budget, self._central_delta
         return min(delta, (limit.delta if limit else None) or delta)
+
+    @property
+    def _central_delta(self) -> float:
+        return self._local_delta if self.limit is None else self.limit.delta
 
     @property
     def _local_delta(self) -> float:

@@ -1,10 +1,10 @@
 """Judging a model without labels by the clusters of what clients infer.
 
 A client infers on the model that it received, before it trains. Its vectors of probabilities travel with its update, as
-they are or with Laplace noise. Once those of `cluster_client_num` clients arrived, the coordinator labels each vector
-by its largest entry and scores the clusters.
+they are or with noise (see `protections`). Once those of `cluster_client_num` clients arrived, the coordinator labels
+each vector by its largest entry and scores the clusters.
 
-    protect(vectors, epsilon)       at the client
+    on_simplex                      at the client
     Clusters.add, Clusters.score    at the coordinator
 """
 
@@ -14,65 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
-from tacit.dp import mechanisms
-from tacit.dp.release import PureEvent, Released
 from tacit.errors import PeerError
 from tacit.fixedpoint import Floats
 from tacit.kinds.horizontal.settings import Settings, Unsupervised
 
-SENSITIVITY = 2.0  # L1, of two points of the probability simplex
-_SCORING = 14  # what a seed is for: see `coordinator.SAMPLING`
-_TAIL = 100.0  # noise above this many times its scale has probability e^-100: no honest vector
+_SCORING = 14  # what a seed is for: see `sampling.SAMPLING`
 _NEAR = 1e-3  # how far from 1 a sum of probabilities in the clear may be
-
-
-def inference_event(settings: Settings) -> PureEvent | None:
-    """What each vector costs its client; None in the clear."""
-    chosen = settings.encrypt.laplace_eval
-    if settings.encrypt.privacy_eval_type != "LAPLACE" or chosen is None:
-        return None
-    return PureEvent(chosen.laplace_eval_eps, "client", "replace-one")
-
-
-def protect(vectors: Floats, epsilon: float, rng: Generator | None) -> Released[Floats]:
-    """Add Laplace noise of scale 2 / epsilon to rows of probabilities.
-
-    Guarantee: epsilon-DP for each vector, whatever it is replaced by; a client that sends m of them in each of T rounds
-    pays m T epsilon, which is why the event's unit is the client.
-    Assumes: rows of the simplex, as `on_simplex` makes them: two are up to 2 apart in L1, not 1.
-    """
-    return mechanisms.laplace(vectors, sensitivity=SENSITIVITY, epsilon=epsilon, unit="client", rng=rng)
-
-
-def score_under_noise(scale: float) -> str:
-    """What a score of vectors with Laplace noise of this scale says about the model.
-
-    The bounds were measured: the silhouette of 600 softmax vectors of 10 classes is within 5% of the clean one up to
-    0.01, about half of it at 0.1, and that of pure noise from 0.5.
-    """
-    if scale <= 0.01:
-        return (
-            "Beside probabilities between 0 and 1 that is next to nothing: the score follows the one without "
-            "protection, and for the same reason the noise hides nothing of a vector."
-        )
-    if scale <= 0.1:
-        return (
-            "Beside probabilities between 0 and 1 that is visible: the score is pulled towards that of noise, so "
-            "compare it with other rounds of this run and not with runs of another ε."
-        )
-    if scale < 0.5:
-        return (
-            "That is a large part of a probability's whole range, from 0 to 1: noise often decides to which cluster a "
-            "vector counts, and the score follows the model only faintly."
-        )
-    size = "larger than" if scale > 1 else "comparable to"
-    return (
-        f"That is {size} the whole range of a probability, from 0 to 1: the score is one of noise and says nothing "
-        "about the model."
-    )
 
 
 def on_simplex(rows: Any, count: int, classes: int) -> Floats | None:
@@ -114,8 +63,7 @@ class Clusters:
         self._unsupervised: Unsupervised = settings.unsupervised
         self._classes = classes
         self._seed = settings.seed
-        event = inference_event(settings)
-        self._largest = None if event is None else 1 + _TAIL * SENSITIVITY / event.epsilon
+        self._largest = settings.vectors.largest(settings)
         self._rows: dict[int, NDArray[np.float64]] = {}
         self._malformed: set[int] = set()
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from tacit.dp.accounting import HIDES_NOTHING, Reading, strength
 from tacit.kinds.horizontal import boundary
-from tacit.kinds.horizontal.coordinator import sample
-from tacit.kinds.horizontal.costs import Costs, Covers, Spent
-from tacit.kinds.horizontal.evaluation import SENSITIVITY, score_under_noise
+from tacit.kinds.horizontal.costs import Costs, Spent
+from tacit.kinds.horizontal.masked import inside_of
 from tacit.kinds.horizontal.messages import HEAD_BYTES
-from tacit.kinds.horizontal.protection import LocalDP, masked_sum, skellam_encoding
+from tacit.kinds.horizontal.protections.contract import Covers
+from tacit.kinds.horizontal.sampling import sample
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Layout
 from tacit.secagg.traffic import traffic
@@ -100,14 +100,13 @@ def plan(settings: Settings, layout: Layout, classes: int | None, samples: Seque
             strict=True,
         )
     )
-    laplace = settings.encrypt.laplace_eval if settings.encrypt.privacy_eval_type == "LAPLACE" else None
     return Plan(
         title=(
             f"{settings.name}: {settings.clients} clients, {settings.sampled} in a round, {settings.rounds} rounds, "
-            f"{settings.encrypt.encrypt_type}, {size} parameters"
+            f"{settings.updates.name}, {size} parameters"
         ),
         prices=prices,
-        noise=tuple(_noise(settings, size)),
+        noise=(*settings.updates.noise(settings, size), *settings.vectors.noise(settings, size)),
         traffic=_traffic(settings, layout, classes or 0),
         rounds=settings.rounds,
         sees=tuple(boundary.sentences(settings)),
@@ -119,7 +118,7 @@ def plan(settings: Settings, layout: Layout, classes: int | None, samples: Seque
             *_heavy(settings, samples),
             *settings.notes(),
         ),
-        laplace_scale=SENSITIVITY / laplace.laplace_eval_eps if laplace else None,
+        laplace_scale=settings.vectors.scale(settings),
     )
 
 
@@ -131,7 +130,7 @@ def largest_part(settings: Settings, typical: float) -> float:
 
 def _weight(settings: Settings, samples: Sequence[int] | None) -> list[str]:
     """What one client can claim of the mean, as a sentence; nothing where all weigh the same."""
-    if settings.encrypt.encrypt_type not in ("NOT_ENCRYPT", "PW_ENCRYPT"):
+    if not settings.updates.weighted:
         return []
     most, others = settings.encrypt.pw_encrypt.largest_weight, settings.sampled - 1
     said = f"A client weighs as much as the samples that it says it has, up to largest_weight {most}: "
@@ -147,7 +146,7 @@ def _weight(settings: Settings, samples: Sequence[int] | None) -> list[str]:
 
 
 def _heavy(settings: Settings, samples: Sequence[int] | None) -> list[str]:
-    if settings.encrypt.encrypt_type not in ("NOT_ENCRYPT", "PW_ENCRYPT") or settings.sampled == 1:
+    if not settings.updates.weighted or settings.sampled == 1:
         return []
     most = settings.encrypt.pw_encrypt.largest_weight
     if samples is not None and (above := sum(count > most for count in samples)):
@@ -198,57 +197,13 @@ def _price(once: Spent, whole: Spent, worst: Spent, settings: Settings, most: in
     )
 
 
-def _noise(settings: Settings, size: int) -> list[str]:
-    """Noise against signal, in sentences."""
-    found = []
-    encrypt = settings.encrypt
-    root = math.sqrt(size)
-    match encrypt.encrypt_type:
-        case "NOT_ENCRYPT":
-            found.append("Updates carry no noise.")
-        case "PW_ENCRYPT":
-            step = 2.0**-encrypt.pw_encrypt.fraction_bits
-            found.append(f"Updates carry no noise: sums are exact but for rounding each number to {step:.2g}.")
-        case "DP_ENCRYPT":
-            clip = encrypt.dp_encrypt.dp_norm_clip
-            one = 2 * clip * LocalDP.of(settings).noise_multiplier * root
-            found.append(_against(clip, one, one / math.sqrt(settings.sampled), settings.sampled))
-        case "DDP_ENCRYPT":
-            encoding = skellam_encoding(settings, size)
-            share = math.sqrt(encoding.share_variance) / encoding.scale * root
-            found.append(
-                _against(encoding.clip, share, share / math.sqrt(settings.sampled), settings.sampled)
-                + f" That of one upload alone is not what protects it: its masks are, and the noise of all together is "
-                f"sized for {encoding.fewest} survivors, {encoding.colluders} of whom may tell theirs."
-            )
-    if encrypt.laplace_eval is not None and encrypt.privacy_eval_type == "LAPLACE":
-        scale = SENSITIVITY / encrypt.laplace_eval.laplace_eval_eps
-        found.append(
-            f"Each of a vector's probabilities, between 0 and 1, carries Laplace noise of scale {scale:.3g}: "
-            f"{_within(1e-5, scale)} of it is below 1e-5, {_within(0.1, scale)} below 0.1. {score_under_noise(scale)}"
-        )
-    return found
-
-
-def _against(clip: float, one: float, mean: float, clients: int) -> str:
-    return (
-        f"An update has a norm of at most {clip:.3g}; the noise on one upload has a norm of about {one:.3g} "
-        f"({one / clip:.3g} times as much), that on the mean of {clients} one of about {mean:.3g} "
-        f"({mean / clip:.3g} times)."
-    )
-
-
-def _within(bound: float, scale: float) -> str:
-    return f"{-math.expm1(-bound / scale):.0%}"
-
-
 def _traffic(settings: Settings, layout: Layout, classes: int) -> Traffic:
     model = layout.size * np.dtype(layout.dtype).itemsize + HEAD_BYTES
     up: dict[str, int] = {}
     if settings.unsupervised is not None:
         up["Inference"] = settings.unsupervised.vectors * classes * 8 + HEAD_BYTES
     if settings.masked:
-        masked_up, masked_down = traffic(settings.secure(*masked_sum(settings, layout.size).ring))
+        masked_up, masked_down = traffic(settings.secure(*inside_of(settings, layout.size).ring))
         return Traffic(up | masked_up, {"Work": model} | masked_down)
     return Traffic(up | {"Update": model}, {"Work": model})
 
@@ -273,7 +228,8 @@ def _budget(settings: Settings, costs: Costs) -> list[str]:
             most = max(asked[client] for client in sampled)
         if (beyond := costs.beyond(most, attempt + 1)) is not None:
             paid = f"pays for {attempt} of {settings.rounds} rounds" if attempt else "does not pay for a single round"
-            remedy = "; with a smaller ddp_eps it reaches further" if beyond.view == "composed" else ""
+            sized = costs.limit if beyond.view == "composed" else None
+            remedy = f"; with a smaller {sized.key} it reaches further" if sized else ""
             return [
                 f"The budget of epsilon {settings.budget.epsilon:g} {paid} of {' and '.join(beyond.covers)}: the run "
                 f"stops there{remedy}."
@@ -292,7 +248,7 @@ def _same_clients(settings: Settings) -> list[str]:
             f"round.least_difference {least}: two samples of {settings.sampled} among {settings.clients} clients "
             f"usually differ by {usual:.0f}, so that most rounds are aborted: lower it."
         ]
-    if settings.encrypt.encrypt_type != "PW_ENCRYPT" or not everybody or least is not None:
+    if not settings.unpaid_sums or not everybody or least is not None:
         return []
     return [
         f"All {settings.clients} clients are in each round, so that sums of two rounds differ by those that dropped "

@@ -1,174 +1,147 @@
-"""Being one party of a file, over a network."""
+"""Being one party of a federation, over a network."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tacit.config.local import Local
 from tacit.config.source import ConfigError
-from tacit.errors import BudgetError, PeerError, comes_back, loggable
-from tacit.events import Noted, RunFinished, RunStarted, Sink
+from tacit.errors import PeerError
+from tacit.events import Noted, Sink
+from tacit.kind import Here, Result, Seat
 from tacit.kinds.horizontal.answered import check_state
 from tacit.kinds.horizontal.client import Client
+from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.costs import Costs
+from tacit.kinds.horizontal.frames import FramedClient, FramedCoordinator
 from tacit.kinds.horizontal.last_model import LastModel
-from tacit.kinds.horizontal.run import execute
+from tacit.kinds.horizontal.prepared import Prepared
+from tacit.kinds.horizontal.run import execute, started
 from tacit.kinds.horizontal.settings import Settings
-from tacit.kinds.horizontal.task import Task
+from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.kinds.horizontal.tasks import load as tasks
-from tacit.kinds.horizontal.vector import Layout
-from tacit.net.handshake import shared
-from tacit.net.loopback import on_loopback
 from tacit.net.peers import pins_in
-from tacit.net.site import Site, manner, own_credentials
-from tacit.net.star_guest import ClientEngine
-from tacit.net.star_host import CoordinatorEngine, client_name
-from tacit.runs.outcome import Outcome, Status, stop_signals, write_page
-from tacit.sections import Network
-from tacit.store.directory import RunDirectory
+from tacit.net.pins import Pins
+from tacit.net.site import Site, manner
+from tacit.net.star import client_name
+from tacit.net.star_guest import StarGuest
+from tacit.net.star_host import StarHost
 from tacit.store.files import write_twice
-from tacit.store.party_folder import CLIENT, read_intact
+from tacit.store.party_folder import CLIENT, Store, read_intact
 
 
-def site_of(settings: Any, local: Local, folder: Path, party: str, *, insecure: bool, noise: bool = False) -> Site:
-    """Check that a party may take part like this. `noise`: tests may fix it."""
-    if getattr(settings, "insecure", False) and not noise:
-        raise ConfigError("simulation.insecure_noise_seed fixes the noise of real parties: leave it out of the file")
-    address = local.coordinator or _address(settings, party)
-    bind = local.bind or address
-    network = getattr(settings, "network", Network()).adjusted(local.network)
-    if insecure:
-        for where in {address, bind}:
-            if not on_loopback(where):
-                raise ConfigError(f"--insecure is for this machine only, and {where} is not 127.0.0.1: give keys")
-        return Site(address, bind, None, local, folder, network)
-    return Site(address, bind, own_credentials(local, folder, party), local, folder, network)
+def seat(settings: Settings, party: str, identities: str | None) -> Seat:
+    """The coordinator, or the client or clients that `--id` names."""
+    if party == "coordinator":
+        if identities is not None:
+            raise ConfigError("--id is for clients: leave it out for the coordinator")
+        return Seat("coordinator", coordinates=True)
+    if party != "client":
+        near = re.fullmatch(r"client-(\d+)", party)
+        advice = f"did you mean --party client --id {near[1]}?" if near else "give coordinator, or client with --id"
+        raise ConfigError(f"--party is {party!r}: {advice}")
+    if identities is None:
+        raise ConfigError(f"--id is missing: give the client's number, from 0 to {settings.clients - 1}")
+    found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", identities)
+    if not found:
+        raise ConfigError(f"--id is {identities!r}: give a number from 0 to {settings.clients - 1}, or two as in 0-3")
+    first, last = int(found[1]), int(found[2] or found[1])
+    if not first <= last < settings.clients:
+        raise ConfigError(f"--id is {identities}: the file has clients 0 to {settings.clients - 1}")
+    return Seat(client_name(first), tuple(range(first, last + 1)))
 
 
-def _address(settings: Any, party: str) -> str:
-    """Where the party is that all others connect to."""
-    if isinstance(settings, Settings):
-        if settings.network.coordinator is None:
-            raise ConfigError("the file does not say where the coordinator is: add network: {coordinator: HOST:PORT}")
-        return settings.network.coordinator
-    parties = getattr(settings, "parties", None)
-    if parties is None:
-        raise ConfigError(f"kind {settings.kind} has one party: run it with tacit run")
-    if party not in parties:
-        raise ConfigError(f"--party is {party!r}: give {' or '.join(parties)}")
-    address: str | None = parties[settings.hub].address
-    if address is None:
-        raise ConfigError(f"the file does not say where {settings.hub} is: add its address: HOST:PORT under parties")
-    return address
+def address(settings: Settings, party: str) -> str:
+    """Where the coordinator is."""
+    if settings.network.coordinator is None:
+        raise ConfigError("the file does not say where the coordinator is: add network: {coordinator: HOST:PORT}")
+    return settings.network.coordinator
 
 
-def join_coordinator(settings: Settings, site: Site, sink: Sink, directory: RunDirectory) -> Outcome:
-    """Be the coordinator until all rounds are done."""
+def take_part(settings: Settings, seat: Seat, site: Site, here: Here) -> Callable[[], Result]:
+    """Be the coordinator until all rounds are done, or clients until it says so."""
+    if here.store is None:
+        raise ValueError("a party over a network keeps what it paid: give it a store")
+    join = _join_clients if seat.clients else _join_coordinator
+    return join(settings, seat.clients, site, here, here.store)
 
-    def engine(settings: Settings, task: Task, sink: Sink) -> CoordinatorEngine:
-        return CoordinatorEngine(
-            settings,
-            task,
+
+class NetworkEngine:
+    """A coordinator on a server; see `run.Engine`."""
+
+    def __init__(self, prepared: Prepared, site: Site, sink: Sink, pins: Pins | None = None) -> None:
+        star = FramedCoordinator(prepared, sink, time.perf_counter)
+        self.coordinator = star.coordinator
+        self._host = StarHost(
+            star,
+            site,
             sink,
-            _shared(settings),
-            site.bind,
-            site.credentials,
-            network=site.network,
-            pins=pins_in(directory.path),
+            pins=pins,
             listening=lambda: sink.emit(Noted(f"listening on {site.bind} {manner(site)}")),
         )
 
-    return execute(settings, sink=sink, directory=directory, engine_of=engine, task_options=site.local.task_options)
+    def restore(self, state: dict[str, Any], model: Arrays) -> None:
+        self.coordinator.restore(state, model)
+
+    def run(self, store: Callable[[Coordinator], None], should_stop: Callable[[], bool]) -> None:
+        self._host.run(lambda: store(self.coordinator), should_stop)
 
 
-def join_clients(
-    settings: Settings, identities: Sequence[int], site: Site, sink: Sink, directory: RunDirectory
-) -> tuple[Status, str]:
-    """Be a client, or several of one site, until the coordinator says that it is over: how it ended, and why."""
+def _join_coordinator(
+    settings: Settings, clients: Sequence[int], site: Site, here: Here, store: Store
+) -> Callable[[], Result]:
+    def engine(settings: Settings, task: Task, sink: Sink) -> NetworkEngine:
+        return NetworkEngine(Prepared.of(settings, task), site, sink, pins_in(store.path))
+
+    return execute(settings, here, engine, site.local.task_options)
+
+
+def _join_clients(
+    settings: Settings, clients: Sequence[int], site: Site, here: Here, store: Store
+) -> Callable[[], Result]:
     task = tasks.make(
         settings.task, settings.clients, settings.seed, {**settings.task_options, **site.local.task_options}
     )
-    layout = Layout.of(task.model())
-    sink.emit(_started(settings, layout))
-    sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
-    start = time.perf_counter()
-    status: Status = "failed"
-    reason = ""
-    engines: list[ClientEngine] = []
-    last_model = LastModel(directory.path, layout) if settings.share_model else None
-    try:
-        with stop_signals() as asked:
-            status, reason = asyncio.run(
-                _take_part(settings, identities, site, sink, directory, task, asked, engines, last_model)
-            )
-    except KeyboardInterrupt:
-        status, reason = "stopped", "by hand"
-        raise
-    except BaseException as error:
-        status = "budget reached" if isinstance(error, BudgetError) else "stopped" if comes_back(error) else "failed"
-        reason = loggable(error)
-        raise
-    finally:
-        if last_model is not None and (failed := last_model.close()):
-            sink.emit(Noted(f"the last model was not kept: {failed}"))
-        rounds = max((len(engine.rounds) for engine in engines), default=0)
-        sink.emit(RunFinished(status, rounds, time.perf_counter() - start, reason))
-        if rounds or any(directory.path.glob("client-*.json")):  # now, or before it was resumed
-            write_page(directory, sink)
-    return status, reason
+    prepared = Prepared.of(settings, task)
+    here.sink.emit(started(settings, prepared.layout.size))
+    here.sink.emit(Noted(f"connecting to {site.address} {manner(site)}"))
+    last_model = LastModel(store.path, prepared.layout) if settings.share_model else None
+
+    def run() -> Result:
+        try:
+            return asyncio.run(_answer(prepared, clients, site, here, store.path, last_model))
+        finally:
+            if last_model is not None and (failed := last_model.close()):
+                here.sink.emit(Noted(f"the last model was not kept: {failed}"))
+
+    return run
 
 
-def _started(settings: Settings, layout: Layout) -> RunStarted:
-    protection = settings.encrypt.encrypt_type
-    return RunStarted(settings.name, settings.kind, settings.clients, settings.rounds, protection, layout.size)
-
-
-async def _take_part(
-    settings: Settings,
-    identities: Sequence[int],
-    site: Site,
-    sink: Sink,
-    directory: RunDirectory,
-    task: Task,
-    should_stop: Callable[[], bool],
-    engines: list[ClientEngine],
-    last_model: LastModel | None,
-) -> tuple[Status, str]:
-    """Fills `engines`, which know how far they came however it ends."""
+async def _answer(
+    prepared: Prepared, clients: Sequence[int], site: Site, here: Here, folder: Path, last_model: LastModel | None
+) -> Result:
+    settings = prepared.settings
     thread = ThreadPoolExecutor(1, "clients")
-    file = _shared(settings)
-    size = Layout.of(task.model()).size
     running = []
     keep = last_model.keep if last_model is not None else lambda round, model: None
-    if settings.spends and _stored(directory, identities[0]) is None:
-        sink.emit(
+    if settings.spends and _stored(folder, clients[0]) is None:
+        here.sink.emit(
             Noted(
                 "the ledger begins at nothing: a client that took part before resumes with --resume RUN, or --state DIR"
             )
         )
-    for identity in identities:
-        engine = ClientEngine(
-            settings,
-            identity,
-            task,
-            sink,
-            file,
-            site.address,
-            site.credentials,
-            thread=thread,
-            patience=site.network.waits,
-            pins=pins_in(directory.path),
-        )
-        if (stored := _stored(directory, identity)) is not None:
-            engine.client.restore(stored)
-        store = _storer(directory, identity, Costs(settings, size))
-        engines.append(engine)
-        running.append(asyncio.create_task(engine.run(store, should_stop, keep)))
+    for identity in clients:
+        store = _storer(folder, identity, Costs(settings, prepared.layout.size))
+        leaf = FramedClient(prepared, identity, site.credentials, store, keep)
+        if (stored := _stored(folder, identity)) is not None:
+            leaf.client.restore(stored)
+        guest = StarGuest(leaf, site, here.sink, thread=thread, pins=pins_in(folder))
+        running.append(asyncio.create_task(guest.run(here.should_stop)))
     try:
         partings = await asyncio.gather(*running)
     finally:
@@ -181,12 +154,12 @@ async def _take_part(
     last = partings[0]
     match last.status:
         case "done" | "budget reached" as status:
-            return status, last.reason
+            return Result({}, {}, status, last.reason)
         case _:
             raise PeerError(f"the coordinator ended the run: {last.reason or 'it did not say why'}")
 
 
-def _storer(directory: RunDirectory, identity: int, costs: Costs) -> Callable[[Client], None]:
+def _storer(folder: Path, identity: int, costs: Costs) -> Callable[[Client], None]:
     stored: dict[str, Any] = {}
 
     def store(client: Client) -> None:
@@ -195,14 +168,14 @@ def _storer(directory: RunDirectory, identity: int, costs: Costs) -> Callable[[C
             return
         ledgers = [spent.to_json() for spent in costs.spent(state["uploads"], state["sums"])]
         data = {"state": state, "ledger": {"version": 1, "ledgers": ledgers}}
-        write_twice(directory.path / f"{client_name(identity)}.json", data)
+        write_twice(folder / f"{client_name(identity)}.json", data)
         stored.update(state)
 
     return store
 
 
-def _stored(directory: RunDirectory, identity: int) -> dict[str, Any] | None:
-    path = directory.path / f"{client_name(identity)}.json"
+def _stored(folder: Path, identity: int) -> dict[str, Any] | None:
+    path = folder / f"{client_name(identity)}.json"
     if (stored := read_intact(path, CLIENT)) is None:
         return None
     try:
@@ -215,9 +188,3 @@ def _stored(directory: RunDirectory, identity: int) -> dict[str, Any] | None:
     if any(type(value) is not int or value < 0 for value in found.values()):
         raise ConfigError(f"{path}: what was spent cannot be {found}, so this client cannot go on")
     return found | answered
-
-
-def _shared(settings: Settings) -> bytes:
-    """What all parties must agree on. Where the coordinator is reached may differ, and how this process simulates."""
-    data = settings.model_dump(mode="json", exclude={"network"})
-    return shared(data)

@@ -45,3 +45,4 @@ class Inference:
 
 ToClient = Work | SecureToClient
 ToCoordinator = Update | Inference | SecureToServer
+Outgoing = list[tuple[int, ToClient]]  # what goes to which client

@@ -10,12 +10,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tacit.events import Answered, AnswerRefused, Event, Noted, RunFinished, RunStarted
+from tacit.events import Answered, AnswerRefused, Noted, RunFinished, RunStarted
 from tacit.kinds.horizontal.settings import Settings
 from tacit.store.files import Damaged
 from tacit.store.log_lines import UPLOADS
 from tacit.store.party_folder import Store
-from tacit.store.reading import Account, client_ledgers, environment
+from tacit.store.reading import Account, client_ledgers
+from tacit.store.record import Record
 
 
 @dataclass(slots=True)
@@ -89,13 +90,14 @@ def is_of_clients(party: str | None) -> bool:
     return party is not None and party.startswith("client-")
 
 
-def participation(path: Path, settings: Settings, party: str, events: list[Event]) -> Participation:
+def participation(record: Record[Settings]) -> Participation:
     """Put together what the events and the stored counters say."""
+    path, settings, party = record.path, record.settings, record.party or ""
     rounds: dict[int, dict[int, OwnRound]] = {}
     refusals: dict[int, list[AnswerRefused]] = {}
     notes: dict[str, None] = {}
     started, finished, starts = None, None, 0
-    for event in events:
+    for event in record.events:
         match event:
             case RunStarted():
                 started, finished, starts = event, None, starts + 1
@@ -132,7 +134,7 @@ def participation(path: Path, settings: Settings, party: str, events: list[Event
         tuple(notes),
         starts,
         finished,
-        environment(path / "environment.json"),
+        record.environment,
         _model(path, settings),
     )
 

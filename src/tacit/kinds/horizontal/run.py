@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
-from tacit.config.load import fingerprint
-from tacit.errors import PeerAway, PeerError, comes_back, loggable
-from tacit.events import Event, Kept, Noted, RoundAborted, RoundFinished, RunFinished, RunResumed, RunStarted, Sink, Tee
-from tacit.kinds.horizontal import boundary
+from tacit.events import Noted, RoundAborted, RoundFinished, RunResumed, RunStarted, Sink
+from tacit.kind import Here, Result, ended_early
 from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.choose import engine_for
 from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.kinds.horizontal.tasks import load as tasks
-from tacit.runs.outcome import Outcome, Status, stop_signals, write_page
-from tacit.store.directory import RunDirectory, read_events
-
-__all__ = ["boundary", "caught_up", "execute", "finished", "may_change"]
 
 
 def may_change(stored: Settings) -> frozenset[str]:
@@ -36,10 +29,10 @@ def may_change(stored: Settings) -> frozenset[str]:
             "engine.workers",
         }
     )
-    return free - {"rounds"} if stored.encrypt.encrypt_type == "DDP_ENCRYPT" else free
+    return free - {"rounds"} if stored.updates.sized_for_rounds else free
 
 
-def finished(settings: Settings, state: dict[str, Any]) -> str | None:
+def finished(settings: Settings, state: Mapping[str, Any]) -> str | None:
     """Why there is nothing left to do."""
     done = state["round"]
     if done < settings.rounds:
@@ -79,97 +72,54 @@ class Engine(Protocol):
 
 def execute(
     settings: Settings,
-    *,
-    sink: Sink,
-    directory: RunDirectory | None,
+    here: Here,
     engine_of: Callable[[Settings, Task, Sink], Engine] = engine_for,
     task_options: dict[str, Any] | None = None,
-) -> Outcome:
-    """Carry out `settings` as their coordinator; by default with every other party in this process too.
+) -> Callable[[], Result]:
+    """The coordinator of `settings`; by default with every other party in this process too.
 
     `task_options` are added to those of the file.
     """
-    kept = Kept()
-    both = Tee(kept, sink)
     task = tasks.make(settings.task, settings.clients, settings.seed, {**settings.task_options, **(task_options or {})})
-    engine = engine_of(settings, task, both)
+    engine = engine_of(settings, task, here.sink)
     coordinator = engine.coordinator
-    both.emit(
-        RunStarted(
-            settings.name,
-            settings.kind,
-            settings.clients,
-            settings.rounds,
-            settings.encrypt.encrypt_type,
-            coordinator.layout.size,
-        )
-    )
+    here.sink.emit(started(settings, coordinator.layout.size))
     for note in settings.notes():
-        both.emit(Noted(note))
-    if directory is not None and (stored := directory.stored()) is not None:
+        here.sink.emit(Noted(note))
+    if here.store is not None and (stored := here.store.stored()) is not None:
         state, model = stored
         engine.restore(state, model)
-        both.emit(RunResumed(coordinator.round, state["under_way"]))
-    start = time.perf_counter()
-    status: Status = "failed"
-    text = ""
-    try:
-        with stop_signals() as asked:
-            engine.run(_saver(directory, settings), asked)
-        status = "budget reached" if coordinator.budget_reached else "done"
-        if status == "done" and _all_aborted(kept, directory):
-            status, text = "failed", "no round had enough updates: see the aborted rounds for the reason"
-    except KeyboardInterrupt:
-        status, text = "stopped", "by hand"
-    except PeerAway as error:
-        status, text = "stopped", str(error)
-        raise
-    except PeerError as error:
-        text = str(error)
-        raise
-    except BaseException as error:
-        status = "stopped" if comes_back(error) else "failed"
-        text = loggable(error)
-        raise
-    finally:
-        both.emit(RunFinished(status, coordinator.round, time.perf_counter() - start, text))
-    _saver(directory, settings)(coordinator)
-    if directory is not None:
-        write_page(directory, both)
-    return Outcome(
-        status,
-        text,
-        {name: np.array(array) for name, array in coordinator.model.items()},
-        _ledger(coordinator),
-        _history(kept, directory, coordinator.round),
-        directory.path if directory else None,
-    )
-
-
-def _happened(kept: Kept, directory: RunDirectory | None) -> Iterable[Event]:
-    return kept.events if directory is None else read_events(directory.path / "events.jsonl")
-
-
-def _history(kept: Kept, directory: RunDirectory | None, rounds: int) -> list[RoundFinished]:
-    """The finished rounds, those before a resumption included; of one that was done again, the last."""
-    found = {event.round: event for event in _happened(kept, directory) if isinstance(event, RoundFinished)}
-    return [found[number] for number in sorted(found) if number < rounds]
-
-
-def _all_aborted(kept: Kept, directory: RunDirectory | None) -> bool:
-    """Whether rounds were aborted and none had enough updates. Events that were lost say neither."""
-    found = {type(event) for event in _happened(kept, directory)}
-    return RoundAborted in found and RoundFinished not in found
-
-
-def _saver(directory: RunDirectory | None, settings: Settings) -> Callable[[Coordinator], None]:
-    pinned = fingerprint(settings)
+        here.sink.emit(RunResumed(coordinator.round, state["under_way"]))
 
     def save(coordinator: Coordinator) -> None:
-        if directory is not None:
-            directory.save(coordinator.model, {**coordinator.state(), "settings": pinned}, _ledger(coordinator))
+        if here.store is not None:
+            here.store.save(coordinator.model, coordinator.state(), _ledger(coordinator))
 
-    return save
+    def run() -> Result:
+        with ended_early() as ending:
+            engine.run(save, here.should_stop)
+        if ending.status == "done" and coordinator.budget_reached:
+            ending.status = "budget reached"
+        elif ending.status == "done" and _all_aborted(here):
+            ending.status = "failed"
+            ending.text = "no round had enough updates: see the aborted rounds for the reason"
+        save(coordinator)
+        model = {name: np.array(array) for name, array in coordinator.model.items()}
+        return Result(model, _ledger(coordinator), ending.status, ending.text)
+
+    return run
+
+
+def started(settings: Settings, parameters: int) -> RunStarted:
+    """That a party begins."""
+    protection = settings.encrypt.encrypt_type
+    return RunStarted(settings.name, settings.kind, settings.clients, settings.rounds, protection, parameters)
+
+
+def _all_aborted(here: Here) -> bool:
+    """Whether rounds were aborted and none had enough updates. Events that were lost say neither."""
+    found = {type(event) for event in here.happened()}
+    return RoundAborted in found and RoundFinished not in found
 
 
 def _ledger(coordinator: Coordinator) -> dict[str, Any]:

@@ -1,26 +1,27 @@
 """What the file of a horizontal federation says.
 
-The privacy sections take the keys of MindSpore Federated as they are, nested (`encrypt.dp_encrypt.dp_eps`) or flat
-(`encrypt.dp_eps`); those of a round may stand at the top level. `notes` lists values that are legal but
-outside that project's advice.
+The keys are those of MindSpore Federated; those of a round may stand at the top level, and `encrypt` has the privacy
+sections. `notes` lists values that are legal but outside that project's advice.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
-from tacit.dp.gaussian import gaussian_epsilon, gaussian_sigma
+from tacit import sections
+from tacit.kinds.horizontal.encrypt import Encrypt, Milliseconds
 from tacit.secagg.settings import Settings as SecureSettings
 from tacit.secagg.settings import a_third, active_threshold
-from tacit.sections import Address, Count, Delta, Name, Positive, Probability, Scale, Section, Seed
+from tacit.sections import Address, Count, Delta, Name, Positive, Probability, Section, Seed
 from tacit.sections import Network as OwnNetwork
 
-EncryptType = Literal["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"]
+if TYPE_CHECKING:
+    from tacit.kinds.horizontal.protections.contract import Protection, VectorProtection
+
 Bad = Literal["shape", "nan", "dtype", "twice", "norm", "commitment", "share"]  # the last two under masks only
-Milliseconds = Annotated[int, Field(ge=1, strict=True)]
 LARGEST_DELTA = 1e-5  # by default
 
 
@@ -38,75 +39,6 @@ class Round(Section):
     # model that it has uploaded for before, as after an aborted round
     least_difference: Annotated[int, Field(ge=2, strict=True)] | None = None  # under masks: a client opens no list of
     # survivors that differs from an earlier one by fewer clients, unless it is the same
-
-
-class LocalDP(Section):
-    dp_eps: Positive = 50.0  # of each upload
-    dp_delta: Delta | None = None  # min(1e-5, 1 / clients) by default
-    dp_norm_clip: Scale = 1.0
-    adaptive: bool = False  # clip to a multiple of the last released update's norm, never growing
-    adaptive_factor: Positive = 2.0
-
-
-class PairwiseMasks(Section):
-    share_secrets_ratio: Annotated[float, Field(gt=0, le=1)] = Field(default=0.8, alias="share_client_ratio")
-    reconstruct_secrets_threshold: Count | None = None
-    cipher_time_window: Milliseconds = 10_000
-    # Of all clients, how many may work with the coordinator: masks and noise are made for the same number. If None,
-    # corrupt of n_min, and at least 1: each client knows its own update and noise, and is sent the model.
-    colluders: Count | None = None
-    collusion: bool = False  # colluders: about a third of those that are sampled, unless a number is given
-    mode: Literal["active", "semi_honest"] | None = None  # active over a network, semi_honest in one process
-    graph: Literal["auto", "complete", "sparse"] = "auto"
-    corrupt: Probability = 0.05
-    drop: Probability = 0.3
-    bound: Positive = 16.0  # no number of an update is larger
-    fraction_bits: Annotated[int, Field(ge=1, le=40)] = 24
-    largest_weight: Count = 100_000
-
-
-class DistributedDP(Section):
-    """Noise shares inside the masks of `pw_encrypt`: the sum of all updates is (ddp_eps, ddp_delta)-DP."""
-
-    ddp_eps: Positive | None = None  # of the whole run, against anyone who sees the sums; the budget's, or 8
-    ddp_delta: Delta | None = None  # the budget's, or min(1e-5, 1 / clients)
-    ddp_norm_clip: Scale = 1.0
-    n_min: Annotated[int, Field(ge=2, strict=True)] | None = None  # smaller sums are not opened; those needed if None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _moved(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or "colluders" not in data:
-            return data
-        if data["colluders"] is not None:  # None is what earlier runs stored
-            raise ValueError("colluders holds for masks and noise alike, and belongs to pw_encrypt: move it there")
-        return {key: value for key, value in data.items() if key != "colluders"}
-
-
-class LaplaceEval(Section):
-    laplace_eval_eps: Annotated[float, Field(ge=1e-6, le=1e9)]  # of each vector of inference results
-
-
-class Encrypt(Section):
-    encrypt_type: EncryptType = Field(default="NOT_ENCRYPT", alias="encrypt_train_type")
-    dp_encrypt: LocalDP = LocalDP()
-    pw_encrypt: PairwiseMasks = PairwiseMasks()
-    ddp_encrypt: DistributedDP = DistributedDP()
-    privacy_eval_type: Literal["NOT_ENCRYPT", "LAPLACE"] = "NOT_ENCRYPT"
-    laplace_eval: LaplaceEval | None = None
-
-    flat: ClassVar = {
-        "dp_encrypt": LocalDP,
-        "pw_encrypt": PairwiseMasks,
-        "ddp_encrypt": DistributedDP,
-        "laplace_eval": LaplaceEval,
-    }
-
-    @model_validator(mode="after")
-    def _fits(self) -> Encrypt:
-        if self.privacy_eval_type == "LAPLACE" and self.laplace_eval is None:
-            raise ValueError("privacy_eval_type is LAPLACE, which needs an epsilon: add laplace_eval_eps")
-        return self
 
 
 class Unsupervised(Section):
@@ -176,7 +108,7 @@ class Network(OwnNetwork):
     coordinator: Address | None = None
 
 
-class Settings(Section):
+class Settings(sections.Settings):
     """A horizontal federation."""
 
     kind: Literal["horizontal"] = "horizontal"
@@ -186,7 +118,7 @@ class Settings(Section):
     rounds: Count
     clients: Annotated[int, Field(ge=1, le=10_000_000)]
     round: Round = Round()
-    encrypt: Encrypt = Encrypt()
+    encrypt: Encrypt = Field(default_factory=Encrypt)  # not made here: it asks for protections, which import this
     unsupervised: Unsupervised | None = None
     budget: Budget | None = None
     train: Training = Training()
@@ -209,6 +141,8 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> Settings:
+        from tacit.kinds.horizontal import protections
+
         if self.wanted > self.clients:
             raise ValueError(f"start_fl_job_threshold is {self.wanted}, but there are {self.clients} clients: lower it")
         if self.round.over_select > 1 and self.wanted == self.clients:
@@ -218,17 +152,7 @@ class Settings(Section):
             )
         if self.masked and self.sampled < 3:
             raise ValueError(f"{self.encrypt.encrypt_type} needs 3 clients in a round, got {self.sampled}")
-        if self.encrypt.encrypt_type == "DDP_ENCRYPT" and self.budget is not None:
-            epsilon, _ = self.central
-            if self.budget.epsilon < epsilon:
-                raise ValueError(
-                    f"ddp_eps is {epsilon:g}, above the budget of {self.budget.epsilon:g}: lower it, or leave out one"
-                )
-        if self.encrypt.encrypt_type == "DDP_ENCRYPT" and not self.colluders + 2 <= self.fewest <= self.sharing:
-            raise ValueError(
-                f"n_min is {self.fewest} and colluders is {self.colluders}: n_min must be at least colluders + 2, and "
-                f"at most the {self.sharing} clients with which a round of {self.sampled} goes on (share_secrets_ratio)"
-            )
+        self.updates.check(self)
         if self.masked:
             secure = self.secure(columns=1, modulus_bits=64)  # refuses what is unsafe or out of reach
             if self.round.least_difference is not None and not secure.topology(secure.clients).complete:
@@ -239,13 +163,9 @@ class Settings(Section):
         elif self.round.least_difference is not None:
             raise ValueError(
                 f"least_difference is {self.round.least_difference}, and without masks there is no list of survivors: "
-                "leave it out, or take encrypt_type: PW_ENCRYPT or DDP_ENCRYPT"
+                f"leave it out, or take encrypt_type: {protections.one_of('masked')}"
             )
-        if self.encrypt.privacy_eval_type == "LAPLACE" and self.unsupervised is None:
-            raise ValueError(
-                "privacy_eval_type is LAPLACE, but nothing is evaluated: add unsupervised.cluster_client_num, or leave "
-                "it out"
-            )
+        self.vectors.check(self)
         if self.unsupervised is not None and self.unsupervised.cluster_client_num > self.sampled:
             raise ValueError(
                 f"cluster_client_num is {self.unsupervised.cluster_client_num}, but a round has {self.sampled} "
@@ -256,7 +176,7 @@ class Settings(Section):
         if self.budget is not None and not self.spends:
             raise ValueError(
                 f"a budget needs a protection with an epsilon, and {self.encrypt.encrypt_type} has none: "
-                "leave out budget, or take encrypt_type: DP_ENCRYPT or DDP_ENCRYPT"
+                f"leave out budget, or take encrypt_type: {protections.one_of('promises')}"
             )
         return self
 
@@ -277,7 +197,7 @@ class Settings(Section):
             colluders=self.colluders,
             corrupt=masks.corrupt,
             drop=masks.drop,
-            minimum=self.fewest if self.encrypt.encrypt_type == "DDP_ENCRYPT" else None,
+            minimum=self.updates.minimum(self),
         )
 
     @property
@@ -328,14 +248,39 @@ class Settings(Section):
         return max(self.needed, self.sharing) if self.masked else self.needed
 
     @property
+    def updates(self) -> Protection:
+        """The protection of updates."""
+        from tacit.kinds.horizontal import protections
+
+        return protections.find(self.encrypt.encrypt_type)
+
+    @property
+    def vectors(self) -> VectorProtection:
+        """The protection of inference vectors."""
+        from tacit.kinds.horizontal import protections
+
+        return protections.find_vectors(self.encrypt.privacy_eval_type)
+
+    @property
     def masked(self) -> bool:
         """Whether updates leave a client only inside a secure aggregation."""
-        return self.encrypt.encrypt_type in ("PW_ENCRYPT", "DDP_ENCRYPT")
+        return self.updates.masked
+
+    @property
+    def unpaid_sums(self) -> bool:
+        """Whether sums are opened that no epsilon covers: then uploads for the same model are counted. With an epsilon
+        a repeat is paid for in the ledger like any other answer."""
+        return self.updates.masked and not self.updates.promises
 
     @property
     def mode(self) -> Literal["active", "semi_honest"]:
         """Whether masks hold against a coordinator that cheats."""
         return self.encrypt.pw_encrypt.mode or "semi_honest"
+
+    @property
+    def signs(self) -> bool:
+        """Whether clients sign the keys of each round, and know each other's signing keys."""
+        return self.masked and self.mode == "active"
 
     def networked(self) -> Settings:
         """The same over a network, where the coordinator may cheat unless the file says that it is trusted."""
@@ -346,7 +291,7 @@ class Settings(Section):
     @property
     def spends(self) -> bool:
         """Whether anything that leaves a client has an epsilon."""
-        return self.encrypt.encrypt_type in ("DP_ENCRYPT", "DDP_ENCRYPT") or self.encrypt.privacy_eval_type == "LAPLACE"
+        return self.updates.promises or self.vectors.promises
 
     @property
     def insecure(self) -> bool:
@@ -354,21 +299,9 @@ class Settings(Section):
         return self.simulation.insecure_noise_seed is not None
 
     @property
-    def fewest(self) -> int:
-        """Survivors for whom the noise of distributed DP is sized: no smaller sum is opened."""
-        return self.encrypt.ddp_encrypt.n_min or max(min(self.needed, self.sharing), self.colluders + 2)
-
-    @property
     def sharing(self) -> int:
         """Clients that must take part in sharing secrets, or a masked round ends."""
         return _part(self.encrypt.pw_encrypt.share_secrets_ratio, self.wanted)
-
-    @property
-    def central(self) -> tuple[float, float]:
-        """The epsilon and delta of a run under distributed DP, for which its noise is sized."""
-        given, limit = self.encrypt.ddp_encrypt, self.budget
-        epsilon = given.ddp_eps or (limit.epsilon if limit else 8.0)
-        return epsilon, given.ddp_delta or (limit.delta if limit else None) or self._usual_delta
 
     @property
     def colluders(self) -> int:
@@ -384,47 +317,19 @@ class Settings(Section):
     @property
     def delta(self) -> float:
         """Of each upload under local DP."""
-        return self.encrypt.dp_encrypt.dp_delta or self._usual_delta
+        return self.encrypt.dp_encrypt.dp_delta or self.usual_delta
 
     @property
-    def _usual_delta(self) -> float:
+    def usual_delta(self) -> float:
         """Unless the file says otherwise. At 1 / clients alone, a few clients would have a delta that hides little."""
         return min(LARGEST_DELTA, 1 / self.clients)
 
     def notes(self) -> list[str]:
         """What is legal and worth a thought."""
-        found = []
-        local = self.encrypt.dp_encrypt
-        if self.encrypt.encrypt_type == "DP_ENCRYPT":
-            if local.dp_eps <= 50:
-                found.append(f"dp_eps {local.dp_eps:g}: MindSpore Federated advises more than 50, for accuracy's sake")
-            if local.dp_eps > 10:
-                found.append(
-                    f"dp_eps {local.dp_eps:g} for each upload is a weak promise; the run's total is in the ledger"
-                )
-            if not 0.5 <= local.dp_norm_clip <= 2:
-                found.append(f"dp_norm_clip {local.dp_norm_clip:g}: MindSpore Federated advises 0.5 to 2")
-            if self.delta > 1 / self.clients:
-                found.append(f"dp_delta {self.delta:g} is above 1 / clients = {1 / self.clients:.3g}")
-            if self.delta > LARGEST_DELTA:
-                same = gaussian_epsilon(gaussian_sigma(local.dp_eps, self.delta), LARGEST_DELTA)
-                found.append(
-                    f"dp_delta {self.delta:g}: dp_eps {local.dp_eps:g} at this delta is {same:.3g} at {LARGEST_DELTA:g}"
-                )
-            if local.dp_delta is None and self.delta < 1 / self.clients:
-                found.append(
-                    f"dp_delta is {self.delta:g} by default; MindSpore Federated advises 1 / clients = "
-                    f"{1 / self.clients:.3g}, at which the same dp_eps needs less noise and promises less"
-                )
-        if self.encrypt.encrypt_type == "NOT_ENCRYPT":
-            found.append("NOT_ENCRYPT: the coordinator sees every client's update in the clear")
-        if self.encrypt.laplace_eval is not None and self.encrypt.laplace_eval.laplace_eval_eps > 10:
-            found.append(
-                f"laplace_eval_eps {self.encrypt.laplace_eval.laplace_eval_eps:g} for each vector hides nothing: "
-                "who sees a vector is all but certain of what it was"
-            )
-        if self.unsupervised is not None and self.encrypt.privacy_eval_type == "NOT_ENCRYPT":
-            found.append("privacy_eval_type NOT_ENCRYPT: the coordinator sees inference results in the clear")
+        found = [*self.updates.notes(self)]
+        if self.encrypt.laplace_eval is not None:
+            found += self.encrypt.laplace_eval.notes()
+        found += self.vectors.notes(self)
         if self.masked:
             topology = self.secure(columns=1, modulus_bits=64).topology(self.sampled)
             if topology.complete and topology.minimum >= self.sharing:

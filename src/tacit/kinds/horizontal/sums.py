@@ -21,7 +21,6 @@ from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Flat
 from tacit.secagg.unmask import Words
 
-LARGEST_NORM = 1e4  # of an update in the clear: a longer one is no honest step
 LARGEST_GROUP = 64  # updates; float32 sums of more lose bits that matter
 _GROUPS = 16  # that a round has at least, if it has as many clients: to spread over machines
 _BLOCK = 1 << 17  # numbers; a block and what it meets stay in the second-level cache
@@ -30,14 +29,6 @@ _BLOCK = 1 << 17  # numbers; a block and what it meets stay in the second-level 
 def group_size(settings: Settings) -> int:
     """Updates in a group, for a round of this federation."""
     return max(1, min(LARGEST_GROUP, settings.sampled // _GROUPS))
-
-
-def check_samples(samples: object, settings: Settings) -> int:
-    """The weight of an update in the clear, or PeerError."""
-    most = settings.encrypt.pw_encrypt.largest_weight
-    if not isinstance(samples, int) or isinstance(samples, bool) or not 1 <= samples <= most:
-        raise PeerError(f"an update whose number of samples is not in 1 .. {most}")
-    return samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ covered(settings)       which figures of a run an epsilon covers
 
 from __future__ import annotations
 
-from tacit.boundary import Release
+from tacit.boundary import Boundary, Release
 from tacit.kinds.private_training.settings import Settings
 
 
@@ -53,3 +53,10 @@ def unprotected(settings: Settings) -> tuple[str, ...]:
 def covered(settings: Settings) -> frozenset[str]:
     """The model is covered, and so is what is measured of it on public data."""
     return frozenset({"metrics"})
+
+
+def of(settings: Settings) -> Boundary:
+    """All of it."""
+    return Boundary(
+        tuple(releases(settings)), tuple(sentences(settings)), tuple(unprotected(settings)), covered(settings)
+    )

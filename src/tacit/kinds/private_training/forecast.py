@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tacit.boundary import Forecast
 from tacit.dp.accounting import strength
 from tacit.kinds.private_training import boundary
 from tacit.kinds.private_training.settings import Settings
+from tacit.report.forecast import Forecast, in_sentences
 from tacit.training.monitor import Monitor
 
 
@@ -53,7 +53,7 @@ def forecast(settings: Settings, records: int, parameters: int) -> Forecast:
     ]
     if plan.sampling == "poisson":
         steps.append(f"samples are {plan.batch} records on average; empty ones still take a step of noise")
-    return Forecast(
+    return in_sentences(
         f"{settings.name}: private training on {records:,} records, {plan.epochs} epochs, {parameters:,} parameters",
         {
             "What it costs in privacy": tuple(costs),

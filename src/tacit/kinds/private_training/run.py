@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.boundary import Forecast
-from tacit.config.load import ConfigError, fingerprint
-from tacit.events import EpochFinished, Kept, Noted, Sink, Stepped, Tee, TrainingResumed, TrainingStarted
-from tacit.kinds.private_training import boundary
+from tacit.config.source import ConfigError
+from tacit.events import EpochFinished, Noted, Stepped, TrainingResumed, TrainingStarted
+from tacit.kind import Here, Result, ended_early
 from tacit.kinds.private_training.forecast import forecast as forecast_of
 from tacit.kinds.private_training.settings import Settings
 from tacit.kinds.private_training.tasks import load as tasks
-from tacit.runs.outcome import Outcome, concluded, history, stop_signals, write_page
-from tacit.store.directory import RunDirectory
+from tacit.report.forecast import Forecast
 from tacit.training.plan import Plan
 
 if TYPE_CHECKING:
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 
     from tacit.kinds.private_training.task import Task
     from tacit.training.optimizer import PrivateOptimizer
-
-__all__ = ["boundary", "caught_up", "execute", "finished", "forecast", "may_change"]
 
 _LINE = 1.0  # seconds between two lines
 _BETWEEN = 60.0  # seconds between two stores within an epoch
@@ -43,7 +39,7 @@ def may_change(stored: Settings) -> frozenset[str]:
     return free | {"train.epochs"} if given else free
 
 
-def finished(settings: Settings, state: dict[str, Any]) -> str | None:
+def finished(settings: Settings, state: Mapping[str, Any]) -> str | None:
     """Why there is nothing left to do."""
     done = state["epochs"]
     if done < settings.train.epochs:
@@ -69,36 +65,30 @@ def forecast(settings: Settings) -> Forecast:
     return forecast_of(settings, len(task.records), parameters)
 
 
-def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
-    """Train to the end, or until somebody stops it."""
-    kept = Kept()
-    both = Tee(kept, sink)
-    training = _Training(settings, both, directory)
+def execute(settings: Settings, here: Here) -> Callable[[], Result]:
+    """A training, from the start or from what is stored, to its end or until it is stopped."""
+    training = _Training(settings, here)
     training.begin()
-    with concluded(both, kept) as ending, stop_signals() as asked:
-        training.run(asked)
-    training.save()
-    if directory is not None:
-        write_page(directory, both)
-    return Outcome(
-        ending.status,
-        ending.text,
-        training.weights(),
-        training.ledger(),
-        history(kept, directory),
-        directory.path if directory else None,
-    )
+
+    def run() -> Result:
+        with ended_early() as ending:
+            training.run()
+        training.save()
+        return Result(training.weights(), training.ledger(), ending.status, ending.text)
+
+    return run
 
 
 class _Training:
     """A training under way."""
 
-    def __init__(self, settings: Settings, sink: Sink, directory: RunDirectory | None) -> None:
+    def __init__(self, settings: Settings, here: Here) -> None:
         from tacit.training.monitor import Monitor
 
         self._settings = settings
-        self._sink = sink
-        self._directory = directory
+        self._sink = here.sink
+        self._store = here.store
+        self._should_stop = here.should_stop
         self._task: Task = tasks.make_training(settings.task, settings.seed, settings.task_options)
         self._plan: Plan = settings.plan(len(self._task.records))
         own = settings.monitor
@@ -120,20 +110,20 @@ class _Training:
         self._sink.emit(TrainingStarted(settings.name, settings.kind, 1, plan.epochs, plan.steps_an_epoch, words, size))
         for note in settings.notes():
             self._sink.emit(Noted(note))
-        stored = self._directory.stored() if self._directory is not None else None
+        stored = self._store.stored() if self._store is not None else None
         if stored is not None:
             state, weights = stored
             _load(self._model, weights)
             self._optimizer.restore({key: value for key, value in state.items() if key not in ("settings", "epochs")})
             self._sink.emit(TrainingResumed(self._optimizer.epoch, self._optimizer.steps % plan.steps_an_epoch))
 
-    def run(self, should_stop: Callable[[], bool]) -> None:
+    def run(self) -> None:
         if self._optimizer.steps == 0:
             self.save()
         while self._optimizer.steps < self._plan.steps:
-            self._run_epoch(should_stop)
+            self._run_epoch()
 
-    def _run_epoch(self, should_stop: Callable[[], bool]) -> None:
+    def _run_epoch(self) -> None:
         start = time.perf_counter()
         epoch, losses, records = self._optimizer.epoch, [], 0
         self._model.train()
@@ -148,7 +138,7 @@ class _Training:
             if self._optimizer.steps != before:
                 self._say(epoch, losses[-1], records / (time.perf_counter() - start))
                 self._save_sometimes()
-                if should_stop():
+                if self._should_stop():
                     raise KeyboardInterrupt
         self._end_epoch(epoch, losses, time.perf_counter() - start)
 
@@ -181,15 +171,11 @@ class _Training:
     def save(self) -> None:
         """Store the model, the optimizer, the sampler and the ledger together."""
         self._stored_at = time.perf_counter()
-        if self._directory is None:
+        if self._store is None:
             return
         state = self._optimizer.state()
-        more = {
-            "round": self._optimizer.steps,
-            "epochs": self._optimizer.epoch,
-            "settings": fingerprint(self._settings),
-        }
-        self._directory.save(self.weights(), {**state, **more}, self.ledger())
+        more = {"round": self._optimizer.steps, "epochs": self._optimizer.epoch}
+        self._store.save(self.weights(), {**state, **more}, self.ledger())
 
     def weights(self) -> dict[str, NDArray[Any]]:
         return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self._model.state_dict().items()}

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from tacit import sections
 from tacit.dp.schedules import Adaptation, ClipAdaptation, Decay
 from tacit.sections import Count, Delta, Name, Positive, Probability, Scale, Section, Seed
 from tacit.training.plan import Plan
@@ -66,7 +67,7 @@ class Monitor(Section):
     every: Count | None = None  # steps between two looks at epsilon; an epoch by default
 
 
-class Settings(Section):
+class Settings(sections.Settings):
     """A private training of one party."""
 
     kind: Literal["private_training"] = "private_training"

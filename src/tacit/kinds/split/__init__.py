@@ -3,3 +3,61 @@
 `EmbeddingDP` turns activations into randomized bits, `LabelDP` randomizes labels; `leader` and `follower` are the two
 parties of a training, functions over channels. `boundary` lists what leaves each of them, `forecast` what it will cost.
 """
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from tacit.kind import Kind
+from tacit.kinds.split.settings import Settings
+from tacit.lockstep import verbs
+
+if TYPE_CHECKING:
+    from tacit.audit.steps import Attacks, Scope
+    from tacit.boundary import Boundary
+    from tacit.lockstep.run import Lockstep
+    from tacit.report.forecast import Forecast
+
+
+def _starter() -> str:
+    return files(__name__).joinpath("starter.yaml").read_text(encoding="utf-8")
+
+
+def _forecast(settings: Settings) -> Forecast:
+    from tacit.kinds.split.party import forecast
+
+    return forecast(settings)
+
+
+def _boundary(settings: Settings) -> Boundary:
+    from tacit.kinds.split import boundary
+
+    return boundary.of(settings)
+
+
+def _attacks(settings: Settings, scope: Scope) -> Attacks:
+    from tacit.kinds.split.attacks import attacks
+
+    return attacks(settings, scope)
+
+
+def _lockstep() -> Lockstep[Settings]:
+    from tacit.kinds.split.party import LOCKSTEP
+
+    return LOCKSTEP
+
+
+KIND = Kind(
+    name="split",
+    settings=Settings,
+    starter=_starter,
+    forecast=_forecast,
+    boundary=_boundary,
+    execute=verbs.execute(_lockstep),
+    report=verbs.report,
+    attacks=_attacks,
+    resume=verbs.resume(_lockstep),
+    join=verbs.join(_lockstep, _boundary, _forecast),
+    predict=verbs.predict(_lockstep),
+)

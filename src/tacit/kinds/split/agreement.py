@@ -1,151 +1,60 @@
-"""What leader and followers have in common: the order of batches, comparing offers, and telling of failures."""
+"""What leader and followers have in common: the order of batches, comparing offers, and what they tell."""
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.random import Generator
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tacit.channel import LIMIT, Channel, Failed, sentence
+from tacit.channel import Channel
 from tacit.dp.accounting import Budget, Ledger
-from tacit.errors import TOLD, PeerAway, PeerError, Unfit
-from tacit.kinds.split.learner import Ledgers, State
-from tacit.kinds.split.messages import Activations, Gradient, Offer, Reached, Start, frame_bytes
+from tacit.errors import PeerError, Unfit
+from tacit.events import TrainingStarted
+from tacit.kinds.split.learner import State
+from tacit.kinds.split.messages import Activations, Gradient, Offer, Reached, Start
 from tacit.kinds.split.settings import Settings
+from tacit.lockstep.context import Context
+from tacit.lockstep.exchange import meeting_point
+from tacit.lockstep.progress import Progress
+from tacit.lockstep.schedule import Schedule
+from tacit.lockstep.traffic import Metered
 from tacit.randomness import secure_rng, seeded_rng
 from tacit.training.checks import mixing
-from tacit.wire import Message
 
-T = TypeVar("T")
 RECORDS, EVALUATION, LABELS = "records", "evaluation records", "labels"  # whose ledgers a party keeps
-Order = NDArray[np.int64]
 Shape = tuple[int, ...]
-Checkpoint = Callable[[State], None]
 _ORDER = 41  # of the seed's streams
 
 
-@dataclass(frozen=True, slots=True)
-class Aids:
-    """What surrounds a party: its clock, its randomness, and where its part is kept.
-
-    `states` are those of an earlier, interrupted training, the last two or so: the parties go on from the latest that
-    all of them have. `checkpoint` is called with this party's state once all have reached the same step. `paid` is
-    called with the ledgers before anything leaves that they pay for, and `ledgers` are the last that it was given: what
-    was sent after a save was sent, and is not forgotten with the steps.
-    """
-
-    clock: Callable[[], float] = time.perf_counter
-    rng: Generator | None = None
-    states: Sequence[State] = ()
-    checkpoint: Checkpoint | None = None
-    paid: Callable[[Ledgers], None] | None = None
-    ledgers: Ledgers = field(default_factory=dict)
-
-    def generator(self, settings: Settings, party: str) -> Generator:
-        seed = settings.simulation.insecure_noise_seed
-        if self.rng is not None:
-            return self.rng
-        return secure_rng() if seed is None else seeded_rng(seed + list(settings.parties).index(party))
+def generator(context: Context[State], settings: Settings, party: str) -> Generator:
+    """What a party draws its noise from."""
+    seed = settings.simulation.insecure_noise_seed
+    if context.rng is not None:
+        return context.rng
+    return secure_rng() if seed is None else seeded_rng(seed + list(settings.parties).index(party))
 
 
-PLAIN = Aids()
+def schedule_of(settings: Settings, records: int) -> Schedule:
+    """In each epoch all records once, in batches of `train.batch`; the last may be smaller."""
+    batch, seed = settings.train.batch, settings.seed
+    return Schedule(
+        records,
+        settings.train.epochs,
+        -(-records // batch),
+        lambda epoch: np.random.default_rng([seed, _ORDER, epoch]).permutation(records),
+        lambda step: slice(step * batch, min((step + 1) * batch, records)),
+        settings.train.steps,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """Which records each step takes: the same for whoever has the same seed and number of records."""
-
-    records: int
-    batch: int
-    epochs: int
-    seed: int
-    limit: int | None = None  # steps in all
-
-    @classmethod
-    def of(cls, settings: Settings, records: int) -> Schedule:
-        train = settings.train
-        return cls(records, train.batch, train.epochs, settings.seed, train.steps)
-
-    @property
-    def steps(self) -> int:
-        """Of an epoch."""
-        return -(-self.records // self.batch)
-
-    @property
-    def total(self) -> int:
-        whole = self.steps * self.epochs
-        return whole if self.limit is None else min(whole, self.limit)
-
-    @property
-    def visits(self) -> int:
-        """How often a record crosses the cut in a training, at most."""
-        return -(-self.total // self.steps) if self.steps else 0
-
-    def order(self, epoch: int) -> Order:
-        return np.random.default_rng([self.seed, _ORDER, epoch]).permutation(self.records)
-
-    def size(self, step: int) -> int:
-        """Records of a step."""
-        return min(self.batch, self.records - step % self.steps * self.batch)
-
-    def from_step(self, start: int) -> Iterator[tuple[int, Order]]:
-        """Each step from `start` on, with its records."""
-        epoch, order = -1, np.empty(0, dtype=np.int64)
-        for step in range(start, self.total):
-            if step // self.steps != epoch:
-                epoch = step // self.steps
-                order = self.order(epoch)
-            first = step % self.steps * self.batch
-            yield step, order[first : first + self.batch]
-
-    def sizes_from(self, start: int) -> Iterator[tuple[int, range]]:
-        """The same for who holds no records, and makes no list of as many as another party says there are."""
-        for step in range(start, self.total):
-            yield step, range(self.size(step))
-
-    def ends_epoch(self, step: int) -> bool:
-        """Whether this many steps end an epoch, or all of them."""
-        return step % self.steps == 0 or step == self.total
-
-    def evaluates(self, step: int, every: int) -> bool:
-        return step == self.total or (step % self.steps == 0 and step // self.steps % every == 0)
-
-    def evaluations(self, every: int) -> int:
-        return sum(self.evaluates(step, every) for step in range(1, self.total + 1) if self.ends_epoch(step))
-
-
-@dataclass(slots=True)
-class Counted:
-    """A channel that counts the bytes of its messages."""
-
-    channel: Channel
-    sent: int = 0
-    received: int = 0
-
-    def send(self, message: Message) -> None:
-        try:
-            self.channel.send(message)
-        except PeerError:
-            while True:  # what it said before it left tells more: the last of it raises
-                self.channel.recv(Offer | Start | Activations | Gradient | Reached)  # type: ignore[arg-type]
-        self.sent += frame_bytes(message)
-
-    def recv(self, kind: type[T], limit: int = LIMIT) -> T:
-        message = self.channel.recv(kind, limit)
-        self.received += frame_bytes(message) if isinstance(message, Message) else 0
-        return message
-
-    def close(self) -> None:
-        self.channel.close()
+def metered(channel: Channel) -> Metered:
+    return Metered(channel, Offer | Start | Activations | Gradient | Reached)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,18 +68,30 @@ class Outcome:
     metrics: Mapping[str, float] = field(default_factory=dict)  # only the leader's
 
 
-@contextmanager
-def telling(channels: Mapping[str, Channel]) -> Iterator[None]:
-    """Where this party cannot go on, tell the others why, in one sentence."""
-    try:
-        yield
-    except PeerAway:
-        raise  # nothing is broken, and the others wait likewise
-    except TOLD as error:
-        for channel in channels.values():
-            with suppress(PeerError, ValueError):
-                channel.send(Failed(sentence(str(error))))
-        raise
+def offer(
+    context: Context[State],
+    settings: Settings,
+    purpose: str,
+    counts: tuple[int, int],
+    cut: Shape,
+    back_cut: Shape = (),
+) -> Offer:
+    """What a party will do, with so many records to train on and to evaluate, and how its part of the cut looks."""
+    schedule, protection = schedule_of(settings, counts[0]), settings.embedding_dp
+    return Offer(
+        purpose,
+        settings.topology,
+        *counts,
+        settings.train.batch,
+        schedule.steps,
+        schedule.total,
+        cut,
+        back_cut,
+        "float32",
+        None if protection is None else protection.eps,
+        protection is not None,
+        tuple(sorted({state.step for state in context.saved}))[-4:],
+    )
 
 
 def compare(own: Offer, other: Offer, sender: str) -> None:
@@ -203,15 +124,12 @@ def compare(own: Offer, other: Offer, sender: str) -> None:
             )
 
 
-def meeting_point(offers: Sequence[Offer]) -> int:
+def first_step(offers: Sequence[Offer]) -> int:
     """The latest step that all parties can resume at. Where nobody has saved a step, all begin anew."""
-    common = set.intersection(*(set(offer.reached) for offer in offers))
     if not any(step for offer in offers for step in offer.reached):
         return 0
-    if not common:
-        places = "; ".join(", ".join(map(str, offer.reached)) or "none" for offer in offers)
-        raise PeerError(f"no step at which all parties have saved their part ({places}): start all of them anew")
-    return max(common)
+    reached = [offer.reached for offer in offers]
+    return meeting_point(reached, "no step at which all parties have saved their part")
 
 
 def probed(network: nn.Module, features: Any, declared: Shape, name: str) -> None:
@@ -277,3 +195,44 @@ def bits_of(cut: Shape) -> tuple[int, int]:
     """Bits of a record's activations, and vectors along the last axis."""
     bits = math.prod(cut)
     return bits, bits // cut[-1]
+
+
+def progress_of(
+    context: Context[State],
+    settings: Settings,
+    schedule: Schedule,
+    channels: Collection[Metered],
+    unit: str = "records",
+    units: int = 1,
+) -> Progress:
+    """Tells of every few steps, and of the last."""
+
+    def due(done: int, seconds: float) -> bool:
+        return done % settings.lines == 0 or done == schedule.total
+
+    return Progress(context, channels, schedule.steps, due, unit, units)
+
+
+def started(settings: Settings, schedule: Schedule, protection: str, parameters: int) -> TrainingStarted:
+    parties, epochs = len(settings.parties), settings.train.epochs
+    return TrainingStarted(settings.name, settings.kind, parties, epochs, schedule.steps, protection, parameters)
+
+
+def close_epoch(
+    progress: Progress, settings: Settings, epoch: int, ledger: Ledger | None, metrics: Mapping[str, float]
+) -> None:
+    """Tell what an epoch came to. `ledger` is that of the party's records, where everything that leaves it of them is
+    protected; None otherwise."""
+    if settings.simulation.insecure_noise_seed is not None:
+        ledger = None  # whoever knows the seed can take the noise off again
+    epsilon, delta = (None, None) if ledger is None else spent_epsilon(ledger, settings.gradients.delta)
+    local = {} if progress.mean_loss is None else {"loss": progress.mean_loss}
+    progress.finished(epoch, metrics=metrics, local=local, epsilon=epsilon, delta=delta)
+
+
+def spent_epsilon(ledger: Ledger, delta: float) -> tuple[float | None, float | None]:
+    """Epsilon and delta of what was spent; None where nothing was promised."""
+    if not ledger.lines:
+        return None, None
+    pure = ledger.pure_epsilon()
+    return (pure, 0.0) if pure < float("inf") else (ledger.epsilon(delta), delta)

@@ -3,12 +3,11 @@
 releases(settings)      field by field, with who sends and who receives; a test compares it with the messages of runs
 sentences(settings)     the same for people: who sees what
 unprotected(settings)   what stays open
-covered(settings)       which figures of a run an epsilon covers
 """
 
 from __future__ import annotations
 
-from tacit.boundary import CLEAR, Release, session_releases
+from tacit.boundary import CLEAR, Boundary, Release, session_releases
 from tacit.kinds.split.settings import Settings
 
 _ALL = ("follower", "leader")
@@ -164,6 +163,8 @@ def unprotected(settings: Settings) -> list[str]:
     return found
 
 
-def covered(settings: Settings) -> frozenset[str]:
-    """The figures of a run that an epsilon covers: none. Loss and metrics are of private records and stay local."""
-    return frozenset()
+def of(settings: Settings) -> Boundary:
+    """All of it. An epsilon covers no figure of a run: loss and metrics are of private records and stay local."""
+    return Boundary(
+        tuple(releases(settings)), tuple(sentences(settings)), tuple(unprotected(settings)), covered=frozenset()
+    )

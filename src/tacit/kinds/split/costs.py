@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tacit.dp.calibration import noise_multiplier
-from tacit.kinds.split.agreement import Schedule
 from tacit.kinds.split.settings import Settings
 from tacit.kinds.split.tensors import GradientNoise
+from tacit.lockstep.schedule import Schedule
 
 
 def gradient_noise(settings: Settings, schedule: Schedule) -> GradientNoise | None:

@@ -9,31 +9,31 @@ from numpy.random import Generator
 from torch import Tensor
 
 from tacit.channel import Channel
-from tacit.errors import PeerError
-from tacit.events import Sink
+from tacit.errors import TOLD, PeerError
 from tacit.kinds.split.agreement import (
     EVALUATION,
-    PLAIN,
     RECORDS,
-    Aids,
-    Counted,
     Outcome,
-    Schedule,
     Shape,
     as_tensor,
     bits_of,
     check_reached,
     check_shape,
+    close_epoch,
     compare,
+    generator,
+    metered,
+    offer,
     probed,
+    progress_of,
     record_ledger,
     refuse_mixing,
     saves,
-    telling,
+    schedule_of,
+    started,
 )
-from tacit.kinds.split.learner import Learner
-from tacit.kinds.split.messages import Activations, Gradient, Offer, Reached, Start
-from tacit.kinds.split.progress import Progress
+from tacit.kinds.split.learner import Learner, State
+from tacit.kinds.split.messages import OFFER, Activations, Gradient, Reached, Start
 from tacit.kinds.split.settings import Settings
 from tacit.kinds.split.task import Bottom, FollowerPart, Rows, Trunk, modules
 from tacit.kinds.split.tensors import (
@@ -43,25 +43,30 @@ from tacit.kinds.split.tensors import (
     take_activations,
     take_gradient,
 )
+from tacit.lockstep.context import Context
+from tacit.lockstep.exchange import exchange, telling, to_each
+from tacit.lockstep.progress import Progress
+from tacit.lockstep.schedule import Schedule
+from tacit.lockstep.traffic import Metered
 
 
 def follower(
-    channels: Mapping[str, Channel], settings: Settings, party: str, part: FollowerPart, sink: Sink, aids: Aids = PLAIN
+    channels: Mapping[str, Channel], settings: Settings, party: str, part: FollowerPart, context: Context[State]
 ) -> Outcome:
     """Train this party's part with the leader, to the end. Sees gradients of its activations, and in U activations."""
-    leader = Counted(channels[settings.leader])
-    with telling({settings.leader: leader}):
-        return _Follower(leader, settings, party, part, sink, aids).train()
+    leader = metered(channels[settings.leader])
+    with telling(to_each([leader]), TOLD):
+        return _Follower(leader, settings, party, part, context).train()
 
 
 def predict(
     channels: Mapping[str, Channel], settings: Settings, party: str, part: FollowerPart, rows: Rows | None = None
 ) -> None:
     """Help the leader to predict: send activations of `rows` (V), or pass the leader's through the trunk (U)."""
-    leader = Counted(channels[settings.leader])
+    leader = metered(channels[settings.leader])
     rows = rows or Rows()
-    with telling({settings.leader: leader}):
-        own = _Follower(leader, settings, party, part, None, PLAIN)
+    with telling(to_each([leader]), TOLD):
+        own = _Follower(leader, settings, party, part, Context())
         start = own.agree("predict", 0, len(rows))
         own.pay_for_scores()
         own.evaluate(rows, start.test_records, 0)
@@ -69,41 +74,25 @@ def predict(
 
 class _Follower:
     def __init__(
-        self, leader: Counted, settings: Settings, party: str, part: FollowerPart, sink: Sink | None, aids: Aids
+        self, leader: Metered, settings: Settings, party: str, part: FollowerPart, context: Context[State]
     ) -> None:
         self._leader = leader
         self._settings = settings
         self._name = settings.leader
         self._part = part
-        self._sink = sink
-        self._aids = aids
-        self._rng: Generator = aids.generator(settings, party)
+        self._context = context
+        self._rng: Generator = generator(context, settings, party)
         self._own = isinstance(part, Bottom)  # whether the records are this party's
         ledgers = {RECORDS: record_ledger(settings), EVALUATION: record_ledger(settings)} if self._own else {}
         self._learner = Learner(modules(part), settings.train, ledgers)
 
     def agree(self, purpose: str, records: int, test_records: int) -> Start:
         """Compare what both sides will do, and hear from the leader where to begin."""
-        part, settings = self._part, self._settings
-        schedule = Schedule.of(settings, records)
-        offer = Offer(
-            purpose,
-            settings.topology,
-            records,
-            test_records,
-            settings.train.batch,
-            schedule.steps,
-            schedule.total,
-            part.cut,
-            part.back_cut if isinstance(part, Trunk) else (),
-            "float32",
-            settings.embedding_dp.eps if settings.embedding_dp else None,
-            settings.embedding_dp is not None,
-            tuple(sorted({state.step for state in self._aids.states}))[-4:],
-        )
-        self._leader.send(offer)
-        heard = self._leader.recv(Offer, 4096)
-        compare(offer, heard, self._name)
+        part = self._part
+        back_cut = part.back_cut if isinstance(part, Trunk) else ()
+        mine = offer(self._context, self._settings, purpose, (records, test_records), part.cut, back_cut)
+        heard = exchange({self._name: self._leader}, {self._name: mine}, OFFER, first=False)[self._name]
+        compare(mine, heard, self._name)
         start = self._leader.recv(Start, 256)
         counts = (records, test_records) if self._own else (heard.records, heard.test_records)
         if (start.records, start.test_records) != counts:
@@ -121,7 +110,7 @@ class _Follower:
             if settings.embedding is not None and settings.embedding.eps is not None:
                 refuse_mixing(modules(part), "so that a record's bits are not its own")
         start = self.agree("train", len(rows), len(test))
-        schedule = Schedule.of(settings, len(rows) if self._own else start.records)
+        schedule = schedule_of(settings, len(rows) if self._own else start.records)
         progress = self._begin(schedule, start.step)
         batches = schedule.from_step(start.step) if self._own else schedule.sizes_from(start.step)
         for step, batch in batches:
@@ -131,14 +120,13 @@ class _Follower:
                 self._step_bottom(part, step, as_tensor(rows.features[batch]))  # type: ignore[index]
             else:
                 self._step_trunk(part, step, (len(batch),))
-            if progress is not None:
-                progress.stepped(learner.step, len(batch))
+            progress.stepped(learner.step, len(batch))
             if start.test_records and schedule.evaluates(learner.step, settings.evaluate):
                 self._spend(EVALUATION)
                 self.evaluate(test, start.test_records, learner.step)
             self._save(schedule)
-            if progress is not None and schedule.ends_epoch(learner.step):
-                progress.finished(learner.step, learner.ledgers.get(RECORDS), {})
+            if schedule.ends_epoch(learner.step):
+                close_epoch(progress, settings, step // schedule.steps, learner.ledgers.get(RECORDS), {})
         return Outcome(learner.state(), learner.ledgers, self._leader.sent, self._leader.received)
 
     def pay_for_scores(self) -> None:
@@ -192,25 +180,24 @@ class _Follower:
         message = self._leader.recv(Gradient, activations_limit(shape))
         return take_gradient(message, step, shape, self._settings.gradients.bits, self._name)
 
-    def _begin(self, schedule: Schedule, step: int) -> Progress | None:
-        restored = next((state for state in self._aids.states if state.step == step), None)
-        if restored is None and (step or self._aids.states):  # from 0 it would forget what it has spent
+    def _begin(self, schedule: Schedule, step: int) -> Progress:
+        restored = next((state for state in self._context.saved if state.step == step), None)
+        if restored is None and (step or self._context.saved):  # from 0 it would forget what it has spent
             raise PeerError(f"{self._name} begins at step {step}, of which this party has saved nothing")
         if restored is not None:
-            self._learner.restore(restored, self._aids.ledgers)
+            self._learner.restore(restored, self._context.spent)
             if step < schedule.total and step % schedule.steps:
                 self._spend(RECORDS)  # what was sent after the save, and is sent once more
         else:
-            self._learner.owe(self._aids.ledgers)  # of a first save that was interrupted at another party
-            if self._aids.checkpoint is not None:
-                self._aids.checkpoint(self._learner.state())
+            self._learner.owe(self._context.spent)  # of a first save that was interrupted at another party
+            self._context.keep(self._learner.state())
         self._learner.train(True)
-        if self._sink is None:
-            return None
-        progress = Progress(self._sink, self._settings, schedule, self._aids.clock, [self._leader])
+        progress = progress_of(self._context, self._settings, schedule, [self._leader])
         protected = self._own and self._settings.embedding is not None
         notes = self._sentences(schedule) if protected else ()
-        progress.begin("EmbeddingDP" if protected else "none of its own", self._learner.parameters, notes, step)
+        protection = "EmbeddingDP" if protected else "none of its own"
+        begun = started(self._settings, schedule, protection, self._learner.parameters)
+        progress.begin(begun, resumed=step or None, notes=notes)
         return progress
 
     def _sentences(self, schedule: Schedule) -> tuple[str, ...]:
@@ -225,13 +212,11 @@ class _Follower:
             event = self._settings.embedding.event(bits, 1, vectors)
             if event is not None:
                 self._learner.ledgers[ledger].spend(event)
-        if self._aids.paid is not None:
-            self._aids.paid(self._learner.spent())
+        self._context.paid(self._learner.spent())
 
     def _save(self, schedule: Schedule) -> None:
         if not saves(schedule, self._settings, self._learner.step):
             return
         self._leader.send(Reached(self._learner.step))
         check_reached(self._leader.recv(Reached, 64), self._learner.step, self._name)
-        if self._aids.checkpoint is not None:
-            self._aids.checkpoint(self._learner.state())
+        self._context.keep(self._learner.state())

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tacit.boundary import Forecast
 from tacit.dp.accounting import Ledger, strength
 from tacit.kinds.split import boundary
-from tacit.kinds.split.agreement import Schedule, bits_of
+from tacit.kinds.split.agreement import bits_of, schedule_of
 from tacit.kinds.split.bits import packed_size
 from tacit.kinds.split.costs import gradient_noise
 from tacit.kinds.split.settings import Settings
 from tacit.kinds.split.task import Bottom, Ends, Part, Top, modules
+from tacit.lockstep.schedule import Schedule
+from tacit.report.forecast import Forecast, in_sentences
 
 Shape = tuple[int, ...]
 
@@ -51,7 +52,7 @@ class Sizes:
 
 def forecast(settings: Settings, sizes: Sizes) -> Forecast:
     """Claimed and true epsilon, bytes of a step with and without packing, and who sees what."""
-    schedule = Schedule.of(settings, sizes.records)
+    schedule = schedule_of(settings, sizes.records)
     figures = {**_epsilons(settings, sizes, schedule), **_bytes(settings, sizes)}
     sections = {
         "Epsilon": tuple(_epsilon_sentences(settings, sizes, schedule, figures)),
@@ -64,7 +65,7 @@ def forecast(settings: Settings, sizes: Sizes) -> Forecast:
         f"{settings.name}: {settings.leader} leads {', '.join(settings.followers)}, topology {settings.topology}, "
         f"{sizes.records} records, {schedule.total} steps"
     )
-    return Forecast(title, {name: found for name, found in sections.items() if found}, figures)
+    return in_sentences(title, {name: found for name, found in sections.items() if found}, figures)
 
 
 def _epsilons(settings: Settings, sizes: Sizes, schedule: Schedule) -> dict[str, Any]:

@@ -13,35 +13,34 @@ from torch import Tensor
 
 from tacit.channel import Channel
 from tacit.dp.accounting import Ledger
-from tacit.errors import PeerError, Unfit
-from tacit.events import Sink
+from tacit.errors import TOLD, PeerError, Unfit
 from tacit.kinds.split.agreement import (
     EVALUATION,
     LABELS,
-    PLAIN,
     RECORDS,
-    Aids,
-    Counted,
-    Order,
     Outcome,
-    Schedule,
     Shape,
     as_tensor,
     bits_of,
     check_reached,
     check_shape,
+    close_epoch,
     compare,
-    meeting_point,
+    first_step,
+    generator,
+    metered,
+    offer,
     probed,
+    progress_of,
     record_ledger,
     refuse_mixing,
     saves,
-    telling,
+    schedule_of,
+    started,
 )
 from tacit.kinds.split.costs import gradient_noise
-from tacit.kinds.split.learner import Learner
-from tacit.kinds.split.messages import Activations, Gradient, Offer, Reached, Start
-from tacit.kinds.split.progress import Progress
+from tacit.kinds.split.learner import Learner, State
+from tacit.kinds.split.messages import OFFER, Activations, Gradient, Offer, Reached, Start
 from tacit.kinds.split.settings import Settings
 from tacit.kinds.split.task import Ends, LeaderPart, Rows, Top, modules
 from tacit.kinds.split.tensors import (
@@ -52,36 +51,41 @@ from tacit.kinds.split.tensors import (
     take_activations,
     take_gradient,
 )
+from tacit.lockstep.context import Context
+from tacit.lockstep.exchange import exchange, telling, to_each
+from tacit.lockstep.progress import Progress
+from tacit.lockstep.schedule import Order, Schedule
+from tacit.lockstep.traffic import Metered
 
 Scores = NDArray[np.float32]
 
 
-def leader(
-    channels: Mapping[str, Channel], settings: Settings, part: LeaderPart, sink: Sink, aids: Aids = PLAIN
-) -> Outcome:
+def leader(channels: Mapping[str, Channel], settings: Settings, part: LeaderPart, context: Context[State]) -> Outcome:
     """Train this party's part with all followers, to the end. Sees activations of the followers' features (V)."""
-    counted = {name: Counted(channels[name]) for name in settings.followers}
-    with telling(counted):
-        return _Leader(counted, settings, part, aids).train(sink)
+    own = {name: metered(channels[name]) for name in settings.followers}
+    with telling(to_each(own.values()), TOLD):
+        return _Leader(own, settings, part, context).train()
 
 
 def predict(channels: Mapping[str, Channel], settings: Settings, part: LeaderPart, rows: Rows) -> Scores:
     """The network's scores of `rows`, of which the followers hold their features (V)."""
-    counted = {name: Counted(channels[name]) for name in settings.followers}
-    with telling(counted):
-        own = _Leader(counted, settings, part, PLAIN)
-        own.agree("predict", 0, len(rows))
-        own.pay_for_scores()
-        return own.scores(rows, 0)
+    own = {name: metered(channels[name]) for name in settings.followers}
+    with telling(to_each(own.values()), TOLD):
+        party = _Leader(own, settings, part, Context())
+        party.agree("predict", 0, len(rows))
+        party.pay_for_scores()
+        return party.scores(rows, 0)
 
 
 class _Leader:
-    def __init__(self, channels: Mapping[str, Counted], settings: Settings, part: LeaderPart, aids: Aids) -> None:
+    def __init__(
+        self, channels: Mapping[str, Metered], settings: Settings, part: LeaderPart, context: Context[State]
+    ) -> None:
         self._channels = channels
         self._settings = settings
         self._part = part
-        self._aids = aids
-        self._rng: Generator = aids.generator(settings, settings.leader)
+        self._context = context
+        self._rng: Generator = generator(context, settings, settings.leader)
         ledgers = {RECORDS: record_ledger(settings), EVALUATION: record_ledger(settings)}
         if settings.label is not None:
             ledgers[LABELS] = Ledger("label", "replace-one")
@@ -92,43 +96,28 @@ class _Leader:
     def agree(self, purpose: str, records: int, test_records: int) -> int:
         """Compare what all will do, and say where to begin."""
         offers = {name: self._offer(name, purpose, records, test_records) for name in self._channels}
-        for name, channel in self._channels.items():
-            channel.send(offers[name])
-        heard = {name: channel.recv(Offer, 4096) for name, channel in self._channels.items()}
-        for name, offer in heard.items():
-            compare(offers[name], offer, name)
-            if self._settings.topology == "V" and (offer.records, offer.test_records) != (records, test_records):
+        heard = exchange(self._channels, offers, OFFER, first=False)
+        for name, theirs in heard.items():
+            compare(offers[name], theirs, name)
+            if self._settings.topology == "V" and (theirs.records, theirs.test_records) != (records, test_records):
                 raise PeerError(
-                    f"numbers of records disagree: {offer.records} and {offer.test_records} at {name}, {records} and "
+                    f"numbers of records disagree: {theirs.records} and {theirs.test_records} at {name}, {records} and "
                     f"{test_records} here: align the records"
                 )
-        step = meeting_point([next(iter(offers.values())), *heard.values()])
+        step = first_step([next(iter(offers.values())), *heard.values()])
         for channel in self._channels.values():
             channel.send(Start(step, records, test_records))
         return step
 
     def _offer(self, follower: str, purpose: str, records: int, test_records: int) -> Offer:
-        part, settings = self._part, self._settings
-        schedule = Schedule.of(settings, records)
-        if isinstance(part, Top) and follower not in part.cuts:
+        part, counts = self._part, (records, test_records)
+        if isinstance(part, Ends):
+            return offer(self._context, self._settings, purpose, counts, part.cut, part.back_cut)
+        if follower not in part.cuts:
             raise Unfit(f"the task declares no cut for {follower}: its `cuts` are of {', '.join(part.cuts)}")
-        return Offer(
-            purpose,
-            settings.topology,
-            records,
-            test_records,
-            settings.train.batch,
-            schedule.steps,
-            schedule.total,
-            part.cuts[follower] if isinstance(part, Top) else part.cut,
-            part.back_cut if isinstance(part, Ends) else (),
-            "float32",
-            settings.embedding_dp.eps if settings.embedding_dp else None,
-            settings.embedding_dp is not None,
-            tuple(sorted({state.step for state in self._aids.states}))[-4:],
-        )
+        return offer(self._context, self._settings, purpose, counts, part.cuts[follower])
 
-    def train(self, sink: Sink) -> Outcome:
+    def train(self) -> Outcome:
         part, settings, learner = self._part, self._settings, self._learner
         if isinstance(part, Ends):
             probed(part.embedding, part.train.features, part.cut, "embedding")
@@ -139,9 +128,9 @@ class _Leader:
         if not len(part.train):
             raise Unfit("the leader has no records to train on")
         start = self.agree("train", len(part.train), len(part.test))
-        schedule = Schedule.of(settings, len(part.train))
+        schedule = schedule_of(settings, len(part.train))
         self._noise = gradient_noise(settings, schedule)
-        progress = self._begin(schedule, start, sink)
+        progress = self._begin(schedule, start)
         metrics: dict[str, float] = {}
         for step, batch in schedule.from_step(start):
             if step % schedule.steps == 0:
@@ -154,7 +143,7 @@ class _Leader:
                 metrics = self._evaluate()
             self._save(schedule)
             if schedule.ends_epoch(learner.step):
-                progress.finished(learner.step, self._covering(), metrics if evaluated else {})
+                close_epoch(progress, settings, step // schedule.steps, self._covering(), metrics if evaluated else {})
         sent = sum(channel.sent for channel in self._channels.values())
         received = sum(channel.received for channel in self._channels.values())
         return Outcome(learner.state(), learner.ledgers, sent, received, metrics)
@@ -241,23 +230,23 @@ class _Leader:
         found = {"loss": sum(losses) / len(scores)}
         return found if self._part.metrics is None else {**found, **self._part.metrics(scores, labels)}
 
-    def _begin(self, schedule: Schedule, step: int, sink: Sink) -> Progress:
-        restored = next((state for state in self._aids.states if state.step == step), None)
+    def _begin(self, schedule: Schedule, step: int) -> Progress:
+        restored = next((state for state in self._context.saved if state.step == step), None)
         if restored is not None:
-            self._learner.restore(restored, self._aids.ledgers)
+            self._learner.restore(restored, self._context.spent)
             if step < schedule.total and step % schedule.steps:
                 self._spend(RECORDS)  # what was sent after the save, and is sent once more
         else:
-            self._learner.owe(self._aids.ledgers)  # of a first save that was interrupted at another party
+            self._learner.owe(self._context.spent)  # of a first save that was interrupted at another party
             self._randomize_labels()
         self._labels = self._learner.extra.get(LABELS, labels_of(self._part.train))
-        if restored is None and self._aids.checkpoint is not None:
-            self._aids.checkpoint(self._learner.state())  # randomized labels are drawn once, also after an interruption
+        if restored is None:
+            self._context.keep(self._learner.state())  # randomized labels are drawn once, also after an interruption
         self._learner.train(True)
         unit, units = (self._part.unit, self._part.units) if isinstance(self._part, Ends) else ("records", 1)
-        counted = self._channels.values()
-        progress = Progress(sink, self._settings, schedule, self._aids.clock, counted, unit, units)
-        progress.begin(_protection(self._settings), self._learner.parameters, self._sentences(schedule), step)
+        progress = progress_of(self._context, self._settings, schedule, self._channels.values(), unit, units)
+        begun = started(self._settings, schedule, _protection(self._settings), self._learner.parameters)
+        progress.begin(begun, resumed=step or None, notes=self._sentences(schedule))
         return progress
 
     def _randomize_labels(self) -> None:
@@ -286,8 +275,7 @@ class _Leader:
             cuts = part.cuts.values() if isinstance(part, Top) else [part.back_cut]
             for cut in cuts:
                 self._learner.ledgers[ledger].spend(self._noise.event(bits_of(cut)[0]))
-        if self._aids.paid is not None:
-            self._aids.paid(self._learner.spent())
+        self._context.paid(self._learner.spent())
 
     def _covering(self) -> Ledger | None:
         """The ledger that covers all that leaves this party of its records; None where something is in the clear."""
@@ -308,8 +296,7 @@ class _Leader:
             check_reached(channel.recv(Reached, 64), self._learner.step, name)
         for channel in self._channels.values():
             channel.send(Reached(self._learner.step))
-        if self._aids.checkpoint is not None:
-            self._aids.checkpoint(self._learner.state())
+        self._context.keep(self._learner.state())
 
 
 def labels_of(rows: Rows) -> NDArray[Any]:

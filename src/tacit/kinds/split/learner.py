@@ -14,8 +14,8 @@ from torch import nn
 
 from tacit.dp.accounting import Ledger
 from tacit.kinds.split.settings import Train
+from tacit.lockstep.context import Ledgers
 
-Ledgers = Mapping[str, dict[str, Any]]  # by whose they are, as plain data
 _OPTIMIZER = "optimizer"
 _first = threading.Lock()
 

@@ -15,13 +15,14 @@ from typing import Annotated
 
 import msgspec
 
-from tacit.wire import Finite, Message, encode
+from tacit.wire import Finite, Message
 
 Whole = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 Shape = Annotated[tuple[Annotated[int, msgspec.Meta(ge=1, le=1 << 31)], ...], msgspec.Meta(max_length=7)]
 Steps = Annotated[tuple[Whole, ...], msgspec.Meta(max_length=4)]
 Word = Annotated[str, msgspec.Meta(max_length=16)]
 OVERHEAD = 256  # bytes of a message beside its body, at most
+OFFER = 4096  # bytes of an Offer, at most
 
 
 class Offer(Message, frozen=True, tag=90):
@@ -63,12 +64,3 @@ class Gradient(Message, frozen=True, tag=93):
 
 class Reached(Message, frozen=True, tag=94):
     step: Whole
-
-
-def frame_bytes(message: Message) -> int:
-    """Bytes of the frame of `message`, without a copy of its body."""
-    body = getattr(message, "body", None)
-    if body is None:
-        return len(encode(message))
-    head = 2 if len(body) < 1 << 8 else 3 if len(body) < 1 << 16 else 5  # MessagePack's `bin`
-    return len(encode(msgspec.structs.replace(message, body=b""))) - 2 + head + len(body)

@@ -13,40 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.align.intersection import align
-from tacit.boundary import Forecast
 from tacit.channel import Channel
-from tacit.config.load import ConfigError, fingerprint
+from tacit.config.source import ConfigError
 from tacit.dp.accounting import Ledger
 from tacit.errors import TOLD
-from tacit.events import Aligned, Noted, Nowhere, Sink
-from tacit.kinds.split import boundary
+from tacit.events import Noted, Nowhere, Sink
 from tacit.kinds.split.settings import Settings
-from tacit.lockstep import run as lockstep
-from tacit.lockstep.resumption import CONFIRMED, Held, agreed_session
-from tacit.lockstep.run import Part, Place
-from tacit.runs.outcome import Outcome
-from tacit.runs.predict import Predictor, Scores, needed
-from tacit.store.directory import RunDirectory, Store
+from tacit.lockstep.alignment import common_rows
+from tacit.lockstep.context import Context, Ledgers
+from tacit.lockstep.resumption import Held, agreed_session
+from tacit.lockstep.run import Lockstep, Part, Place, Predictor, needed
+from tacit.report.forecast import Forecast
+from tacit.store.party_folder import Store
+from tacit.store.scores import Scores
 
 if TYPE_CHECKING:
     from tacit.kinds.split.learner import State
     from tacit.kinds.split.task import Part as Parts
     from tacit.kinds.split.task import Rows
 
-__all__ = [
-    "boundary",
-    "caught_up",
-    "complete",
-    "execute",
-    "finished",
-    "forecast",
-    "may_change",
-    "party",
-    "predictor",
-    "told",
-]
-
-told = TOLD
 _MOST_COLUMNS = 64  # of scores that are written one by one
 _AGAINST = {
     "records": "for each record of this party, against the party that its activations or gradients go to",
@@ -55,7 +40,7 @@ _AGAINST = {
 }
 
 
-def may_change(stored: Settings) -> frozenset[str]:
+def free(stored: Settings) -> frozenset[str]:
     """What a resumed run may change. The noise of gradients is sized for the number of steps."""
     sized = stored.gradients.protection == "noised"
     return frozenset({"lines", "train.save"}) | (frozenset() if sized else {"train.epochs", "train.steps"})
@@ -67,18 +52,11 @@ def complete(settings: Settings, state: Mapping[str, Any]) -> bool:
     return bool(state["round"] >= state["total"] and asked == (state["epochs"], state["steps"]))
 
 
-def finished(settings: Settings, state: Mapping[str, Any]) -> str | None:
+def over(settings: Settings, state: Mapping[str, Any]) -> str:
     """Why there is nothing left to do, for this party or another."""
-    if not complete(settings, state) or not state.get(CONFIRMED):
-        return None
     more = f"give more (--set train.epochs={2 * settings.train.epochs})"
-    longer = more if "train.epochs" in may_change(settings) else "start a new run"
+    longer = more if "train.epochs" in free(settings) else "start a new run"
     return f"all {state['round']} steps are done: to train longer, {longer}"
-
-
-def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
-    """An earlier state as it is: a party resumes with the ledger that it stored last, not with that of its state."""
-    return state
 
 
 def forecast(settings: Settings) -> Forecast:
@@ -92,16 +70,11 @@ def forecast(settings: Settings) -> Forecast:
     return forecast_of(settings, Sizes.of(settings, parts))
 
 
-def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
-    """Run every party in this process."""
-    return lockstep.execute(settings, sink=sink, directory=directory)
-
-
 def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
     """One party: aligns if that is asked for, trains, and keeps its own part."""
     part = _part(settings, name, place)  # first: it says that torch is missing
 
-    from tacit.kinds.split.agreement import Aids, Schedule
+    from tacit.kinds.split.agreement import schedule_of
     from tacit.kinds.split.follower import follower
     from tacit.kinds.split.forecast import Sizes
     from tacit.kinds.split.forecast import forecast as forecast_of
@@ -116,17 +89,23 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
             session = agreed_session(channels, name, settings.leader, held)
             states, orders = (states, orders) if session == held.session else ((), {})
         if name == settings.leader:
-            for sentence in forecast_of(settings, Sizes.of(settings, {name: part})).sections.get("Messages", ()):
-                place.sink.emit(Noted(sentence))  # bytes with and without packing, for the log and the report
+            for sentence in forecast_of(settings, Sizes.of(settings, {name: part})).parts.get("Messages", ()):
+                place.sink.emit(Noted(str(sentence)))  # bytes with and without packing, for the log and the report
         own, kept = _aligned(settings, name, part, orders, channels, place.sink)
-        total = Schedule.of(settings, len(own.train)).total if hasattr(own, "train") else 0
+        total = schedule_of(settings, len(own.train)).total if hasattr(own, "train") else 0
         save = _saver(settings, place.store, kept, total, session)
-        paid, ledgers = _payer(place.store), _last_ledgers(place.store)
-        aids = Aids(clock=time.perf_counter, states=states, checkpoint=save, paid=paid, ledgers=ledgers)
+        context = Context(
+            place.sink,
+            time.perf_counter,
+            saved=states,
+            keep=save,
+            paid=_payer(place.store),
+            spent=_last_ledgers(place.store),
+        )
         if name == settings.leader:
-            outcome = leader(channels, settings, own, place.sink, aids)  # type: ignore[arg-type]
+            outcome = leader(channels, settings, own, context)  # type: ignore[arg-type]
         else:
-            outcome = follower(channels, settings, name, own, place.sink, aids)  # type: ignore[arg-type]
+            outcome = follower(channels, settings, name, own, context)  # type: ignore[arg-type]
         save(outcome.state)  # once more, in case it was killed between the last state and the model
         return Part(_networks(outcome.state.arrays), _ledgers(outcome.state.ledgers))
 
@@ -188,13 +167,10 @@ def _aligned(
         rows: Rows = getattr(part, which)
         if rows.ids is None:
             raise ConfigError(f"align: the task {settings.task} gives its records no ids: leave out align, or add them")
-        start = time.perf_counter()
         if which in orders:
             found[which] = orders[which]
         elif which == "train" or len(rows):
-            matched = align(channels, name, settings.leader, rows.ids)
-            found[which] = matched.rows
-            sink.emit(Aligned(matched.own, matched.common, time.perf_counter() - start))
+            found[which] = common_rows(channels, name, settings.leader, rows.ids, sink)
         if which in found:
             part = replace(part, **{which: rows.take(found[which])})  # type: ignore[arg-type]
     return part, found
@@ -212,7 +188,6 @@ def _saver(
             "epochs": settings.train.epochs,
             "steps": settings.train.steps,
             "session": session.hex(),
-            "settings": fingerprint(settings),
             "ledgers": dict(state.ledgers),
         }
         rows = {f"rows.{which}": order for which, order in orders.items()}
@@ -239,9 +214,14 @@ def _networks(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {key: value for key, value in arrays.items() if not key.startswith(("optimizer.", "extra."))}
 
 
-def _payer(store: Store | None) -> Callable[[Mapping[str, dict[str, Any]]], None] | None:
+def _payer(store: Store | None) -> Callable[[Ledgers], None]:
     """Stores what is paid before anything is sent for it."""
-    return None if store is None else lambda ledgers: store.save_ledger(_ledgers(ledgers))
+
+    def pay(ledgers: Ledgers) -> None:
+        if store is not None:
+            store.save_ledger(_ledgers(ledgers))
+
+    return pay
 
 
 def _last_ledgers(store: Store | None) -> dict[str, dict[str, Any]]:
@@ -276,3 +256,7 @@ def _scores(rows: Rows, scores: NDArray[np.float32]) -> Scores:
     best = flat.argmax(axis=1)
     lines = [(identity, int(k), float(line[k])) for identity, k, line in zip(ids, best, flat, strict=True)]
     return Scores(("id", "best", "score"), lines)
+
+
+# An earlier state is taken as it is: a party resumes with the ledger that it stored last, not with that of its state.
+LOCKSTEP = Lockstep(party, predictor, complete, over, free, told=TOLD)

@@ -8,7 +8,8 @@ from pydantic import Field, model_validator
 
 from tacit.kinds.split.embedding_dp import EmbeddingDP
 from tacit.kinds.split.label_dp import LabelDP
-from tacit.sections import Address, Count, Delta, Name, Network, Positive, Scale, Section, Seed, meeting_party
+from tacit.lockstep.parties import Parties
+from tacit.sections import Address, Count, Delta, Name, Network, Positive, Scale, Section, Seed
 
 Epsilon = Annotated[float, Field(ge=0, le=1e100, allow_inf_nan=False)]
 Role = Literal["leader", "follower"]
@@ -70,7 +71,7 @@ class Simulation(Section):
     insecure_noise_seed: Seed | None = None  # for tests and experiments: every epsilon is infinite
 
 
-class Settings(Section):
+class Settings(Parties):
     kind: Literal["split"] = "split"
     name: Name = "split"
     topology: Topology
@@ -112,13 +113,7 @@ class Settings(Section):
 
     @property
     def lead(self) -> str:
-        """The party whose training it is."""
         return self.leader
-
-    @property
-    def hub(self) -> str:
-        """The party that the others connect to."""
-        return meeting_party(self.leader, {name: party.address for name, party in self.parties.items()})
 
     @property
     def insecure(self) -> bool:

@@ -10,7 +10,7 @@ It covers training and prediction, and alignment where the file asks for it.
 from __future__ import annotations
 
 from tacit.align.intersection import ALIGN_RELEASES
-from tacit.boundary import CLEAR, Release, session_releases
+from tacit.boundary import CLEAR, Boundary, Release, session_releases
 from tacit.kinds.vertical_logistic.settings import Settings
 
 _A, _P = "active", "passive"
@@ -112,6 +112,8 @@ def unprotected(settings: Settings) -> list[str]:
     return found
 
 
-def covered(settings: Settings) -> frozenset[str]:
-    """Nothing in such a run has an epsilon, so that no figure of it is for sharing."""
-    return frozenset()
+def of(settings: Settings) -> Boundary:
+    """All of it. Nothing in such a run has an epsilon, so that no figure of it is for sharing."""
+    return Boundary(
+        tuple(releases(settings)), tuple(sentences(settings)), tuple(unprotected(settings)), covered=frozenset()
+    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tacit.boundary import Forecast
 from tacit.kinds.vertical_logistic import boundary
 from tacit.kinds.vertical_logistic.protocol import batches, encoding
 from tacit.kinds.vertical_logistic.protocol.checks import MEANINGFUL, row_uses
 from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.report.forecast import Forecast, in_sentences
 
 
 def forecast(settings: Settings, rows: int | None = None, features: Mapping[str, int] | None = None) -> Forecast:
@@ -23,7 +23,7 @@ def forecast(settings: Settings, rows: int | None = None, features: Mapping[str,
     )
     figures: dict[str, Any] = {"epochs": train.epochs, "bits": settings.paillier.bits, "parties": len(settings.parties)}
     costs = _costs(settings, rows, kept, features, figures)
-    return Forecast(
+    return in_sentences(
         title,
         {
             "Who sees what": tuple(boundary.sentences(settings)),

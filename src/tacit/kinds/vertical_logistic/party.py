@@ -14,45 +14,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.align.intersection import align, order_digest
-from tacit.boundary import Forecast
+from tacit.align.intersection import order_digest
 from tacit.channel import Channel
-from tacit.config.load import ConfigError, fingerprint
+from tacit.config.source import ConfigError
 from tacit.crypto.paillier import PrivateKey, Workers, generate
 from tacit.data import read_table
-from tacit.events import Aligned, Noted, Nowhere, Sink
-from tacit.kinds.vertical_logistic import boundary
+from tacit.events import Noted, Nowhere, Sink
 from tacit.kinds.vertical_logistic.forecast import forecast as forecast_of
 from tacit.kinds.vertical_logistic.protocol import logistic_masked
 from tacit.kinds.vertical_logistic.protocol import predict as prediction
 from tacit.kinds.vertical_logistic.protocol.journal import InMemory, Records
+from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.protocol.model import Model, Saved
-from tacit.kinds.vertical_logistic.protocol.session import Run
 from tacit.kinds.vertical_logistic.settings import Data, Settings
 from tacit.kinds.vertical_logistic.tasks import load as tasks
-from tacit.lockstep import run as lockstep
-from tacit.lockstep.resumption import CONFIRMED, Held, agreed_session
-from tacit.lockstep.run import Part, Place
-from tacit.runs.outcome import Outcome
-from tacit.runs.predict import Predictor, Scores, needed
-from tacit.store.directory import RunDirectory, Store
+from tacit.lockstep.alignment import common_rows
+from tacit.lockstep.resumption import Held, agreed_session
+from tacit.lockstep.run import Lockstep, Part, Place, Predictor, needed
+from tacit.report.forecast import Forecast
 from tacit.store.journal_files import RecordFiles
+from tacit.store.party_folder import Store
+from tacit.store.scores import Scores
 
-__all__ = [
-    "boundary",
-    "caught_up",
-    "complete",
-    "execute",
-    "finished",
-    "forecast",
-    "may_change",
-    "party",
-    "predictor",
-    "tables",
-    "told",
-]
-
-told: tuple[type[Exception], ...] = ()  # what a check found wrong may say more than the other party should learn
 _COLUMNS = "columns"  # the features' names, as JSON in bytes: new rows are read by them, in whatever order they come
 _NO_LEDGER: dict[str, Any] = {"version": 1, "ledgers": []}  # nothing here has an epsilon
 Rows = NDArray[np.int64]
@@ -67,7 +50,7 @@ class _Table:
     notes: tuple[str, ...] = ()
 
 
-def may_change(stored: Settings) -> frozenset[str]:
+def free(stored: Settings) -> frozenset[str]:
     """What a resumed run may change."""
     return frozenset({"train.epochs", "paillier.workers"})
 
@@ -77,10 +60,8 @@ def complete(settings: Settings, state: Mapping[str, Any]) -> bool:
     return bool(state["round"] >= settings.train.epochs or state["now.stopped"])
 
 
-def finished(settings: Settings, state: Mapping[str, Any]) -> str | None:
+def over(settings: Settings, state: Mapping[str, Any]) -> str:
     """Why there is nothing left to do, for this party or another."""
-    if not complete(settings, state) or not state.get(CONFIRMED):
-        return None
     done = state["round"]
     if state["now.stopped"]:
         return f"the training ended early, after {done} epochs: to train longer, start a new run"
@@ -104,11 +85,6 @@ def forecast(settings: Settings) -> Forecast:
     return forecast_of(settings, rows, features)
 
 
-def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:
-    """Run every party in this process."""
-    return lockstep.execute(settings, sink=sink, directory=directory)
-
-
 def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
     """One party: aligns, trains, and keeps its own weights and scaler."""
     table = _table(settings, name, place)
@@ -126,21 +102,21 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
             own = _aligned(settings, name, table.ids, channels, place.sink)
         features = table.features[own]
         with Workers(settings.paillier.workers) as workers:
-            run = Run(
+            context = PaillierContext(
                 place.sink,
                 time.perf_counter,
-                _storer(settings, place.store, own, table),
-                saved,
-                records,
-                session,
-                workers,
-                _key(settings, records) if name == settings.active else None,
+                saved=() if saved is None else (saved,),
+                keep=_storer(settings, place.store, own, table),
+                records=records,
+                session=session,
+                workers=workers,
+                key=_key(settings, records) if name == settings.active else None,
                 order=_order(settings, table, own),
             )
             if name == settings.active:
-                model = logistic_masked.active(channels, features, _labels(table)[own], settings, run)
+                model = logistic_masked.active(channels, features, _labels(table)[own], settings, context)
             else:
-                model = logistic_masked.passive(channels, features, settings, name, run)
+                model = logistic_masked.passive(channels, features, settings, name, context)
         return Part(_model_file(model, table), _NO_LEDGER)
 
     return take_part
@@ -161,8 +137,7 @@ def predictor(
         own = _aligned(settings, name, table.ids, channels, place.sink)
         features = table.features[own]
         if name != settings.active:
-            run = Run(order=_order(settings, table, own))
-            prediction.passive(channels, features, part, settings, name, run)
+            prediction.passive(channels, features, part, settings, name, order=_order(settings, table, own))
             return None
         scores = prediction.active(channels, features, part, settings)
         rows = [(table.ids[int(row)], float(score)) for row, score in zip(own, scores, strict=True)]
@@ -218,10 +193,7 @@ def _labels(table: _Table) -> NDArray[np.int64]:
 def _aligned(settings: Settings, name: str, ids: list[str], channels: Mapping[str, Channel], sink: Sink) -> Rows:
     if not settings.align:
         return np.arange(len(ids))
-    start = time.perf_counter()
-    found = align(channels, name, settings.active, ids, workers=settings.paillier.workers)
-    sink.emit(Aligned(found.own, found.common, time.perf_counter() - start))
-    return found.rows
+    return common_rows(channels, name, settings.active, ids, sink, workers=settings.paillier.workers)
 
 
 def _order(settings: Settings, table: _Table, rows: Rows) -> bytes:
@@ -257,7 +229,7 @@ def _storer(settings: Settings, store: Store | None, rows: Rows, table: _Table) 
         if store is not None:
             now = saved.now
             model = Model(now.best_weights, saved.scaler, saved.session, now.best_intercept)
-            state = {"round": now.epoch, "settings": fingerprint(settings), "rows": rows, "people": people}
+            state = {"round": now.epoch, "rows": rows, "people": people}
             ledger = {**_NO_LEDGER, "begun": saved.begun}
             store.save(_model_file(model, table), {**state, **_flat(saved.state())}, ledger)
 
@@ -300,3 +272,15 @@ def _nested(state: Mapping[str, Any]) -> dict[str, Any]:
         else:
             found[key] = value
     return found
+
+
+LOCKSTEP = Lockstep(
+    party,
+    predictor,
+    complete,
+    over,
+    free,
+    caught_up,
+    told=(),  # what a check found wrong may say more than the other party should learn
+    private_keys=frozenset({"data", "checks", "paillier.workers"}),
+)

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from tacit.sections import Address, Count, Name, Network, Positive, Probability, Section, Seed, meeting_party
+from tacit.lockstep.parties import Parties
+from tacit.sections import Address, Count, Name, Network, Positive, Probability, Section, Seed
 
 Role = Literal["active", "passive"]
 Bits = Literal[512, 1024, 2048, 3072, 4096]
@@ -70,7 +71,7 @@ class Checks(Section):
     # after a restart with other content; those that are repeated as they were cost nothing
 
 
-class Settings(Section):
+class Settings(Parties):
     """A logistic regression of one party with labels and others with more features of the same rows."""
 
     kind: Literal["vertical_logistic"] = "vertical_logistic"
@@ -130,13 +131,7 @@ class Settings(Section):
 
     @property
     def lead(self) -> str:
-        """The party whose training it is."""
         return self.active
-
-    @property
-    def hub(self) -> str:
-        """The party that the others connect to."""
-        return meeting_party(self.active, {name: party.address for name, party in self.parties.items()})
 
     @property
     def passives(self) -> tuple[str, ...]:

@@ -9,76 +9,41 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 import grpc.aio
 
 from tacit.channel import sentence
 from tacit.errors import PeerError
+from tacit.net.grpc.credentials import ONLY_TLS13, channel_credentials, channel_options
 from tacit.net.grpc.server import METHOD, OPTIONS
 from tacit.net.handshake import Hello, Refused, Welcome
 from tacit.net.link import PIECE_BYTES, Link
 from tacit.net.loopback import check_guarded
-from tacit.net.tls import ONLY_TLS13, Credentials, channel_credentials, channel_options, diagnose
+from tacit.net.tls import diagnose
+from tacit.net.transport import Conversation, Guest
 from tacit.wire import decode, encode
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
 _WELCOME_SECONDS = 20.0
 _REJECTIONS = 3
-_OLD_TLS = "gRPC was imported before tacit.net.tls: a server that offers only TLS 1.2 is not refused: import it first"
+_OLD_TLS = "gRPC was imported before tacit.net.grpc: a server that offers only TLS 1.2 is not refused: import it first"
 _FINAL = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT}
 
 
-class Listener(Protocol):
-    """What a connection tells."""
-
-    async def connected(self, resumed: bool) -> None: ...
-
-    async def arrived(self, frame: bytes) -> None: ...
-
-    async def waiting(self, reason: str) -> None: ...
-
-
 class Connection:
-    """One party's conversation with the server.
+    """A connection of `Transport`, over gRPC. Credentials are read again for each stream, if they know their files."""
 
-    Args:
-        server: the party that must be met at `address`; its certificate says so.
-        limit: bytes of the largest frame that the server may send.
-        answered: how far this party is in the run, for each hello.
-        credentials: are read again for each connection, if they know their files.
-        say: is told of certificates that were read again, or could not be.
-    """
-
-    def __init__(
-        self,
-        address: str,
-        server: str,
-        party: str,
-        settings: bytes,
-        limit: int,
-        credentials: Credentials | None,
-        listener: Listener,
-        signing_key: bytes = b"",
-        answered: Callable[[], int] = lambda: 0,
-        say: Callable[[str], None] = lambda text: None,
-    ) -> None:
-        check_guarded(address, credentials)
+    def __init__(self, told: Guest, address: str, server: str, about: Conversation) -> None:
+        check_guarded(address, about.credentials)
+        self._told = told
         self._address = address
         self._server = server
-        self._party = party
-        self._settings = settings
-        self._limit = limit
-        self._credentials = credentials
-        self._listener = listener
-        self._signing_key = signing_key
-        self._answered = answered
-        self._say = say
+        self._about = about
         self._session = os.urandom(16)
         self._epoch = b""
-        self._link = Link(limit)
+        self._link = Link(about.limit)
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
         self._leaving = False
@@ -86,8 +51,6 @@ class Connection:
         self._met = False  # whether there was a welcome yet
         self._reached = -1  # the link's progress when this connection got as far as a welcome
         self._rejected = 0  # handshakes in a row that failed at a certificate
-        self.bytes_in = 0
-        self.bytes_out = 0
 
     @property
     def pending(self) -> int:
@@ -101,8 +64,8 @@ class Connection:
     async def run(self) -> None:
         """Converse until `close`. Raises PeerError where the other side refuses, or is not who it should be."""
         pause = _FIRST_PAUSE
-        if self._credentials is not None and not ONLY_TLS13:
-            self._say(_OLD_TLS)
+        if self._about.credentials is not None and not ONLY_TLS13:
+            self._about.say(_OLD_TLS)
         while not self._closing.is_set():
             self._reached = -1
             try:
@@ -117,7 +80,7 @@ class Connection:
             if self._leaving:
                 return
             pause = _FIRST_PAUSE if 0 <= self._reached < self._link.progress else min(_LONGEST_PAUSE, 2 * pause)
-            await self._listener.waiting(reason)
+            await self._told.waiting(reason)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
 
     async def close(self, seconds: float = 5.0) -> None:
@@ -139,10 +102,10 @@ class Connection:
         """
         if error.code() is grpc.StatusCode.UNAUTHENTICATED:
             return f"{self._server} refused: {sentence(error.details() or '')}"
-        if self._credentials is None or error.code() is not grpc.StatusCode.UNAVAILABLE:
+        if self._about.credentials is None or error.code() is not grpc.StatusCode.UNAVAILABLE:
             return f"{self._address} does not answer"
         host, _, port = self._address.rpartition(":")
-        credentials = self._credentials.renewed(self._say)
+        credentials = self._about.credentials.renewed(self._about.say)
         found = await asyncio.to_thread(diagnose, host.strip("[]"), int(port), credentials, self._server)
         wrong = found is not None and ("certificate" in found or " is there, not " in found)
         if found is not None and "expired" in found and credentials.source is not None:
@@ -153,11 +116,11 @@ class Connection:
         return found or f"{self._address} does not answer"
 
     def _channel(self) -> grpc.aio.Channel:
-        if self._credentials is None:
+        if self._about.credentials is None:
             # gRPC would go through the proxy that the environment names, in the clear, even to this machine.
             return grpc.aio.insecure_channel(self._address, options=[*OPTIONS, ("grpc.enable_http_proxy", 0)])
         options = [*OPTIONS, *channel_options(self._server)]
-        credentials = channel_credentials(self._credentials.renewed(self._say))
+        credentials = channel_credentials(self._about.credentials.renewed(self._about.say))
         return grpc.aio.secure_channel(self._address, credentials, options=options)
 
     async def _once(self) -> None:
@@ -165,13 +128,13 @@ class Connection:
         async with self._channel() as channel:
             stream = channel.stream_stream(METHOD)()
             hello = Hello(
-                self._party,
+                self._about.party,
                 self._session,
                 self._epoch,
                 self._link.received,
-                self._settings,
-                self._signing_key,
-                self._answered(),
+                self._about.shared,
+                self._about.signing_key,
+                self._about.answered(),
             )
             await stream.write(encode(hello))
             async with asyncio.timeout(_WELCOME_SECONDS):  # `wait_for` of Python 3.11 may swallow a cancellation
@@ -190,10 +153,9 @@ class Connection:
                     piece = await stream.read()
                     if piece is grpc.aio.EOF:
                         return
-                    self.bytes_in += len(piece)
                     for frame in self._link.receive(piece):
                         self._wake.set()
-                        await self._listener.arrived(frame)
+                        await self._told.arrived(frame)
             finally:
                 self._stream = None
                 writer.cancel()
@@ -204,16 +166,15 @@ class Connection:
         if welcome.resumed:
             self._link.reconnected(welcome.received)
         else:
-            self._link = Link(self._limit)
+            self._link = Link(self._about.limit)
         self._reached = self._link.progress
-        await self._listener.connected(welcome.resumed)
+        await self._told.connected(welcome.resumed)
 
     async def _write(self, stream: Any) -> None:
         while True:
             piece = self._link.next()
             if piece is not None:
                 await stream.write(piece)
-                self.bytes_out += len(piece)
             elif self._closing.is_set():
                 await stream.done_writing()
                 return

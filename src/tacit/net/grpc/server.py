@@ -15,25 +15,24 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 import grpc.aio
 
 from tacit.errors import PeerError
-from tacit.events import Noted, Sink
 from tacit.net.grpc import descriptors
+from tacit.net.grpc.credentials import peer_identity, peer_name, server_credentials
 from tacit.net.grpc.front import Front
 from tacit.net.grpc.guests import Bounds
 from tacit.net.grpc.pace import Pace
 from tacit.net.grpc.room import Frame, Room
 from tacit.net.grpc.watch import Watch
-from tacit.net.handshake import Hello, Refused, Welcome, difference
+from tacit.net.handshake import Hello, Refused, Welcome, check_hello
+from tacit.net.identity import Identity
 from tacit.net.link import OVERHEAD_BYTES, PIECE_BYTES, Link
 from tacit.net.loopback import check_guarded
-from tacit.net.pins import Pins
-from tacit.net.tls import Credentials, Identity, peer_identity, peer_name, server_credentials
-from tacit.sections import Network
+from tacit.net.transport import Conversation, Listener
 from tacit.wire import decode, encode
 
 METHOD = "/tacit.Party/Converse"
@@ -54,20 +53,6 @@ _SLOWER = "a message came much more slowly than before, or than others that wait
 Task = asyncio.Task[Any] | None
 
 
-class Listener(Protocol):
-    """What a server tells."""
-
-    async def joined(self, name: str, hello: Hello, certificate: bytes, resumed: bool) -> None: ...
-
-    async def refused(self, name: str, reason: str) -> None: ...
-
-    async def arrived(self, name: str, frame: bytes) -> None: ...
-
-    async def broke(self, name: str, reason: str) -> None: ...
-
-    async def lost(self, name: str) -> None: ...
-
-
 @dataclass
 class Peer:
     """A party as the server knows it."""
@@ -79,46 +64,24 @@ class Peer:
     stream: Task = None  # that serves it now
     ready: bool = False  # whether the listener knows of it
     left: bool = False  # it said that it goes: its stream ends once that is confirmed
-    bytes_in: int = 0
-    bytes_out: int = 0
+
+    @property
+    def pending(self) -> int:
+        return self.link.pending
 
 
 class Server:
-    """Accepts the parties that `expected` names.
+    """A server of `Transport`, over gRPC. Everything runs in one event loop."""
 
-    Args:
-        settings: the shared file in one form; a party with another is told the first key that differs.
-        limit: bytes of the largest frame that a party may send.
-        credentials: None on loopback, where a party is who it says it is.
-        network: how many connections, how much memory and how much time strangers and parties may take.
-        sink: is told what is refused.
-        pins: the keys of parties that were met earlier in this run.
-    """
-
-    def __init__(
-        self,
-        listener: Listener,
-        expected: Callable[[str], bool],
-        settings: bytes,
-        limit: int,
-        credentials: Credentials | None,
-        network: Network | None = None,
-        sink: Sink | None = None,
-        pins: Pins | None = None,
-    ) -> None:
+    def __init__(self, told: Listener, expected: Callable[[str], bool], about: Conversation) -> None:
         self.peers: dict[str, Peer] = {}
         self.epoch = os.urandom(16)
-        self._listener = listener
+        self._told = told
         self._expected = expected
-        self._settings = settings
-        self._limit = limit
-        self._credentials = credentials
-        self._network = network or Network()
-        self._sink = sink
-        self._pins = pins or Pins()
+        self._about = about
         self._room: Room  # once the number of parties is known
-        self._watch = Watch(sink)
-        self._front = Front(credentials is not None, self._watch)
+        self._watch = Watch(about.sink)
+        self._front = Front(about.credentials is not None, self._watch)
         self._server: grpc.aio.Server | None = None
         self._greeting: dict[str, Task] = {}  # streams that are open and have not said hello
         self._replaced: dict[Task, tuple[grpc.StatusCode, str]] = {}  # streams that are to end, and what they are told
@@ -126,12 +89,12 @@ class Server:
     async def start(self, bind: str, parties: int) -> int:
         """Listen on `bind`; returns the port. ValueError: it is taken, open to others without certificates, or
         not all parties can be served here."""
-        check_guarded(bind, self._credentials)
-        network = self._network
+        about, network = self._about, self._about.network
+        check_guarded(bind, about.credentials)
         connections, note = descriptors.provide(parties, network.connections, network.unauthenticated)
         if note:
-            self._say(note)
-        self._room = Room(network.memory, self._limit, parties)
+            about.say(note)
+        self._room = Room(network.memory, about.limit, parties)
         try:
             port = self._front.listen(bind)
         except OSError as error:
@@ -139,15 +102,15 @@ class Server:
             why = f"{bind}: this address cannot be listened on ({error.strerror})"
             raise ValueError(f"{why}: choose another, or stop who uses it") from None
         options = [*OPTIONS, ("grpc.server_handshake_timeout_ms", int(1000 * network.handshake) + 1000)]
-        if self._credentials is not None:
+        if about.credentials is not None:
             options.append(("grpc.max_concurrent_streams", _STREAMS))
         self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=2 * parties + 64)
         self._server.add_generic_rpc_handlers((_Handler(self._converse),))
         target = f"unix:{self._front.target}"
-        if self._credentials is None:
+        if about.credentials is None:
             self._server.add_insecure_port(target)
         else:
-            self._server.add_secure_port(target, server_credentials(self._credentials, self._said_by_thread()))
+            self._server.add_secure_port(target, server_credentials(about.credentials, self._said_by_thread()))
         await self._server.start()
         self._front.open(Bounds(connections, network.unauthenticated, network.handshake))
         return port
@@ -156,13 +119,9 @@ class Server:
         loop = asyncio.get_running_loop()
 
         def say(text: str) -> None:
-            loop.call_soon_threadsafe(self._say, text)
+            loop.call_soon_threadsafe(self._about.say, text)
 
         return say
-
-    def _say(self, text: str) -> None:
-        if self._sink is not None:
-            self._sink.emit(Noted(text))
 
     async def stop(self) -> None:
         """End all streams, from here: gRPC would leave their tasks to be cancelled with the event loop."""
@@ -232,7 +191,7 @@ class Server:
             self._replace(self._greeting.get(name), grpc.StatusCode.ABORTED, "there is a newer connection")
             self._greeting[name] = task
         try:
-            async with asyncio.timeout(self._network.handshake):
+            async with asyncio.timeout(self._about.network.handshake):
                 first = await context.read()
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "nothing was said")
@@ -243,9 +202,9 @@ class Server:
             return
         try:
             hello = decode(first, Hello, PIECE_BYTES)
-            self._check(hello, name)
+            check_hello(hello, name, self._expected, self._about.shared)
             if identity is not None:
-                self._pins.meet(identity)
+                self._about.pins.meet(identity)
         except PeerError as error:
             self._refused(context, error)
             await context.write(encode(Refused(str(error)[:300])))
@@ -261,7 +220,7 @@ class Server:
 
         It is verified once more: a TLS session that is resumed shows none.
         """
-        if self._credentials is None:
+        if self._about.credentials is None:
             return None, b""
         seen = context.auth_context()
         code = grpc.StatusCode.PERMISSION_DENIED
@@ -270,13 +229,13 @@ class Server:
             if not self._expected(name):
                 raise PeerError(f"{name} is not a party of this federation")
             code = grpc.StatusCode.UNAUTHENTICATED  # it may come back with a renewed certificate
-            identity = peer_identity(seen, self._credentials.authority)
+            identity = peer_identity(seen, self._about.credentials.authority)
             code = grpc.StatusCode.PERMISSION_DENIED
-            self._pins.check(identity)
+            self._about.pins.check(identity)
         except PeerError as error:
             self._refused(context, error)
             if code is grpc.StatusCode.UNAUTHENTICATED:
-                await _to_its_end(self._listener.refused(name, str(error)))
+                await _to_its_end(self._told.refused(name, str(error)))
             await context.abort(code, str(error)[:300])
             raise
         return identity, next(iter(seen.get("x509_pem_cert", ())), b"")
@@ -284,15 +243,6 @@ class Server:
     def _refused(self, context: Any, error: PeerError) -> None:
         self._front.refused(context.peer())
         self._watch.hello_refused(str(error))
-
-    def _check(self, hello: Hello, name: str | None) -> None:
-        if name is not None and hello.party != name:
-            raise PeerError(f"the certificate is of {name}, who claims to be {hello.party}")
-        if not self._expected(hello.party):
-            raise PeerError(f"{hello.party} is not a party of this federation")
-        differs = difference(self._settings, hello.settings)
-        if differs is not None:
-            raise PeerError(differs)
 
     async def _serve(
         self, hello: Hello, identity: Identity | None, certificate: bytes, context: Any, task: Task
@@ -304,16 +254,16 @@ class Server:
             if resumed:
                 peer.link.reconnected(hello.received)
             await context.write(encode(Welcome(self.epoch, peer.link.received, resumed)))
-            await _to_its_end(self._listener.joined(hello.party, hello, certificate, resumed))
+            await _to_its_end(self._told.joined(hello.party, hello, certificate, resumed))
             peer.ready = True
             writer = asyncio.create_task(self._write(peer, context))
             await self._read(hello.party, peer, context)
             if peer.left:
-                await asyncio.wait([writer], timeout=self._network.handshake)
+                await asyncio.wait([writer], timeout=self._about.network.handshake)
         except PeerError as error:
             if self.peers.get(hello.party) is peer:
                 del self.peers[hello.party]  # what it says from now on would make no sense
-                await _to_its_end(self._listener.broke(hello.party, str(error)))
+                await _to_its_end(self._told.broke(hello.party, str(error)))
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error)[:300])
         finally:
             if writer is not None:
@@ -321,7 +271,7 @@ class Server:
             if peer.stream is task:
                 peer.stream = None
                 peer.link.disconnected()
-                await _to_its_end(self._listener.lost(hello.party))
+                await _to_its_end(self._told.lost(hello.party))
 
     def _peer(self, hello: Hello) -> tuple[Peer, bool]:
         """The party that says hello, and whether its conversation goes on. It has one stream, the newest."""
@@ -335,21 +285,20 @@ class Server:
             peer.stream = None
             if peer.session == hello.session and hello.epoch == self.epoch:
                 return peer, True
-        peer = self.peers[hello.party] = Peer(hello.session, Link(self._limit))
+        peer = self.peers[hello.party] = Peer(hello.session, Link(self._about.limit))
         return peer, False
 
     async def _read(self, name: str, peer: Peer, context: Any) -> None:
         task = peer.stream
         frame: Frame | None = None
-        pace = Pace(self._network.least_rate)
+        pace = Pace(self._about.network.least_rate)
         try:
             while True:
                 piece = await (context.read() if frame is None else self._paced(name, frame, pace, context))
                 if piece is grpc.aio.EOF:
                     return
-                peer.bytes_in += len(piece)
                 if announced := peer.link.announced(piece):
-                    pace = Pace(self._network.least_rate)
+                    pace = Pace(self._about.network.least_rate)
                     frame = self._room.begin(announced, functools.partial(self._slower, name, task))
                 if frame is not None:
                     await self._room.take(frame, len(piece))
@@ -357,7 +306,7 @@ class Server:
                     return
                 for whole in peer.link.receive(piece):
                     peer.wake.set()  # to confirm it
-                    await _to_its_end(self._listener.arrived(name, whole))
+                    await _to_its_end(self._told.arrived(name, whole))
                     if frame is not None:
                         self._room.end(frame)
                     frame = None
@@ -388,7 +337,7 @@ class Server:
 
     async def _too_slow(self, name: str, context: Any) -> None:
         self._watch.refuse("rate", name)
-        await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, _SLOW.format(self._network.least_rate))
+        await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, _SLOW.format(self._about.network.least_rate))
 
     def _slower(self, name: str, stream: Task) -> None:
         self._watch.refuse("memory", name)
@@ -400,7 +349,6 @@ class Server:
             piece = peer.link.next()
             if piece is not None:
                 await context.write(piece)
-                peer.bytes_out += len(piece)
             elif peer.left:
                 return
             else:

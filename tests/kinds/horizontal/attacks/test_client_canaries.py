@@ -11,8 +11,8 @@ from tacit.audit.attacks.mechanisms import Effort, audit_skellam
 from tacit.dp import mechanisms, noise
 from tacit.dp.clipping import clip_l2
 from tacit.dp.release import Released
-from tacit.kinds.horizontal import protection
 from tacit.kinds.horizontal.attacks.client_canaries import audit_sums, audit_uploads, tensors
+from tacit.kinds.horizontal.protections import local_dp
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Layout
 from tacit.randomness import seeded_rng
@@ -48,7 +48,7 @@ CENTRAL = Settings.model_validate(
 
 
 def uploads(effort=FAULTY):
-    return audit_uploads(LOCAL, LAYOUT, seeded_rng(0), effort)
+    return audit_uploads(LOCAL, LAYOUT, seeded_rng(0), effort, clip=0.5)
 
 
 def test_each_tensor_holds_a_canary_of_its_own():
@@ -111,7 +111,7 @@ def test_faulty_noise_of_uploads_is_refuted(change, tensor, monkeypatch):
 
 
 def test_uploads_that_are_not_clipped_are_refuted(monkeypatch):
-    monkeypatch.setattr(protection, "clip_l2", lambda update, clip: None)
+    monkeypatch.setattr(local_dp, "clip_l2", lambda update, clip: None)
     assert uploads().curve.refuted
 
 
@@ -123,7 +123,7 @@ def test_tensors_that_are_clipped_one_by_one_are_refuted(monkeypatch):
         for part in np.split(update, [48, 56]):
             honest(part, clip)
 
-    monkeypatch.setattr(protection, "clip_l2", apart)
+    monkeypatch.setattr(local_dp, "clip_l2", apart)
     found = uploads(replace(FAULTY, samples=8_000))
     assert found.curve.refuted
     assert found.attack.endswith("closest in all tensors together")
@@ -162,7 +162,7 @@ def test_sums_that_are_not_clipped_are_not_released(monkeypatch):
 
 def test_canaries_in_opened_sums(monkeypatch):
     layout = Layout(("one",), ((24,),), "float32")
-    assert not audit_sums(CENTRAL, layout, seeded_rng(0), replace(HONEST, samples=160)).refuted
+    assert not audit_sums(CENTRAL, layout, seeded_rng(0), replace(HONEST, samples=160), clip=0.5).refuted
     honest = noise.skellam
     monkeypatch.setattr(noise, "skellam", lambda variance, shape, rng: honest(variance / 400, shape, rng))
-    assert audit_sums(CENTRAL, layout, seeded_rng(0), replace(FAULTY, samples=160)).curve.refuted
+    assert audit_sums(CENTRAL, layout, seeded_rng(0), replace(FAULTY, samples=160), clip=0.5).curve.refuted

@@ -7,8 +7,9 @@ import pytest
 
 from tacit.crypto import agreement, prg, shamir
 from tacit.kinds.horizontal import client as horizontal_client
-from tacit.kinds.horizontal import evaluation
 from tacit.kinds.horizontal.attacks.protocol_rules import audit_fewest, audit_inference, audit_masking, audit_repeats
+from tacit.kinds.horizontal.protections import vectors_laplace
+from tacit.kinds.horizontal.protections.local_dp import LocalDP
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Layout
 from tacit.randomness import seeded_rng
@@ -59,8 +60,8 @@ def test_uploads_that_are_not_stored_are_seen(monkeypatch):
 
 
 def test_the_same_noise_in_two_rounds_is_seen(monkeypatch):
-    asked = horizontal_client.Client._noisy
-    monkeypatch.setattr(horizontal_client.Client, "_noisy", lambda self, work, rng: asked(self, work, seeded_rng(1)))
+    honest = LocalDP.protect
+    monkeypatch.setattr(LocalDP, "protect", lambda self, update, clip, rng: honest(self, update, clip, seeded_rng(1)))
     found = audit_repeats(settings("DP_ENCRYPT"), LAYOUT, protection="p")
     assert found.broken == ("a client draws the same noise in two rounds",)
 
@@ -153,9 +154,9 @@ INFERENCE = Settings.model_validate(
 def test_inference_vectors_have_noise_of_their_own(monkeypatch):
     found = audit_inference(INFERENCE, LAYOUT, 10, protection="p")
     assert (found.broken, found.watched) == ((), 8)  # two vectors of two clients in two rounds
-    honest = evaluation.protect
+    honest = vectors_laplace.protect
     monkeypatch.setattr(
-        horizontal_client, "protect", lambda vectors, epsilon, rng: honest(vectors, epsilon, seeded_rng(1))
+        vectors_laplace, "protect", lambda vectors, epsilon, rng: honest(vectors, epsilon, seeded_rng(1))
     )
     assert audit_inference(INFERENCE, LAYOUT, 10, protection="p").refuted
 

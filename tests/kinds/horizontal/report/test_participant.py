@@ -6,9 +6,9 @@ import pytest
 
 from tacit import events
 from tacit.kinds.horizontal.costs import Costs
-from tacit.kinds.horizontal.record import read_run
+from tacit.kinds.horizontal.participation import participation
 from tacit.runs.export import read_exported
-from tacit.runs.report import report_run, write_report
+from tacit.runs.report import read_run, report_run, write_report
 from tacit.store.directory import RunDirectory
 from tacit.store.files import write_twice
 from tests.report.sample_runs import LOCAL, NOW, settings
@@ -82,7 +82,7 @@ def test_what_was_paid_and_never_told_is_pointed_out(tmp_path):
     path = written(tmp_path, happened, {3: 2}, "client-3")
     page = Page(report_run(path))
     assert "Something was paid that no event tells of client-3:" in page.text
-    (epsilon,) = [account.epsilon for account in read_run(path).clients[0].ledgers]
+    (epsilon,) = [account.epsilon for account in participation(read_run(path)).clients[0].ledgers]
     assert f"ε of the updates: {epsilon:.4g}" in page.text  # of the ledger, not of the last event
     assert "Something was paid" not in Page(report_run(written(tmp_path, happened, {3: 1}, "client-3"))).text
 
@@ -101,7 +101,7 @@ def test_without_an_epsilon_the_page_says_so(tmp_path):
 @pytest.mark.parametrize("party", ["client-10", "client-x", "client-3 to 2", "client-"])
 def test_a_party_that_the_file_does_not_have_is_an_error(tmp_path, party):
     with pytest.raises(ValueError, match="is no client of a file with 10"):
-        read_run(written(tmp_path, [STARTED], {}, party))
+        participation(read_run(written(tmp_path, [STARTED], {}, party)))
 
 
 def test_a_damaged_model_is_told_and_does_not_hide_the_rest(tmp_path):

@@ -11,13 +11,13 @@ from scipy.stats import spearmanr
 from sklearn.datasets import load_digits
 from sklearn.metrics import silhouette_score
 
-from tacit.config.load import load
 from tacit.kinds.horizontal.settings import Training
 from tacit.kinds.horizontal.task import Evaluates, FitWork, Infers
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.kinds.horizontal.tasks.clustering import Clustering, ClusteringTask, gradient, probabilities
+from tacit.runs.load import load
 
-EXAMPLE = load(Path(__file__).parents[4] / "examples" / "digits_unsupervised.yaml")
+EXAMPLE: Any = load(Path(__file__).parents[4] / "examples" / "digits_unsupervised.yaml")
 
 
 def work(seed: int = 1, **keys) -> FitWork:

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from tacit.channel import run_parties
-from tacit.events import Kept
 from tacit.kinds.split.follower import follower
 from tacit.kinds.split.leader import leader
 from tacit.kinds.split.settings import Settings
 from tacit.kinds.split.task import Bottom, Ends, Top, Trunk, modules
 from tacit.kinds.split.tasks import text
 from tacit.kinds.split.tasks.load import make_part
+from tacit.lockstep.context import Context
 
 CANCER = {
     "topology": "V",
@@ -46,10 +46,10 @@ def trained(data, **changes):
     settings = Settings.model_validate({**data, **changes})
     parts = {party: make_part(settings, party) for party in settings.parties}
     functions: dict[str, Any] = {
-        party: (lambda channels, party=party: follower(channels, settings, party, parts[party], Kept()))
+        party: (lambda channels, party=party: follower(channels, settings, party, parts[party], Context()))
         for party in settings.followers
     }
-    functions[settings.leader] = lambda channels: leader(channels, settings, parts[settings.leader], Kept())
+    functions[settings.leader] = lambda channels: leader(channels, settings, parts[settings.leader], Context())
     return run_parties(functions)[settings.leader].metrics
 
 

@@ -73,11 +73,11 @@ def test_what_the_active_reads_is_the_sum():
     first, second = seen.scores()
     assert np.array_equal(first, np.zeros(240))
     x = np.hstack([Scaler.fit(played.features[name]).apply(played.features[name]) for name in settings.passives])
-    order = batches.batches(240, 0, settings)[0]
+    order = batches.schedule(240, settings).batches(0)[0]
     y = played.labels.astype(float)
     gradient = x[order].T @ (0.5 - y[order])
     weights = -settings.train.rate(0) * gradient / 240
-    assert second == pytest.approx(x[batches.batches(240, 1, settings)[0]] @ weights, abs=1e-6)
+    assert second == pytest.approx(x[batches.schedule(240, settings).batches(1)[0]] @ weights, abs=1e-6)
     for recorder in seen.seen.values():
         words = [np.frombuffer(message.words, "<i8") for message in recorder.seen if isinstance(message, Scores)]
         assert np.abs(words[0].astype(float)).mean() > 2**60  # masked

@@ -17,9 +17,9 @@ from tacit.errors import PeerError
 from tacit.events import Kept, Noted
 from tacit.kinds.vertical_logistic.attacks import residues as attacks
 from tacit.kinds.vertical_logistic.protocol import batches, checks, decryption_proof, encoding
+from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.protocol.messages import Decrypted, MaskedGradient, Residues, Scores
 from tacit.kinds.vertical_logistic.protocol.model import Scaler
-from tacit.kinds.vertical_logistic.protocol.session import Run
 from tests.kinds.vertical_logistic.parties import deal, errors_of, functions, key, people, recorded, shared_out, train
 
 OPEN = {"decryption": False, "gradient_bound": False, "few_rows": False}
@@ -89,7 +89,7 @@ def test_steered_weights_read_columns_where_nothing_checks_the_decryption():
     weights = [-np.ldexp(float(one), int(truth.exponents[j]) - encoding.RESIDUE_BITS) / 120 for j in range(5)]
     columns = attacks.columns_from_steering(sent[1:], weights)
     for epoch, column in enumerate(columns):
-        order = batches.batches(120, epoch + 1, settings)[0]
+        order = batches.schedule(120, settings).batches(epoch + 1)[0]
         np.testing.assert_allclose(column, truth.values[order, epoch], atol=1e-4)
 
 
@@ -104,7 +104,7 @@ def test_a_row_hidden_among_others_passes_and_that_is_said():
 def test_with_few_features_the_exposure_is_stated():
     x, y = people(100, 8)
     events = Kept()
-    train(x, y, deal(1), {"shop0": Run(sink=events)})
+    train(x, y, deal(1), {"shop0": PaillierContext(sink=events)})
     (note,) = (event.text for event in events.events if isinstance(event, Noted))
     assert "rank 4, below 8" in note
 
@@ -188,7 +188,7 @@ def test_a_masked_gradient_does_not_confirm_a_guess_of_the_rows():
     (residues,) = (m.ciphertexts for m in log.sent if isinstance(m, Residues))
     (masked,) = (m.ciphertexts for m in log.seen if isinstance(m, MaskedGradient))
     residues, masked = (Ciphertexts.from_bytes(public, data, len(data) // 128) for data in (residues, masked))
-    (order,) = batches.batches(60, 0, settings)
+    (order,) = batches.schedule(60, settings).batches(0)
     truth = encoding.Columns.encode(Scaler.fit(parts["shop0"]).apply(parts["shop0"])).integers[order].T.copy()
     bits = encoding.slot_bits(60)
     assert not attacks.confirms_guess(residues, truth, bits, masked)

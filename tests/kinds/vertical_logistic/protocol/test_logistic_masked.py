@@ -13,8 +13,8 @@ from tacit.channel import run_parties
 from tacit.crypto.paillier import Workers
 from tacit.events import Curve, EpochFinished, Kept, Noted, Stepped, TrainingResumed, TrainingStarted
 from tacit.kinds.vertical_logistic.protocol import batches, predict
+from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.protocol.model import Model, Saved
-from tacit.kinds.vertical_logistic.protocol.session import Run
 from tests.kinds.vertical_logistic.parties import BITS, deal, functions, key, people, plain, shared_out, train, whole
 from tests.subprocesses import HANGS
 
@@ -83,7 +83,7 @@ def test_auc_on_breast_cancer_is_that_of_scikit_learn(passives):
     peer = LogisticRegression(max_iter=1000).fit(scaler.transform(x[kept]), y[kept])
     theirs = roc_auc_score(y[held_out], peer.decision_function(scaler.transform(x[held_out])))
     events = Kept()
-    train(x, y, settings, {"bank": Run(sink=events, key=key())})
+    train(x, y, settings, {"bank": PaillierContext(sink=events, key=key())})
     ours = [event for event in events.events if isinstance(event, EpochFinished)][-1].local
     assert theirs > 0.98
     assert abs(ours["auc"] - theirs) <= 0.005
@@ -94,8 +94,8 @@ def test_a_key_of_2048_bits_and_two_workers():
     x, y = people(300, 20)
     settings = deal(2, bits=2048, train={"epochs": 1, "batch": 100})
     workers = Workers(2)
-    runs = {name: Run(workers=workers) for name in settings.parties}
-    models = train(x, y, settings, runs)
+    contexts = {name: PaillierContext(workers=workers) for name in settings.parties}
+    models = train(x, y, settings, contexts)
     workers.close()
     np.testing.assert_allclose(whole(models), plain(x, y, settings)[0], atol=1e-5)
 
@@ -106,7 +106,7 @@ def test_early_stopping_keeps_the_best_weights():
     changes = {"learning_rate": 2.0, "batch": 20, "test": 0.3}
     settings = deal(1, train={"epochs": 30, "patience": 2, **changes})
     events = Kept()
-    models = train(x, y, settings, {"bank": Run(sink=events, key=key())})
+    models = train(x, y, settings, {"bank": PaillierContext(sink=events, key=key())})
     losses = [event.local["loss"] for event in events.events if isinstance(event, EpochFinished)]
     assert 3 <= len(losses) < 30
     best = int(np.argmin(losses))
@@ -119,7 +119,8 @@ def test_early_stopping_keeps_the_best_weights():
 def test_events_of_a_training():
     x, y = people(100, 6)
     events, ticks = Kept(), iter(np.arange(0, 1e6, 0.6))
-    train(x, y, deal(2, train={"test": 0.2}), {"bank": Run(sink=events, clock=lambda: float(next(ticks)), key=key())})
+    context = PaillierContext(events, lambda: float(next(ticks)), key=key())
+    train(x, y, deal(2, train={"test": 0.2}), {"bank": context})
     kinds = [type(event) for event in events.events]
     assert kinds[0] is TrainingStarted
     assert kinds.count(EpochFinished) == 2
@@ -141,13 +142,14 @@ def test_a_training_that_stopped_goes_on_as_if_it_had_not(behind):
     x, y = people(100, 9)
     settings = deal(2, train={"epochs": 4, "patience": 3})
     kept: dict[str, list[Saved]] = {name: [] for name in settings.parties}
-    full = train(x, y, settings, {name: Run(store=kept[name].append, key=key()) for name in kept})
+    full = train(x, y, settings, {name: PaillierContext(keep=kept[name].append, key=key()) for name in kept})
     at = {name: next(saved for saved in states if saved.now.epoch == 2) for name, states in kept.items()}
     if behind:
         at[behind] = [saved for saved in kept[behind] if saved.now.epoch == 1][-1]
     states = {name: Saved.restore(saved.state()) for name, saved in at.items()}
     events = Kept()
-    resumed = train(x, y, settings, {name: Run(saved=states[name], sink=events, key=key()) for name in states})
+    contexts = {name: PaillierContext(events, saved=(state,), key=key()) for name, state in states.items()}
+    resumed = train(x, y, settings, contexts)
     np.testing.assert_allclose(whole(resumed), whole(full), atol=1e-12)
     assert resumed["bank"].session == full["bank"].session
     first = 1 if behind else 2

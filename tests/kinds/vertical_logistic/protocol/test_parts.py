@@ -68,8 +68,10 @@ def test_the_file_of_the_design():
 @pytest.mark.parametrize("order", ["epoch", "permuted", "hashed"])
 def test_every_row_is_in_one_batch_of_an_epoch(order, rows, batch, epoch):
     settings = deal(train={"batch": batch, "batch_order": order})
-    found = batches.batches(rows, epoch, settings)
+    found = batches.schedule(rows, settings).batches(epoch)
     assert sorted(np.concatenate(found).tolist()) == list(range(rows))
+    as_even = np.array_split(batches.order(rows, batches.epoch_seed(epoch, settings)), len(found))
+    assert [part.tolist() for part in found] == [part.tolist() for part in as_even]
     sizes = {len(part) for part in found}
     assert max(sizes) == batches.largest(rows, batch) <= batch
     assert min(sizes) == batches.smallest(rows, batch) >= max(sizes) - 1

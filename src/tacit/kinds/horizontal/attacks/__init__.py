@@ -6,26 +6,24 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from tacit.audit.attacks import wire as network
 from tacit.audit.attacks.inversion import Search
-from tacit.audit.attacks.mechanisms import Effort, Rows, audit_gaussian, audit_laplace, audit_skellam
+from tacit.audit.attacks.mechanisms import Effort
 from tacit.audit.finding import Cost, Finding
-from tacit.audit.steps import Attacks, Proved, Scope, Step, named
-from tacit.dp.accounting import Ledger
-from tacit.dp.claim import Claim
+from tacit.audit.scope import Scope
+from tacit.audit.steps import Attacks, Proved, Step
 from tacit.events import Evaluated, Event, RoundFinished
-from tacit.kinds.horizontal import evaluation, frames
-from tacit.kinds.horizontal.attacks import gradients, own_round
-from tacit.kinds.horizontal.attacks.client_canaries import audit_sums, audit_uploads
+from tacit.kinds.horizontal import frames
+from tacit.kinds.horizontal.attacks import gradients, own_round, variants
 from tacit.kinds.horizontal.attacks.differences import audit_differences
 from tacit.kinds.horizontal.attacks.masks import audit_federation_masks
-from tacit.kinds.horizontal.attacks.protocol_rules import audit_fewest, audit_inference, audit_masking, audit_repeats
+from tacit.kinds.horizontal.attacks.protocol_rules import audit_fewest, audit_masking, audit_repeats
 from tacit.kinds.horizontal.attacks.wire import tap_federation
 from tacit.kinds.horizontal.costs import Costs, Spent
 from tacit.kinds.horizontal.forecast import most_uploads
-from tacit.kinds.horizontal.protection import LocalDP, masked_sum, skellam_encoding
+from tacit.kinds.horizontal.masked import inside_of
+from tacit.kinds.horizontal.protections import find, price_of, protections_of
+from tacit.kinds.horizontal.protections.contract import NoiseTest
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.task import Task
@@ -34,18 +32,8 @@ from tacit.kinds.horizontal.vector import Layout
 from tacit.secagg import messages
 
 _MOST_CLIENTS = 1000  # of a round that is recorded whole
-_SUBTRACTED = 10, 20  # clients whose sums are subtracted, quickly and in full
 _TAPPED = 12  # clients of a round over the network
 _MOST_ASKED = 64  # clients of a round in which a sum of too few is asked for
-_WIDTH = 8  # numbers in a vector whose noise is audited: the noise of each is drawn by itself
-_SUMS = 1_200  # of the file's own model: each takes the noise of all its clients
-_FEWEST_SUMS, _MOST_SHARES = 8_000, 8_000_000  # of a few numbers, and noise shares in all of them
-_WORDS = {
-    "NOT_ENCRYPT": "none: updates in the clear",
-    "DP_ENCRYPT": "DP_ENCRYPT: each update clipped, with Gaussian noise",
-    "PW_ENCRYPT": "PW_ENCRYPT: masks, so that only the sum is seen",
-    "DDP_ENCRYPT": "DDP_ENCRYPT: masks, and noise in the sum",
-}
 _AGAINST = {
     "local": "for each client, for replacing all its data, against everybody who sees its messages",
     "central": "for each client, for leaving its update out, against whoever sees the sums and the model",
@@ -58,13 +46,12 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
     size = Layout.of(task.model()).size
     costs = Costs(settings, size)
-    kind = settings.encrypt.encrypt_type
-    noised = kind in ("DP_ENCRYPT", "DDP_ENCRYPT")
-    laplace = evaluation.inference_event(settings)
-    effort = Effort(confidence=scope.confidence(2 * noised + (laplace is not None)))
+    price = price_of(settings.updates, settings, size)
+    tests = [test for each in protections_of(settings) for test in each.tests(settings)]
+    effort = Effort(confidence=scope.confidence(sum(test.bounds for test in tests)))
     layout = Layout.of(task.model())
     scene, many = _scenes(settings, scope)
-    encrypt = _of_scene(settings, costs)
+    encrypt = variants.of_scene(settings, price)
     steps: list[Step] = []
     not_tested = [
         "an attacker who combines the messages of several rounds",
@@ -76,10 +63,10 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     ]
     if not scope.quick:
         scenes += [(f"gradient inversion, {wide}", wide, partial(_wider, encrypt, wide)) for wide in _axes(scope)]
-    for name, asked, find in scenes:
+    for name, asked, attack in scenes:
         reason = gradients.unfit(encrypt, asked)
         if reason is None:
-            steps.append(Step(name, find))
+            steps.append(Step(name, attack))
         else:
             not_tested.append(f"{name}, because {asked.clients} clients cannot have the file's protection: {reason}")
     reason = gradients.unfit(encrypt, gradients.Scene(clients=_TAPPED // 2))
@@ -89,7 +76,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         not_tested.append(f"the wire, because {_TAPPED // 2} clients cannot have the file's protection: {reason}")
     if settings.masked:
         try:
-            nearly = _same_clients(settings, scope)
+            nearly = variants.same_clients(settings, scope)
             Costs(nearly, size)
         except ValueError as error:
             not_tested.append(f"sums over nearly the same clients: few clients cannot have the protection: {error}")
@@ -102,7 +89,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         else:
             not_tested.append(f"a sum of too few: more than {_MOST_ASKED} clients, or a sparse graph")
     if settings.clients <= _MOST_CLIENTS:
-        once = _one_round(settings, costs, scope)
+        once = variants.one_round(settings, price, scope)
         if own_round.fits(task):
             steps.append(Step("the file's own round", lambda: _own(once, task, scope)))
         else:
@@ -112,23 +99,20 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         steps.append(Step("cost in utility", lambda: _utility(settings, task, scope)))
     else:
         not_tested.append(f"a round of all {settings.clients} clients: at most {_MOST_CLIENTS} are recorded")
-    if kind != "NOT_ENCRYPT":
+    if settings.updates.protects:
         steps.append(Step("a client asked twice", lambda: [_repeats(settings, layout)]))
-    if kind == "DP_ENCRYPT":
-        steps.append(Step("noise of an upload", lambda: [_local_noise(settings, scope, effort)]))
-        steps.append(Step("canaries in each tensor", lambda: [_uploads(settings, layout, scope, effort)]))
-    if kind == "DDP_ENCRYPT":
-        steps.append(Step("noise of a sum", lambda: [_noise_of_sums(settings, size, scope, effort)]))
-        if scope.quick:
-            not_tested.append("canaries in each tensor of the model: --full has them")
+    for test in tests:
+        if scope.quick and test.left_out is not None:
+            not_tested.append(test.left_out)
         else:
-            steps.append(Step("canaries in each tensor", lambda: [_sums(settings, layout, scope, effort)]))
-    if laplace is not None:
-        steps.append(Step("noise of inference vectors", lambda: [_laplace(laplace.epsilon, task, scope, effort)]))
-        steps.append(Step("inference vectors of two rounds", lambda: [_inferred(settings, layout, task)]))
+            steps.append(Step(test.name, partial(_tested, test, scope, effort, task)))
     promises = [_proved(spent) for spent in costs.spent(most_uploads(settings), settings.rounds)]
-    protection = _WORDS[kind] + ("; Laplace noise on inference vectors" if laplace is not None else "")
-    return Attacks(protection, steps, promises, not_tested)
+    summaries = [each.summary for each in protections_of(settings) if each.summary]
+    return Attacks("; ".join(summaries), steps, promises, not_tested)
+
+
+def _tested(test: NoiseTest, scope: Scope, effort: Effort, task: Task) -> list[Finding]:
+    return [test.find(scope, effort, task)]
 
 
 def _proved(spent: Spent) -> Proved:
@@ -149,11 +133,11 @@ def _proved(spent: Spent) -> Proved:
 
 def _scenes(settings: Settings, scope: Scope) -> tuple[gradients.Scene, gradients.Scene]:
     """A few clients for images, where a search takes long, and more for labels."""
-    local = settings.encrypt.encrypt_type == "DP_ENCRYPT"
+    searched = any("DLG" in attack for attack, _ in settings.updates.inversions)
     seed = scope.number("scene") % 10**6
     few = gradients.Scene(
         clients=max(3, min(settings.sampled, 10)),
-        federations=scope.pick(1 if local else 2, 4),
+        federations=scope.pick(1 if searched else 2, 4),
         search=Search(scope.pick(60, 150), scope.pick(1, 2), seed=scope.seed),
         seed=seed,
     )
@@ -170,28 +154,8 @@ def _axes(scope: Scope) -> list[gradients.Scene]:
     ]
 
 
-def _of_scene(settings: Settings, costs: Costs) -> dict[str, Any]:
-    """The file's protection for a federation of another size, as a file would have it: the epsilon of one round."""
-    encrypt: dict[str, Any] = settings.model_dump()["encrypt"]
-    encrypt |= {"privacy_eval_type": "NOT_ENCRYPT", "laplace_eval": None}
-    encrypt["dp_encrypt"] |= {"dp_delta": settings.delta, "adaptive": False}
-    encrypt["pw_encrypt"] |= {"reconstruct_secrets_threshold": None, "colluders": None, "collusion": False}
-    encrypt["pw_encrypt"] |= {"mode": "semi_honest", "graph": "auto"}
-    encrypt["ddp_encrypt"] |= {"n_min": None, **_of_one_sum(settings, costs)}
-    return encrypt
-
-
-def _of_one_sum(settings: Settings, costs: Costs) -> dict[str, float]:
-    """What one opened sum costs: noise is sized for those of all rounds."""
-    if not costs.central:
-        return {}
-    ledger, (_, delta) = Ledger("client", "zero-out"), settings.central
-    ledger.spend(costs.central[0].event)
-    return {"ddp_eps": ledger.epsilon(delta, "rdp"), "ddp_delta": delta}
-
-
 def _inversion(encrypt: dict[str, Any], scene: gradients.Scene) -> list[Finding]:
-    if encrypt["encrypt_type"] == "NOT_ENCRYPT":
+    if not find(encrypt["encrypt_type"]).protects:
         return gradients.audit_unprotected(scene)
     return gradients.audit_gradients(encrypt, scene)
 
@@ -204,7 +168,7 @@ def _wider(encrypt: dict[str, Any], scene: gradients.Scene) -> list[Finding]:
 
 def _labels(encrypt: dict[str, Any], scene: gradients.Scene) -> list[Finding]:
     found = gradients.audit_label_inference(encrypt, scene)
-    return [replace(found, on=None) if encrypt["encrypt_type"] == "NOT_ENCRYPT" else found]
+    return [found if find(encrypt["encrypt_type"]).protects else replace(found, on=None)]
 
 
 def _wire(encrypt: dict[str, Any], scope: Scope) -> list[Finding]:
@@ -227,21 +191,8 @@ def _wire(encrypt: dict[str, Any], scope: Scope) -> list[Finding]:
 # --- the file's own federation
 
 
-def _one_round(settings: Settings, costs: Costs, scope: Scope) -> Settings:
-    """One round as the file has it, with noise that can be drawn again, and nobody who drops out."""
-    data = settings.model_dump()
-    data |= {"rounds": 1, "budget": None, "unsupervised": None, "engine": {}}
-    data["simulation"] = {"insecure_noise_seed": scope.number("own round")}
-    data["encrypt"] |= {"privacy_eval_type": "NOT_ENCRYPT", "laplace_eval": None}
-    data["encrypt"]["dp_encrypt"]["dp_delta"] = settings.delta
-    data["encrypt"]["pw_encrypt"]["mode"] = "semi_honest"  # what is masked is the same; signatures take time
-    data["encrypt"]["ddp_encrypt"] |= _of_one_sum(settings, costs)
-    return Settings.model_validate(data)
-
-
 def _own(once: Settings, task: Task, scope: Scope) -> list[Finding]:
-    words = _WORDS[once.encrypt.encrypt_type]
-    return own_round.audit_own_round(once, task, protection=words, seed=scope.seed)
+    return own_round.audit_own_round(once, task, protection=once.updates.summary, seed=scope.seed)
 
 
 class _Rounds:
@@ -268,7 +219,7 @@ class _Rounds:
 
 def _utility(settings: Settings, task: Task, scope: Scope) -> list[Cost]:
     """Figures after some rounds, without the protection and with it."""
-    if settings.encrypt.encrypt_type == "NOT_ENCRYPT" and settings.encrypt.privacy_eval_type == "NOT_ENCRYPT":
+    if not settings.updates.protects and not settings.vectors.protects:
         return []
     rounds = min(settings.rounds, scope.pick(5, settings.rounds))
     data = settings.model_dump() | {"budget": None, "engine": {}}
@@ -289,115 +240,32 @@ def _figures(settings: Settings, task: Task, rounds: int) -> dict[str, float]:
     return told.figures
 
 
-def _same_clients(settings: Settings, scope: Scope) -> Settings:
-    """The file with few clients, all of them in each round, and what is opened of a round as the file has it."""
-    data = settings.model_dump()
-    data |= {"clients": min(settings.sampled, scope.pick(*_SUBTRACTED)), "unsupervised": None, "engine": {}}
-    data["round"] |= {"start_fl_job_threshold": None, "over_select": 1.0}
-    data["encrypt"] |= {"privacy_eval_type": "NOT_ENCRYPT", "laplace_eval": None}
-    data["encrypt"]["pw_encrypt"] |= {"reconstruct_secrets_threshold": None, "mode": "semi_honest", "graph": "auto"}
-    data["encrypt"]["ddp_encrypt"] |= {"n_min": None, "colluders": None}
-    data["simulation"] = {"insecure_noise_seed": scope.number("sums subtracted")}
-    return Settings.model_validate(data)
-
-
 def _subtracted(settings: Settings, task: Task) -> list[Finding]:
-    words = _WORDS[settings.encrypt.encrypt_type]
+    words = settings.updates.summary
     return [
         audit_differences(settings, task, "same model", protection=words),
         audit_differences(settings, task, "moved model", protection=words),
     ]
 
 
-# --- the noise
-
-
-def _local_noise(settings: Settings, scope: Scope, effort: Effort) -> Finding:
-    protection, clip = LocalDP.of(settings), settings.encrypt.dp_encrypt.dp_norm_clip
-    rng = scope.rng("noise of an upload")
-
-    def uploads(rows: Rows) -> Rows:
-        return np.stack([protection.protect(row.copy(), clip, rng).value for row in rows])
-
-    claim = Claim(settings.encrypt.dp_encrypt.dp_eps, settings.delta, "client", "replace-one")
-    longest = np.eye(1, _WIDTH)[0] * 100 * clip  # longer than any clipped update: clipping is audited too
-    samples = scope.pick(16_000, 200_000)
-    found = audit_gaussian(uploads, -longest, longest, claim, effort=replace(effort, samples=samples))
-    return named(found, "Gaussian noise of an upload", f"clipped to {clip:g}, noise of one upload", "server")
-
-
-def _uploads(settings: Settings, layout: Layout, scope: Scope, effort: Effort) -> Finding:
-    brief = replace(effort, samples=scope.pick(1_200, 24_000))
-    found = audit_uploads(_unlimited(settings), layout, scope.rng("canaries of uploads"), brief)
-    return named(found, "Uploads of a client", "its own clipping and noise, the file's own model", "server")
-
-
-def _sums(settings: Settings, layout: Layout, scope: Scope, effort: Effort) -> Finding:
-    found = audit_sums(settings, layout, scope.rng("canaries of sums"), replace(effort, samples=_SUMS))
-    return named(found, "Opened sums", "clients' own clipping and noise shares, the file's own model", "server")
-
-
-def _unlimited(settings: Settings) -> Settings:
-    """Without a budget, and with noise from the operating system as in a real run."""
-    data = settings.model_dump() | {"budget": None, "engine": {}, "unsupervised": None}
-    data["simulation"] = {}
-    data["encrypt"] |= {"privacy_eval_type": "NOT_ENCRYPT", "laplace_eval": None}
-    data["encrypt"]["dp_encrypt"]["dp_delta"] = settings.delta
-    return Settings.model_validate(data)
-
-
 def _repeats(settings: Settings, layout: Layout) -> Finding:
-    protection = f"{_WORDS[settings.encrypt.encrypt_type]}; each client answers a round once"
-    return audit_repeats(_unlimited(settings), layout, protection=protection)
+    protection = f"{settings.updates.summary}; each client answers a round once"
+    return audit_repeats(variants.unlimited(settings), layout, protection=protection)
 
 
 def _masking(settings: Settings, task: Task) -> Finding:
     data = settings.model_dump() | {"rounds": 2, "budget": None, "simulation": {}}
-    protection = f"{_WORDS[settings.encrypt.encrypt_type]}; new masks in each round"
+    protection = f"{settings.updates.summary}; new masks in each round"
     return audit_masking(Settings.model_validate(data), task.model(), protection=protection)
 
 
 def _complete(settings: Settings, size: int) -> bool:
     """Whether every client knows all survivors."""
-    return settings.secure(*masked_sum(settings, size).ring).topology(settings.sampled).complete
+    return settings.secure(*inside_of(settings, size).ring).topology(settings.sampled).complete
 
 
 def _too_few(settings: Settings, layout: Layout) -> Finding:
     data = settings.model_dump() | {"budget": None, "simulation": {}, "unsupervised": None, "engine": {}}
-    data["encrypt"] |= {"privacy_eval_type": "NOT_ENCRYPT", "laplace_eval": None}
-    protection = f"{_WORDS[settings.encrypt.encrypt_type]}; no sum of too few is opened"
+    data["encrypt"] = variants.without_vectors(data["encrypt"])
+    protection = f"{settings.updates.summary}; no sum of too few is opened"
     return audit_fewest(Settings.model_validate(data), layout, protection=protection)
-
-
-def _inferred(settings: Settings, layout: Layout, task: Task) -> Finding:
-    classes = int(getattr(task, "classes", _WIDTH))
-    protection = "Laplace noise of inference vectors: new in each round"
-    return audit_inference(settings, layout, classes, protection=protection)
-
-
-def _noise_of_sums(settings: Settings, size: int, scope: Scope, effort: Effort) -> Finding:
-    """The file's own noise multiplier, in vectors of a few numbers: the noise of each column is drawn by itself."""
-    encoding = replace(skellam_encoding(settings, size), values=_WIDTH)
-    honest = settings.fewest - settings.colluders
-    most = max(_FEWEST_SUMS, _MOST_SHARES // honest)
-    brief = replace(effort, samples=min(most, scope.pick(16_000, 400_000)))
-    rng = scope.rng("noise of a sum")
-    found = audit_skellam(encoding, delta=settings.central[1], honest=honest, effort=brief, rng=rng)
-    words = f"noise shares of {settings.fewest} survivors, {settings.colluders} of whom collude"
-    return named(found, "Skellam noise of an opened sum", words, "server")
-
-
-def _laplace(epsilon: float, task: Task, scope: Scope, effort: Effort) -> Finding:
-    rng = scope.rng("noise of inference vectors")
-    classes = int(getattr(task, "classes", _WIDTH))
-    one, other = np.eye(2, classes)
-    claim = Claim(epsilon, 0.0, "vector", "replace-one")
-
-    def mechanism(rows: Rows) -> Rows:
-        return evaluation.protect(rows, epsilon, rng).value
-
-    samples = scope.pick(200_000, 1_000_000)
-    found = audit_laplace(mechanism, one, other, claim, effort=replace(effort, samples=samples))
-    scale = evaluation.SENSITIVITY / epsilon
-    words = f"Laplace noise of scale {scale:.3g} on each of {classes} probabilities"
-    return named(found, "Laplace noise of inference vectors", words, "server")

@@ -5,8 +5,8 @@ one tensor of the model or in all of them, and far longer than the clipping norm
 client's own: clipping, noise from the operating system, encoding. Noise that leaves out a tensor, or a part of one,
 shows, and so do tensors that are clipped one by one.
 
-    audit_uploads       DP_ENCRYPT: the upload itself
-    audit_sums          DDP_ENCRYPT: the sum of as many vectors as the noise is sized for, less the colluders'
+    audit_uploads       under local DP: the upload itself
+    audit_sums          under distributed DP: the sum of as many vectors as the noise is sized for, less the colluders'
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tacit.audit.separation import columns_of
 from tacit.audit.tradeoff import Curve
 from tacit.dp.accounting import Ledger
 from tacit.dp.claim import Claim
-from tacit.kinds.horizontal.client import Client
+from tacit.kinds.horizontal.masked import inside_of
 from tacit.kinds.horizontal.messages import Update, Work
-from tacit.kinds.horizontal.protection import masked_sum
+from tacit.kinds.horizontal.prepared import Prepared
+from tacit.kinds.horizontal.protections import one_of, price_of
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork
 from tacit.kinds.horizontal.vector import Flat, Layout
-from tacit.secagg.skellam import SkellamEncoding
 
 Places = NDArray[np.int64]
 _PAIRS = 256  # neighbouring pairs of numbers of a tensor that hold its canary
@@ -41,16 +41,19 @@ _NOT_TESTED = ("updates that are in some of the tensors",)
 
 
 class AskedClient:
-    """A client of the file whose training returns what it is told."""
+    """A client of the file, and its task: training returns what it is told."""
 
     def __init__(self, settings: Settings, layout: Layout) -> None:
         self._layout = layout
         self._model = np.zeros(layout.size, dtype=layout.dtype)
         self._update = self._model
-        self.client = Client(settings, 0, self._fit, layout)
+        self.client = Prepared.of(settings, self).client(0, random=lambda number: None)
         self._new = self.client.state()
 
-    def _fit(self, identity: int, model: Arrays, work: FitWork) -> Fitted:
+    def model(self) -> Arrays:
+        return self._layout.unflatten(self._model)
+
+    def fit(self, identity: int, model: Arrays, work: FitWork) -> Fitted:
         return Fitted(self._layout.unflatten(self._update.copy()), 1)
 
     def upload(self, update: Flat) -> Flat:
@@ -90,9 +93,14 @@ def _canary(layout: Layout, places: Places, signs: NDArray[np.float64], norm: fl
     return canary
 
 
-def audit_uploads(settings: Settings, layout: Layout, rng: Generator, effort: Effort) -> Finding:
-    """Audit uploads under local DP: a canary against its opposite, in each tensor. `samples` are for all of them."""
-    clip = settings.encrypt.dp_encrypt.dp_norm_clip
+def audit_uploads(settings: Settings, layout: Layout, rng: Generator, effort: Effort, *, clip: float) -> Finding:
+    """Audit uploads with Gaussian noise, clipped to `clip`: a canary against its opposite, in each tensor.
+
+    The samples of `effort` are for all of them.
+    """
+    claim = settings.updates.claim(settings)
+    if claim is None:
+        raise ValueError(f"{settings.updates.name} claims nothing of an upload: take {one_of('promises')}")
     asked = AskedClient(settings, layout)
     found = list(tensors(layout, rng))
     each = max(40, effort.each // len(found))
@@ -104,7 +112,6 @@ def audit_uploads(settings: Settings, layout: Layout, rng: Generator, effort: Ef
             for update in (-canary, canary)
         ]
         pairs.append(columns_of(rows[0], rows[1], signs))
-    claim = Claim(settings.encrypt.dp_encrypt.dp_eps, settings.delta, "client", "replace-one")
     names = [name for name, _, _ in found]
     return judged(
         f"distinguish two updates in one tensor of the model, or in all ({_counted(names)})",
@@ -118,13 +125,15 @@ def audit_uploads(settings: Settings, layout: Layout, rng: Generator, effort: Ef
     )
 
 
-def audit_sums(settings: Settings, layout: Layout, rng: Generator, effort: Effort) -> Finding:
-    """Audit opened sums under distributed DP: a canary in each tensor against nothing."""
-    inside = masked_sum(settings, layout.size)
-    encoding = inside.encoding
-    if not isinstance(encoding, SkellamEncoding):
-        raise ValueError(f"{settings.encrypt.encrypt_type} has no noise in its sums: take DDP_ENCRYPT")
-    honest = settings.fewest - settings.colluders
+def audit_sums(settings: Settings, layout: Layout, rng: Generator, effort: Effort, *, clip: float) -> Finding:
+    """Audit opened sums of updates that are clipped to `clip`: a canary in each tensor against nothing."""
+    updates = settings.updates
+    stated, least = updates.claim(settings), updates.minimum(settings)
+    sums = price_of(updates, settings, layout.size).central
+    if stated is None or least is None or not sums:
+        raise ValueError(f"{updates.name} has no noise in its sums: take {one_of('sized_for_rounds')}")
+    inside, fewest = inside_of(settings, layout.size), least
+    honest = fewest - settings.colluders
     nothing = np.zeros(layout.size, dtype=layout.dtype)
 
     def opened(update: Flat, places: Places, count: int) -> NDArray[np.float64]:
@@ -133,17 +142,18 @@ def audit_sums(settings: Settings, layout: Layout, rng: Generator, effort: Effor
             words = inside.encode(update, 1, _ROTATION, None)
             for _ in range(honest - 1):
                 words += inside.encode(nothing, 1, _ROTATION, None)  # the ring wraps, as it does in a round
-            found.append(inside.decode(words, encoding.fewest, _ROTATION)[places] * encoding.fewest)
+            found.append(inside.decode(words, fewest, _ROTATION)[places] * fewest)
         return np.asarray(found, dtype=np.float64)
 
     found = list(tensors(layout, rng))
     each = max(40, effort.each // len(found))
     pairs: list[Pair] = []
     for _, places, signs in found:
-        canary = _canary(layout, places, signs, _TOO_LONG * encoding.clip)
+        canary = _canary(layout, places, signs, _TOO_LONG * clip)
         pairs.append(columns_of(opened(nothing, places, each), opened(canary, places, each), signs))
-    ledger, (_, delta) = Ledger("client", "zero-out"), settings.central
-    ledger.spend(encoding.event())
+    ledger, delta = Ledger("client", "zero-out"), stated.delta
+    for cost in sums:
+        ledger.spend(cost.event, cost.count)
     claim = Claim(ledger.epsilon(delta, "rdp"), delta, "client", "zero-out")
     names = [name for name, _, _ in found]
     return judged(

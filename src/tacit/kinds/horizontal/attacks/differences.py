@@ -24,13 +24,15 @@ from tacit.audit.bounds import clopper_pearson
 from tacit.audit.finding import Finding, Score
 from tacit.audit.intervals import CONFIDENCE, resampled
 from tacit.errors import BudgetError, PeerError
-from tacit.kinds.horizontal.attacks.gradients import claim_of
-from tacit.kinds.horizontal.client import Client, noise_source
+from tacit.kinds.horizontal.attacks.variants import protected_by
+from tacit.kinds.horizontal.masked import inside_of, secure_context
 from tacit.kinds.horizontal.messages import ToClient, ToCoordinator, Work
-from tacit.kinds.horizontal.protection import UnusableUpdate, WeightedSum, masked_sum, secure_context
+from tacit.kinds.horizontal.prepared import Prepared
+from tacit.kinds.horizontal.protections import MASKS, one_of
+from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Task
-from tacit.kinds.horizontal.vector import Flat, Layout
+from tacit.kinds.horizontal.vector import Flat
 from tacit.secagg.messages import Abort, Masked
 from tacit.secagg.server import Server, State
 
@@ -82,14 +84,12 @@ class Subtracting:
 
     def __init__(self, settings: Settings, task: Task) -> None:
         self._settings, self._task = settings, task
-        self._layout = Layout.of(task.model())
-        self._sums = masked_sum(settings, self._layout.size)
+        prepared = Prepared.of(settings, task)
+        self._layout = prepared.layout
+        self._sums = inside_of(settings, self._layout.size)
         self._number = 0
         self._learnt: dict[int, tuple[Flat, int]] = {}  # what the first sum hides: each client's update and samples
-        self._clients = {
-            identity: Client(settings, identity, self._fit, self._layout, random=noise_source(settings, identity))
-            for identity in range(settings.clients)
-        }
+        self._clients = {identity: prepared.client(identity, fit=self._fit) for identity in range(settings.clients)}
 
     def _fit(self, client: int, model: Arrays, work: FitWork) -> Fitted:
         fitted = self._task.fit(client, model, work)
@@ -120,7 +120,7 @@ class Subtracting:
             return None
         opened = server.finish()
         count = len(opened.survivors)
-        weight = float(opened.words[-1]) if isinstance(self._sums, WeightedSum) else float(count)
+        weight = self._sums.weight(opened.words, count)
         try:
             mean = self._sums.decode(opened.words, count, context.digest())
         except PeerError:
@@ -152,7 +152,7 @@ class Subtracting:
             update, samples = self._learnt[victim]
             guess = (total.vector - part.vector) / (weight or 1.0)
             errors[-1] = float(np.linalg.norm(guess - update) / (np.linalg.norm(update) or 1.0))
-            counted[-1] = isinstance(self._sums, WeightedSum) and weight == samples
+            counted[-1] = self._settings.updates.weighted and weight == samples
         return Recovered(tuple(errors), tuple(counted), opened - (total is None))
 
 
@@ -162,13 +162,13 @@ def audit_differences(settings: Settings, task: Task, models: Models, *, protect
     Without it: no limit on repeats, no least difference, and no noise.
     """
     if not settings.masked:
-        raise ValueError(f"{settings.encrypt.encrypt_type} opens no sums: take PW_ENCRYPT or DDP_ENCRYPT")
+        raise ValueError(f"{settings.updates.name} opens no sums: take {one_of('masked')}")
     step = settings.model_copy(update={"train": settings.train.model_copy(update={"epochs": 1, "batch": _ALL})})
     off, on = _off_and_on(step, task, models)
     own_off, own_on = _off_and_on(settings, task, models)
     how = f", with {settings.train.epochs} local epochs of batches of {settings.train.batch}"
     also = [(off.error(), on.error()), (own_off.error(how), own_on.error(how))]
-    if settings.encrypt.encrypt_type == "PW_ENCRYPT":
+    if settings.updates.weighted:
         also.append((off.samples(), on.samples()))
     least = settings.round.least_difference
     limits = f"repeats: {settings.round.repeats}" + ("" if least is None else f", least_difference: {least}")
@@ -177,7 +177,7 @@ def audit_differences(settings: Settings, task: Task, models: Models, *, protect
         adversary="server that chooses whom it leaves out, without colluders",
         sees=f"sums over all clients but one: {on.opened} were opened, {off.opened} without the protection",
         protection=f"{protection}; round: {{{limits}}}; {settings.clients} clients in each round",
-        proved=claim_of(settings),
+        proved=settings.updates.claim(settings),
         off=off.updates(),
         on=on.updates(),
         also=tuple(also),
@@ -192,6 +192,6 @@ def _off_and_on(settings: Settings, task: Task, models: Models) -> tuple[Recover
 def _unlimited(settings: Settings) -> Settings:
     data: dict[str, Any] = settings.model_dump()
     data["round"] |= {"repeats": settings.answers, "least_difference": None}
-    data["encrypt"]["encrypt_type"] = "PW_ENCRYPT"
+    data["encrypt"] = protected_by(MASKS, data["encrypt"])
     data["budget"] = None
     return Settings.model_validate(data)

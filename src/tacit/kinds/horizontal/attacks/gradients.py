@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +26,20 @@ from tacit.audit.bounds import clopper_pearson
 from tacit.audit.finding import Finding, Pictures, Score
 from tacit.audit.intervals import CONFIDENCE, mean_score
 from tacit.audit.similarity import ssim
-from tacit.dp.claim import Claim
 from tacit.kinds.horizontal.attacks.view import ServerView, record
 from tacit.kinds.horizontal.costs import Costs
+from tacit.kinds.horizontal.protections import CLEAR, CLIPPING, find, names_with
+from tacit.kinds.horizontal.protections.contract import Attack, Target
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Task
 from tacit.kinds.horizontal.vector import Layout
 
 Encrypt = dict[str, Any]  # as in a file
-Attack = Literal["closed form", "DLG", "cosine DLG", "imprint"]
-Target = Literal["upload", "sum"]
 RECOVERED = 0.01  # mean squared error below which an image counts as recovered: PSNR above 20 dB
 _LEARNING_RATE = 0.1
 _SHAPE = (8, 8)
 _SHOWN = 16  # pictures in a finding
-_UPDATES: Encrypt = {"encrypt_type": "NOT_ENCRYPT"}
+_UPDATES: Encrypt = {"encrypt_type": CLEAR}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +197,6 @@ def _candidates(view: ServerView, update: Any, scene: Scene, attack: Attack, cou
             return inversion.dlg(view.arrays(view.model), gradient, labels, distance=distance, search=scene.search)
 
 
-_PLAN: dict[str, tuple[tuple[Attack, Target], ...]] = {
-    "DP_ENCRYPT": (("closed form", "upload"), ("cosine DLG", "upload"), ("DLG", "upload")),
-    "PW_ENCRYPT": (("imprint", "sum"), ("closed form", "sum"), ("closed form", "upload")),
-    "DDP_ENCRYPT": (("imprint", "sum"), ("closed form", "sum"), ("closed form", "upload")),
-}
 _SEES = {
     "upload": "the messages of each client; knows the model and the learning rate",
     "sum": "the sum of all updates; knows the model and the learning rate",
@@ -213,10 +207,10 @@ def audit_gradients(
     encrypt: Encrypt, scene: Scene, attacks: Sequence[tuple[Attack, Target]] | None = None
 ) -> list[Finding]:
     """Attack a federation without protection, and the same under `encrypt`; the strongest attack first."""
-    kind = encrypt["encrypt_type"]
-    if kind not in _PLAN:
-        raise ValueError(f"encrypt_type must be one of {', '.join(_PLAN)} to be compared with none, got {kind!r}")
-    chosen = attacks or _PLAN[kind]
+    kind, protecting = encrypt["encrypt_type"], names_with("protects")
+    if kind not in protecting:
+        raise ValueError(f"encrypt_type must be one of {', '.join(protecting)} to be compared with none, got {kind!r}")
+    chosen = attacks or find(kind).inversions
     off = {attack: invert(_UPDATES, scene, attack, "upload") for attack in dict.fromkeys(a for a, _ in chosen)}
     found = [
         _finding(encrypt, scene, attack, target, off[attack], invert(encrypt, scene, attack, target))
@@ -225,12 +219,10 @@ def audit_gradients(
     return sorted(found, key=lambda finding: -(finding.on.value if finding.on else 0))
 
 
-def audit_unprotected(
-    scene: Scene, attacks: Sequence[tuple[Attack, Target]] = (("closed form", "upload"), ("closed form", "sum"))
-) -> list[Finding]:
+def audit_unprotected(scene: Scene, attacks: Sequence[tuple[Attack, Target]] | None = None) -> list[Finding]:
     """Attack a federation that has no protection: each update, and their sum."""
     found = []
-    for attack, target in attacks:
+    for attack, target in attacks or find(CLEAR).inversions:
         bare = invert(_UPDATES, scene, attack, target)
         found.append(replace(_finding(_UPDATES, scene, attack, target, bare, bare), on=None, also=()))
     return [replace(each, pictures=replace(each.pictures, on=None) if each.pictures else None) for each in found]
@@ -238,7 +230,7 @@ def audit_unprotected(
 
 def audit_clipping_alone(scene: Scene, clip: float = 0.01) -> list[Finding]:
     """Attack updates that are clipped and carry next to no noise: the length of a gradient protects nothing."""
-    encrypt = {"encrypt_type": "DP_ENCRYPT", "dp_eps": 1e10, "dp_norm_clip": clip}
+    encrypt = {"encrypt_type": CLIPPING, "dp_eps": 1e10, "dp_norm_clip": clip}
     return audit_gradients(encrypt, scene)
 
 
@@ -251,8 +243,8 @@ def audit_label_inference(encrypt: Encrypt, scene: Scene) -> Finding:
         attack="label inference from each upload",
         adversary="server, honest but curious",
         sees=_SEES["upload"],
-        protection=f"{_words(settings)}; {scene}",
-        proved=claim_of(settings),
+        protection=f"{settings.updates.in_brief(settings)}; {scene}",
+        proved=settings.updates.claim(settings),
         off=_label_score(_UPDATES, scene),
         on=_label_score(encrypt, scene),
         not_tested=("several records a client", "the sum of all updates, which tells how many of each label there are"),
@@ -282,8 +274,8 @@ def _finding(encrypt: Encrypt, scene: Scene, attack: Attack, target: Target, off
         attack=f"gradient inversion, {attack}, from {'each upload' if target == 'upload' else 'the sum'}",
         adversary="server that sends a model of its own making" if dishonest else "server, honest but curious",
         sees=_SEES[target],
-        protection=f"{_words(settings)}; {scene}",
-        proved=claim_of(settings),
+        protection=f"{settings.updates.in_brief(settings)}; {scene}",
+        proved=settings.updates.claim(settings),
         off=off.recovery(),
         on=on.recovery(),
         also=((off.likeness(), on.likeness()), (off.error(), on.error())),
@@ -294,28 +286,6 @@ def _finding(encrypt: Encrypt, scene: Scene, attack: Attack, target: Target, off
             "clients that collude with the server",
         ),
     )
-
-
-def claim_of(settings: Settings) -> Claim | None:
-    """What is proved of one round."""
-    match settings.encrypt.encrypt_type:
-        case "DP_ENCRYPT":
-            return Claim(settings.encrypt.dp_encrypt.dp_eps, settings.delta, "client", "replace-one")
-        case "DDP_ENCRYPT":
-            return Claim(*settings.central, "client", "zero-out")
-        case _:
-            return None
-
-
-def _words(settings: Settings) -> str:
-    encrypt = settings.encrypt
-    match encrypt.encrypt_type:
-        case "DP_ENCRYPT":
-            return f"DP_ENCRYPT, clipped to {encrypt.dp_encrypt.dp_norm_clip:g}"
-        case "DDP_ENCRYPT":
-            return f"DDP_ENCRYPT, clipped to {encrypt.ddp_encrypt.ddp_norm_clip:g}"
-        case other:
-            return other
 
 
 def nearest(originals: Records, candidates: Records) -> Records:

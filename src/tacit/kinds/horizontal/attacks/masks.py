@@ -16,6 +16,7 @@ from scipy.special import ndtri
 
 from tacit.audit.finding import Finding, Score
 from tacit.kinds.horizontal.attacks.view import record
+from tacit.kinds.horizontal.protections import one_of
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Task
 
@@ -56,10 +57,10 @@ def audit_masks(hidden: Numbers, uploads: Numbers, protection: str, confidence: 
 def audit_federation_masks(settings: Settings, task: Task, confidence: float = CONFIDENCE) -> Finding:
     """Compare the uploads of one masked round with the updates in them, which the same round in the clear shows."""
     if not settings.masked:
-        raise ValueError(f"{settings.encrypt.encrypt_type} has no masks: take PW_ENCRYPT or DDP_ENCRYPT")
+        raise ValueError(f"{settings.updates.name} has no masks: take {one_of('masked')}")
     clear = settings.model_copy(update={"encrypt": type(settings.encrypt)()})
     hidden, masked = record(clear, task).uploads(), record(settings, task).uploads()
     both = sorted(hidden.keys() & masked.keys())
     stacked = [np.stack([uploads[client] for client in both]) for uploads in (hidden, masked)]
-    protection = f"{settings.encrypt.encrypt_type}, {len(both)} clients"
+    protection = f"{settings.updates.name}, {len(both)} clients"
     return audit_masks(stacked[0], stacked[1], protection, confidence)

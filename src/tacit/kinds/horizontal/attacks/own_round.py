@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tacit.audit.attacks.inversion import Layer, Records, invert_linear
 from tacit.audit.finding import Finding, Pictures, Score
-from tacit.kinds.horizontal.attacks.gradients import Inverted, claim_of, nearest
+from tacit.kinds.horizontal.attacks.gradients import Inverted, nearest
 from tacit.kinds.horizontal.attacks.view import ServerView, record
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Task
@@ -51,9 +51,8 @@ def first_layer(arrays: Arrays) -> Layer | None:
 def audit_own_round(settings: Settings, task: Task, *, protection: str, seed: int) -> list[Finding]:
     """Attack one round as the file has it, without its protection and with it: each upload, and the sum."""
     clear = settings.model_copy(update={"encrypt": type(settings.encrypt)()})
-    bare = settings.encrypt.encrypt_type == "NOT_ENCRYPT"
     off = record(clear, task)
-    on = None if bare else record(settings, task)
+    on = record(settings, task) if settings.updates.protects else None
     found = []
     for target in ("each upload", "the sum"):
         without = _inverted(off, task, target, seed)
@@ -106,7 +105,7 @@ def _finding(settings: Settings, target: str, off: Inverted, on: Inverted | None
         sees="the messages of each client" if target == "each upload" else "the sum of all updates",
         protection=f"{protection}; as the file has it: {settings.sampled} clients, {train.epochs} local epochs of "
         f"batches of {train.batch}",
-        proved=claim_of(settings),
+        proved=settings.updates.claim(settings),
         off=scored(off),
         on=scored(on),
         also=also,

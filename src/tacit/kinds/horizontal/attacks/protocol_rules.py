@@ -23,12 +23,15 @@ from tacit.crypto.agreement import KeyPair, public_of
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, Declined, PeerError
 from tacit.events import Kept
+from tacit.kinds.horizontal.attacks.variants import protected_by
 from tacit.kinds.horizontal.client import Client
+from tacit.kinds.horizontal.masked import inside_of, secure_context
 from tacit.kinds.horizontal.messages import Inference, ToClient, ToCoordinator, Update, Work
-from tacit.kinds.horizontal.protection import masked_sum, secure_context
+from tacit.kinds.horizontal.prepared import Prepared
+from tacit.kinds.horizontal.protections import CLEAR, one_of
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine, signing_keys
-from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Infers
+from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Task
 from tacit.kinds.horizontal.vector import Flat, Layout
 from tacit.secagg import session as tie
 from tacit.secagg.client import mask_key, sign
@@ -93,15 +96,15 @@ def _client(
     settings: Settings,
     layout: Layout,
     identity: int = 0,
-    infers: Infers | None = None,
     keys: Mapping[int, SigningKey] | None = None,
+    task: Task | None = None,
 ) -> Client:
-    def fit(identity: int, model: Arrays, work: FitWork) -> Fitted:
-        return Fitted(model, 1)
-
+    """A client that learns nothing, with noise and keys from the operating system."""
+    task = task or _Still(layout.unflatten(np.zeros(layout.size, dtype=layout.dtype)))
     keys = signing_keys(settings) if keys is None else keys
     public = {each: key.public for each, key in keys.items()} or None
-    return Client(settings, identity, fit, layout, infers=infers, key=keys.get(identity), identities=public)
+    key, random = keys.get(identity), lambda number: None
+    return Prepared.of(settings, task).client(identity, key=key, identities=public, random=random)
 
 
 def _restarted(settings: Settings, layout: Layout, state: dict[str, Any]) -> Client:
@@ -159,9 +162,9 @@ class _Session:
 def audit_masking(settings: Settings, model: Arrays, *, protection: str) -> Finding:
     """Run two rounds in which nobody learns anything, with keys from the operating system, and open what can be."""
     if not settings.masked:
-        raise ValueError(f"{settings.encrypt.encrypt_type} has no masks: take PW_ENCRYPT or DDP_ENCRYPT")
+        raise ValueError(f"{settings.updates.name} has no masks: take {one_of('masked')}")
     size = Layout.of(model).size
-    _, bits = masked_sum(settings, size).ring
+    _, bits = inside_of(settings, size).ring
     messages: list[tuple[int, ToCoordinator]] = []
     engine = MemoryEngine(settings, _Still(model), Kept(), watch=lambda sender, made: messages.append((sender, made)))
     failed: Exception | None = None
@@ -250,7 +253,7 @@ def _revealed_keys(session: _Session) -> list[str]:
 
 def _without_own_masks(session: _Session, settings: Settings, size: int) -> dict[int, NDArray[np.int64]]:
     """Uploads as signed numbers, less each mask whose secret the revealed shares open."""
-    columns, bits = masked_sum(settings, size).ring
+    columns, bits = inside_of(settings, size).ring
     holders = tuple(sorted(session.adverts))
     secrets: dict[int, bytes] = {}
     if all(len(dealt.hashes) == len(holders) * _PAIR for dealt in session.shares.values()):
@@ -298,13 +301,13 @@ def audit_fewest(settings: Settings, layout: Layout, *, protection: str) -> Find
     noise is sized for, or than the masks need.
     """
     if not settings.masked:
-        raise ValueError(f"{settings.encrypt.encrypt_type} opens no sums: take PW_ENCRYPT or DDP_ENCRYPT")
+        raise ValueError(f"{settings.updates.name} opens no sums: take {one_of('masked')}")
     model = np.zeros(layout.size, dtype=layout.dtype)
     context = secure_context(settings, layout, model, 0)
     keys = signing_keys(settings)
     clients = {identity: _client(settings, layout, identity, keys=keys) for identity in range(settings.sampled)}
     topology = context.settings.topology(len(clients))
-    least = settings.fewest if settings.encrypt.encrypt_type == "DDP_ENCRYPT" else topology.minimum
+    least = settings.updates.minimum(settings) or topology.minimum
     server = Server(context, clients.keys(), identities={each: key.public for each, key in keys.items()} or None)
     server.start(0.0)
     outgoing: list[tuple[int, ToClient]] = [(client, Work(0, model)) for client in clients]
@@ -349,10 +352,11 @@ def _answers(clients: dict[int, Client], client: int, message: ToClient) -> list
 # --- inference vectors
 
 
-class _Infers:
+class _Infers(_Still):
     """A task that infers the same in each round."""
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, model: Arrays, classes: int) -> None:
+        super().__init__(model)
         self.classes = classes
 
     def infer(self, client: int, model: Arrays, count: int) -> NDArray[np.float64]:
@@ -363,12 +367,13 @@ def audit_inference(settings: Settings, layout: Layout, classes: int, *, protect
     """Ask a client for inference vectors in two rounds, as if it inferred the same: only the noise is different."""
     settings = Settings.model_validate(
         {**settings.model_dump(), "rounds": max(2, settings.rounds), "budget": None, "simulation": {}, "engine": {}}
-        | {"encrypt": {**settings.model_dump()["encrypt"], "encrypt_type": "NOT_ENCRYPT"}}
+        | {"encrypt": protected_by(CLEAR, settings.model_dump()["encrypt"])}
     )
     model = np.zeros(layout.size, dtype=layout.dtype)
     sent: list[NDArray[np.float64]] = []
+    task = _Infers(layout.unflatten(model), classes)
     for identity in (0, 1):
-        client = _client(settings, layout, identity, _Infers(classes))
+        client = _client(settings, layout, identity, task=task)
         for number in (0, 1):
             sent += [each.vectors for each in _ask(client, number, model) if isinstance(each, Inference)]
     rows = np.concatenate(sent) - 1 / classes

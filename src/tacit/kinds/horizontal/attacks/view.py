@@ -10,13 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.events import Kept
+from tacit.kinds.horizontal.alone import alone_of
+from tacit.kinds.horizontal.masked import inside_of, secure_context
 from tacit.kinds.horizontal.messages import ToCoordinator, Update
-from tacit.kinds.horizontal.protection import NoisySum, masked_sum, secure_context
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.kinds.horizontal.vector import Flat, Layout
 from tacit.secagg.messages import Masked
+from tacit.secagg.unmask import Words
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,10 +41,8 @@ class ServerView:
         found: dict[int, Flat] = {}
         for sender, message in self.messages:
             match message:
-                case Update() if self.settings.encrypt.encrypt_type == "NOT_ENCRYPT":
-                    found[sender] = message.vector - self.model
                 case Update():
-                    found[sender] = message.vector
+                    found[sender] = alone_of(self.settings, self.layout.size).seen(message, self.model)
                 case Masked():
                     found[sender] = self._unmasked(message)
                 case _:
@@ -50,16 +50,11 @@ class ServerView:
         return found
 
     def _unmasked(self, message: Masked) -> Flat:
-        inside = masked_sum(self.settings, self.layout.size)
+        inside = inside_of(self.settings, self.layout.size)
         _, bits = inside.ring
         words = np.frombuffer(message.words, dtype="<u4" if bits == 32 else "<u8")
-        if isinstance(inside, NoisySum):
-            rotation = secure_context(self.settings, self.layout, self.model, 0).digest()
-            survivors = inside.encoding.fewest  # decode divides by their number, which is undone
-            own = words.astype(np.uint32) if bits == 32 else words.astype(np.uint64)
-            return inside.decode(own, survivors, rotation) * survivors
-        signed = words.view(np.int32 if bits == 32 else np.int64).astype(np.float64)
-        return np.asarray(signed[: self.layout.size] * 2.0**-inside.encoding.fraction_bits)
+        own: Words = words.astype(np.uint32) if bits == 32 else words.astype(np.uint64)
+        return inside.seen(own, secure_context(self.settings, self.layout, self.model, 0).digest())
 
     def arrays(self, flat: Flat) -> Arrays:
         return self.layout.unflatten(flat)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
 from tacit.audit.attacks.wire import ANYWHERE, PATIENCE, NetworkView, Tapped, certificates, kept_by
 from tacit.audit.attacks.wiretap import Wiretap
+from tacit.config.local import Local
 from tacit.events import Kept
+from tacit.kinds.horizontal.frames import FramedClient, FramedCoordinator
+from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Task
-from tacit.net.handshake import shared
-from tacit.net.star_guest import ClientEngine
-from tacit.net.star_host import COORDINATOR, CoordinatorEngine, client_name
+from tacit.net.site import Site
+from tacit.net.star import COORDINATOR, client_name
+from tacit.net.star_guest import StarGuest
+from tacit.net.star_host import StarHost
 
 
-class _Telling(ClientEngine):
+class _Telling(StarGuest):
     """A client that keeps the frames that it sent and got."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -43,11 +48,12 @@ def tap_federation(settings: Settings, task: Task, *, secure: bool) -> Tapped:
 
 async def _federation(settings: Settings, task: Task, secure: bool) -> Tapped:
     own = certificates(secure)
-    file = shared(settings.model_dump(mode="json"))
     kept = Kept()
-    engine = CoordinatorEngine(settings, task, kept, file, ANYWHERE, own(COORDINATOR))
+    prepared = Prepared.of(settings, task)
+    site = Site(ANYWHERE, ANYWHERE, own(COORDINATOR), Local(), network=settings.network)
+    host = StarHost(FramedCoordinator(prepared, kept, time.perf_counter), site, kept)
     listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(engine.serve(ready=listening.set_result))
+    serving = asyncio.create_task(host.serve(ready=listening.set_result))
     waited: set[asyncio.Future[Any]] = {serving, listening}
     await asyncio.wait(waited, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
     if not listening.done():
@@ -55,11 +61,14 @@ async def _federation(settings: Settings, task: Task, secure: bool) -> Tapped:
         await serving  # raises what went wrong
     port = listening.result()
     clients: list[_Telling] = []
+    leaves: list[FramedClient] = []
     with ExitStack() as open_now, ThreadPoolExecutor(1) as thread:
         taps = [open_now.enter_context(Wiretap(port, keep=True)) for _ in range(settings.clients)]
         for identity, tap in enumerate(taps):
             address, credentials = f"127.0.0.1:{tap.port}", own(client_name(identity))
-            clients.append(_Telling(settings, identity, task, Kept(), file, address, credentials, thread=thread))
+            leaf = FramedClient(prepared, identity, credentials)
+            leaves.append(leaf)
+            clients.append(_Telling(leaf, Site(address, address, credentials, Local()), Kept(), thread=thread))
         running = [asyncio.create_task(client.run()) for client in clients]
         try:
             await asyncio.wait_for(asyncio.gather(serving, *running), PATIENCE)
@@ -70,4 +79,4 @@ async def _federation(settings: Settings, task: Task, secure: bool) -> Tapped:
     names = [client_name(identity) for identity in range(settings.clients)]
     view = NetworkView({name: kept_by(tap) for name, tap in zip(names, taps, strict=True)})
     said = tuple(frame for client in clients for frame in client.said)
-    return Tapped(view, said, {name: bool(client.rounds) for name, client in zip(names, clients, strict=True)})
+    return Tapped(view, said, {name: bool(leaf.rounds) for name, leaf in zip(names, leaves, strict=True)})

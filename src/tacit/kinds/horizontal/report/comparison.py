@@ -10,17 +10,18 @@ from dataclasses import dataclass, replace
 
 from tacit.dp.accounting import strength
 from tacit.kinds.horizontal import boundary
-from tacit.kinds.horizontal.record import Record
 from tacit.kinds.horizontal.report.figures import score_name
+from tacit.kinds.horizontal.report.promises import hollow, promises
 from tacit.kinds.horizontal.report.scores import loss, pairs
-from tacit.kinds.horizontal.report.single import PROTECTIONS, correlation_sentence, footer
+from tacit.kinds.horizontal.report.single import correlation_sentence, footer
+from tacit.kinds.horizontal.rounds_view import Rounds
 from tacit.report import page
 from tacit.report.chart import Chart, Colour, Panel, Point, Series, number
 from tacit.report.correlation import correlation, mean_relative_difference
-from tacit.report.figure import Figure
+from tacit.report.figure import Figure, Report
 from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import duration, metric, short, signed
-from tacit.report.promises import Promise, hollow, laplace, promises
+from tacit.report.promises import Promise
 from tacit.report.sections import promise_card
 
 _OPEN: tuple[Colour, ...] = ("blue", "teal", "violet", "grey")
@@ -32,7 +33,7 @@ class _Run:
     """A run as it is drawn here."""
 
     label: str
-    record: Record
+    record: Rounds
     covered: frozenset[str]
     colour: Colour
     protected: bool  # its inference results
@@ -42,7 +43,7 @@ class _Run:
         return not share or field in self.covered
 
 
-def comparison(records: Sequence[Record], share: bool) -> tuple[str, list[Figure]]:
+def comparison(records: Sequence[Rounds], share: bool) -> Report:
     """The page, and the figures on it."""
     runs = _named(records, share)
     # Of a shared page every figure shown is covered: of runs that are not, nothing is drawn.
@@ -63,10 +64,10 @@ def comparison(records: Sequence[Record], share: bool) -> tuple[str, list[Figure
         *(page.section(anchor, title, body) for anchor, title, body in sections),
         footer(),
     )
-    return whole, drawn
+    return Report(whole, tuple(drawn))
 
 
-def _named(records: Sequence[Record], share: bool) -> list[_Run]:
+def _named(records: Sequence[Rounds], share: bool) -> list[_Run]:
     names = [record.settings.name for record in records]
     found = []
     counts = {True: 0, False: 0}
@@ -74,7 +75,7 @@ def _named(records: Sequence[Record], share: bool) -> list[_Run]:
         name = names[index]
         if names.count(name) > 1:
             name = f"{name} {index + 1}" if share else record.path.resolve().name
-        protected = record.settings.encrypt.privacy_eval_type == "LAPLACE"
+        protected = record.settings.vectors.protects
         colours = _PROTECTED if protected else _OPEN
         colour = colours[counts[protected] % len(colours)]
         counts[protected] += 1
@@ -109,7 +110,8 @@ def _over_rounds(runs: list[_Run], share: bool) -> Figure | None:
     if not panels:
         return None
     title = "Loss and score" if len(panels) > 1 else "Loss" if losses else "Score"
-    caption = "Dashed: the run's inference results have Laplace noise. " if any(run.protected for run in runs) else ""
+    noises = dict.fromkeys(run.record.settings.vectors.label for run in runs if run.protected)
+    caption = f"Dashed: the run's inference results have {' or '.join(noises)} noise. " if noises else ""
     caption += "The score of a round is of the model with which it began, the loss of that with which it ended."
     return Figure(Chart("loss-score", title, caption, "round", tuple(panels), tall=True), frozenset(fields))
 
@@ -219,8 +221,8 @@ def _table(runs: list[_Run], share: bool) -> Markup:
         epsilons = [f"{short(each.epsilon)} ({each.what})" for each in run.promises]
         row = [
             run.label,
-            PROTECTIONS[record.settings.encrypt.encrypt_type],
-            "Laplace" if run.protected else "in the clear" if record.settings.unsupervised else "none",
+            record.settings.updates.label,
+            record.settings.vectors.label if run.protected or record.settings.unsupervised else "none",
             ", ".join(epsilons) or "none",
             ", ".join(f"{name} {metric(name, value)}" for name, value in values.items()),
         ]
@@ -249,9 +251,9 @@ def _settings_apart(runs: list[_Run]) -> list[str]:
 def _privacy(runs: list[_Run]) -> Markup:
     found = []
     for run in runs:
-        evaluation = run.record.settings.encrypt.laplace_eval
-        if run.protected and evaluation is not None:
-            found.append(page.paragraph(element("strong", f"{run.label}: "), laplace(evaluation.laplace_eval_eps)))
+        settings = run.record.settings
+        if run.protected:
+            found.append(page.paragraph(element("strong", f"{run.label}: "), settings.vectors.scored(settings)))
         for each in run.promises:
             at = f"{short(each.epsilon)} at δ = {short(each.delta, 3)}"
             words = f"ε of the {each.what} is {at}: {strength(each.epsilon)}."

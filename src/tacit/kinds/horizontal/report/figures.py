@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tacit.events import RoundFinished
-from tacit.kinds.horizontal.record import Record
+from tacit.kinds.horizontal.report.promises import spent_on
 from tacit.kinds.horizontal.report.scores import Loss, pairs
+from tacit.kinds.horizontal.rounds_view import Rounds
 from tacit.report.chart import COLOURS, Chart, Colour, Mark, Panel, Series, number
 from tacit.report.figure import Figure, bytes_unit, slug, with_points
 from tacit.report.numbers import short
-from tacit.report.promises import spent_on
 
 _ROUND = "round"
 _MOST_STAGES = 6
@@ -22,7 +22,7 @@ _SCORES = {
 _WIDE = 1000.0  # from the least to the largest: beyond it an axis of epsilon is logarithmic
 
 
-def learning(record: Record) -> list[Figure]:
+def learning(record: Rounds) -> list[Figure]:
     """The metrics on the coordinator's data, the training loss and the size of the steps."""
     names = list(dict.fromkeys(name for event in record.rounds for name in event.metrics))
     names.sort(key=lambda name: (name != "accuracy", name != "loss"))
@@ -68,11 +68,11 @@ def learning(record: Record) -> list[Figure]:
     return with_points(found)
 
 
-def scoring(record: Record, losses: Loss | None) -> list[Figure]:
+def scoring(record: Rounds, losses: Loss | None) -> list[Figure]:
     """The score over rounds, and against the loss of the same model."""
     if not record.scores:
         return []
-    protected = record.settings.encrypt.privacy_eval_type == "LAPLACE"
+    protected = record.settings.vectors.protects
     score = Series(
         "score",
         tuple((event.round + 1, event.score) for event in record.evaluations),
@@ -98,14 +98,14 @@ def scoring(record: Record, losses: Loss | None) -> list[Figure]:
     return found
 
 
-def spending(record: Record) -> list[Figure]:
+def spending(record: Rounds) -> list[Figure]:
     """Epsilon over rounds: of the updates, of the inference vectors, and of both where the coordinator sees both."""
     settings = record.settings
     limit = None if settings.budget is None else settings.budget.epsilon
     budget = None if limit is None else (limit, f"budget {short(limit)}")
     level = budget
-    if settings.encrypt.encrypt_type == "DDP_ENCRYPT":
-        level = (settings.central[0], f"budget {short(settings.central[0])}")
+    if (sized := settings.updates.limit(settings)) is not None:
+        level = (sized.epsilon, f"budget {short(sized.epsilon)}")
     at = _at({event.delta for event in record.rounds if event.delta is not None})
     at_both = _at({event.composed_delta for event in record.rounds if event.composed_delta is not None})
     return with_points(
@@ -160,7 +160,7 @@ def _at(deltas: set[float]) -> str:
     return f" at δ = {short(max(deltas))}" if deltas else ""
 
 
-def participation(record: Record) -> list[Figure]:
+def participation(record: Rounds) -> list[Figure]:
     """How many clients were sampled and survived, with the rounds that changed nothing."""
     if not record.sampled and not record.rounds:
         return []
@@ -182,7 +182,7 @@ def participation(record: Record) -> list[Figure]:
     return [_figure(Chart("survivors", "Survivors", caption, _ROUND, (panel,)), "survivors")]
 
 
-def costs(record: Record) -> list[Figure]:
+def costs(record: Rounds) -> list[Figure]:
     """The time of each stage and the bytes of one client."""
     found = []
     names = _stages(record.rounds)
@@ -224,7 +224,7 @@ def _over_rounds(
     title: str,
     caption: str,
     axis: str,
-    record: Record,
+    record: Rounds,
     value: Callable[[RoundFinished], float | None],
     *,
     colour: Colour = "blue",

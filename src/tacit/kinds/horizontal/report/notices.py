@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tacit.kinds.horizontal.record import Record
+from tacit.kinds.horizontal.rounds_view import Rounds
 from tacit.report import page
 from tacit.report.figure import EPSILONS, Figure
 from tacit.report.markup import Markup
@@ -10,7 +10,7 @@ from tacit.report.numbers import or_nothing
 from tacit.report.sections import PRIVATE_SETTINGS
 
 
-def notices(record: Record, cover: page.Cover, share: bool, left_out: list[Figure]) -> list[Markup]:
+def notices(record: Rounds, cover: page.Cover, share: bool, left_out: list[Figure]) -> list[Markup]:
     """In the order in which they are to be read. `left_out`: figures that a page for sharing does not show."""
     found = []
     if record.settings.simulation.insecure_noise_seed is not None:
@@ -53,7 +53,7 @@ def notices(record: Record, cover: page.Cover, share: bool, left_out: list[Figur
     return found
 
 
-def _left_out(record: Record, cover: page.Cover, left_out: list[Figure]) -> Markup:
+def _left_out(record: Rounds, cover: page.Cover, left_out: list[Figure]) -> Markup:
     titles = [figure.chart.title.lower() for figure in left_out if not figure.fields <= EPSILONS]
     others = ["who was refused and why", "counts of clients", "times", "how the run ended, in words"]
     if any(figure.fields <= EPSILONS for figure in left_out):

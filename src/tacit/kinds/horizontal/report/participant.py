@@ -10,10 +10,10 @@ from dataclasses import replace
 from tacit.dp.accounting import reading
 from tacit.kinds.horizontal import boundary
 from tacit.kinds.horizontal.participation import Participant, Participation
-from tacit.kinds.horizontal.report.single import PROTECTIONS, footer, tone
+from tacit.kinds.horizontal.report.single import footer, tone
 from tacit.report import page, sections
 from tacit.report.chart import Chart, Panel, Series
-from tacit.report.figure import Figure, slug, with_points
+from tacit.report.figure import Figure, Report, slug, with_points
 from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import cut, numbered, or_nothing, short, size
 from tacit.report.promises import Promise, promised
@@ -29,7 +29,7 @@ _REFUSALS = {
 }
 
 
-def participant(record: Participation, share: bool) -> tuple[str, list[Figure]]:
+def participant(record: Participation, share: bool) -> Report:
     """The page, and the figures on it."""
     drawn = [] if share else _spending(record)
     parts = [
@@ -37,7 +37,7 @@ def participant(record: Participation, share: bool) -> tuple[str, list[Figure]]:
         ("privacy", "Privacy", _privacy(record, page.figures(drawn, _COVER))),
         ("sent", "What left", None if share else _left(record)),
         ("refusals", "Refused", None if share else _refused(record)),
-        ("boundary", "Who sees what", sections.boundary(boundary, record.settings, fields=share)),
+        ("boundary", "Who sees what", sections.boundary(boundary.of(record.settings), fields=share)),
         ("settings", "Settings", _settings(record, share)),
     ]
     whole = page.page(
@@ -47,7 +47,7 @@ def participant(record: Participation, share: bool) -> tuple[str, list[Figure]]:
         *page.sections(parts),
         footer(),
     )
-    return whole, drawn
+    return Report(whole, tuple(drawn))
 
 
 def _whose(record: Participation) -> str:
@@ -58,7 +58,7 @@ def _whose(record: Participation) -> str:
 def _headline(record: Participation, share: bool) -> Markup:
     settings = record.settings
     badge = element("span", record.status, class_=f"badge {tone(record.status)}")
-    parts = [_whose(record), PROTECTIONS[settings.encrypt.encrypt_type], f"{settings.clients:,} clients in all"]
+    parts = [_whose(record), settings.updates.label, f"{settings.clients:,} clients in all"]
     if record.started is not None:
         parts.append(f"{record.started.parameters:,} parameters")
     lines = [element("p", "" if share else join(badge, " "), " · ".join(parts))]

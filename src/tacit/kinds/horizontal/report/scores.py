@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tacit.kinds.horizontal.record import Record
+from tacit.kinds.horizontal.rounds_view import Rounds
 from tacit.report.chart import number
 
 LOSS = "loss"  # of the metrics of a task
@@ -24,7 +24,7 @@ class Loss:
     by_round: dict[int, float]
 
 
-def loss(record: Record, *, covered: frozenset[str] | None = None) -> Loss | None:
+def loss(record: Rounds, *, covered: frozenset[str] | None = None) -> Loss | None:
     """The loss on the coordinator's data, or else the training loss. `covered`: only these fields may be used."""
     held_out = {event.round: value for event in record.rounds if (value := number(event.metrics.get(LOSS))) is not None}
     training = {event.round: value for event in record.rounds if (value := number(event.training_loss)) is not None}
@@ -37,7 +37,7 @@ def loss(record: Record, *, covered: frozenset[str] | None = None) -> Loss | Non
     return None
 
 
-def pairs(record: Record, losses: Loss) -> dict[int, tuple[float, float]]:
+def pairs(record: Rounds, losses: Loss) -> dict[int, tuple[float, float]]:
     """The loss and the score of one model, by the round of the score."""
     found = {}
     for round, score in record.scores.items():

@@ -5,33 +5,28 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 
-from tacit import __version__
 from tacit.kinds.horizontal import boundary
-from tacit.kinds.horizontal.record import Record
 from tacit.kinds.horizontal.report import figures
 from tacit.kinds.horizontal.report.notices import notices
+from tacit.kinds.horizontal.report.promises import hollow, promises, spent_on
 from tacit.kinds.horizontal.report.scores import loss, pairs
+from tacit.kinds.horizontal.rounds_view import Rounds
 from tacit.kinds.horizontal.settings import Settings
 from tacit.report import page, sections
 from tacit.report.chart import number
 from tacit.report.correlation import correlation
-from tacit.report.figure import Figure
+from tacit.report.figure import Report
 from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import cut, duration, metric, numbered, or_nothing, percent, short, signed
-from tacit.report.promises import Promise, hollow, laplace, promises, spent_on
+from tacit.report.promises import Promise
 from tacit.report.sections import promise_card
+from tacit.version import __version__
 
-PROTECTIONS = {
-    "NOT_ENCRYPT": "no protection of updates",
-    "DP_ENCRYPT": "local differential privacy",
-    "PW_ENCRYPT": "secure aggregation",
-    "DDP_ENCRYPT": "distributed differential privacy",
-}
 _TONES: dict[str, page.Tone] = {"done": "good", "budget reached": "fair", "failed": "bad"}
 _MOST_REASONS = 20
 
 
-def single(record: Record, share: bool) -> tuple[str, list[Figure]]:
+def single(record: Rounds, share: bool) -> Report:
     """The page, and the figures on it."""
     covered = boundary.covered(record.settings)
     allowed = covered if share else None
@@ -52,7 +47,7 @@ def single(record: Record, share: bool) -> tuple[str, list[Figure]]:
         ("learning", "Learning", _learning(record, drawn["learning"], share, covered)),
         ("score", "Score", _score(record, drawn["scoring"], share, covered)),
         ("privacy", "Privacy", _privacy(record, made, drawn["spending"])),
-        ("boundary", "Who saw what", sections.boundary(boundary, record.settings)),
+        ("boundary", "Who saw what", sections.boundary(boundary.of(record.settings))),
         ("clients", "Clients", None if share else _clients(record, drawn["participation"])),
         ("costs", "Time and traffic", None if share else _costs(record, drawn["costs"])),
         ("settings", "Settings", _settings(record, share)),
@@ -64,7 +59,7 @@ def single(record: Record, share: bool) -> tuple[str, list[Figure]]:
         *page.sections(parts),
         footer(),
     )
-    return whole, [each for found in shown.values() for each in found]
+    return Report(whole, tuple(each for found in shown.values() for each in found))
 
 
 def footer() -> Markup:
@@ -79,21 +74,21 @@ def tone(status: str) -> page.Tone:
 # --- the top of the page
 
 
-def _headline(record: Record, made: list[Promise], share: bool, covered: frozenset[str]) -> Markup:
+def _headline(record: Rounds, made: list[Promise], share: bool, covered: frozenset[str]) -> Markup:
     settings = record.settings
     badge = element("span", record.status, class_=f"badge {tone(record.status)}")
-    parts = [PROTECTIONS[settings.encrypt.encrypt_type], f"{settings.clients:,} clients"]
+    parts = [settings.updates.label, f"{settings.clients:,} clients"]
     if record.started is not None:
         parts.append(f"{record.started.parameters:,} parameters")
-    if settings.encrypt.privacy_eval_type == "LAPLACE":
-        parts.insert(1, "inference results with Laplace noise")
+    if settings.vectors.protects:
+        parts.insert(1, f"inference results with {settings.vectors.label} noise")
     lines = [element("p", "" if share else join(badge, " "), " · ".join(parts))]
     if not share:
         lines.append(element("p", record.path.resolve().name))
     return join(page.header("Tacit run", settings.name, *lines), page.cards(*_cards(record, made, share, covered)))
 
 
-def _cards(record: Record, made: list[Promise], share: bool, covered: frozenset[str]) -> list[Markup]:
+def _cards(record: Rounds, made: list[Promise], share: bool, covered: frozenset[str]) -> list[Markup]:
     found = []
     if not share or "metrics" in covered:
         found += _metric_cards(record)
@@ -116,7 +111,7 @@ def _cards(record: Record, made: list[Promise], share: bool, covered: frozenset[
     return found
 
 
-def _metric_cards(record: Record) -> list[Markup]:
+def _metric_cards(record: Rounds) -> list[Markup]:
     """The last values of accuracy and loss, or of the task's first two metrics."""
     names = list(dict.fromkeys(name for event in record.rounds for name in event.metrics))
     names.sort(key=lambda name: (name != "accuracy", name != "loss"))
@@ -133,7 +128,7 @@ def _metric_cards(record: Record) -> list[Markup]:
 # --- the sections
 
 
-def _learning(record: Record, drawn: Markup, share: bool, covered: frozenset[str]) -> Markup | None:
+def _learning(record: Rounds, drawn: Markup, share: bool, covered: frozenset[str]) -> Markup | None:
     if not record.rounds:
         return None if share else page.paragraph("No round was finished: nothing was learned yet.")
     if share and not covered & {"metrics", "update_norm"}:
@@ -141,7 +136,7 @@ def _learning(record: Record, drawn: Markup, share: bool, covered: frozenset[str
     return join(drawn, page.folded("All rounds as a table", rounds_table(record, covered if share else None)))
 
 
-def rounds_table(record: Record, covered: frozenset[str] | None) -> Markup:
+def rounds_table(record: Rounds, covered: frozenset[str] | None) -> Markup:
     """Every figure of every round; only the covered ones if a set of them is given."""
     metrics = list(dict.fromkeys(name for event in record.rounds for name in event.metrics))
     scores = record.scores
@@ -178,11 +173,11 @@ def rounds_table(record: Record, covered: frozenset[str] | None) -> Markup:
     return page.table([name for name, _ in kept], rows, numbers=True, label="All rounds")
 
 
-def _score(record: Record, drawn: Markup, share: bool, covered: frozenset[str]) -> Markup | None:
+def _score(record: Rounds, drawn: Markup, share: bool, covered: frozenset[str]) -> Markup | None:
     settings = record.settings
     if settings.unsupervised is None or (share and "score" not in covered):
         return None
-    found = [_laplace(settings)]
+    found = [page.paragraph(settings.vectors.scored(settings))]
     losses = loss(record, covered=covered if share else None)
     if record.scores and losses:
         found.append(page.paragraph(correlation_sentence(record, covered if share else None)))
@@ -207,14 +202,7 @@ def _by_reason(events: list[tuple[int, str]]) -> Markup:
     return page.table(["why", "rounds"], rows)
 
 
-def _laplace(settings: Settings) -> Markup:
-    encrypt = settings.encrypt
-    if encrypt.privacy_eval_type == "LAPLACE" and encrypt.laplace_eval is not None:
-        return page.paragraph(laplace(encrypt.laplace_eval.laplace_eval_eps))
-    return page.paragraph("Inference results were sent in the clear: the score is exact, and no ε covers it.")
-
-
-def correlation_sentence(record: Record, covered: frozenset[str] | None) -> str:
+def correlation_sentence(record: Rounds, covered: frozenset[str] | None) -> str:
     """How a run's score and loss go together."""
     losses = loss(record, covered=covered)
     if losses is None or (covered is not None and "score" not in covered):
@@ -228,7 +216,7 @@ def correlation_sentence(record: Record, covered: frozenset[str] | None) -> str:
     )
 
 
-def _privacy(record: Record, made: list[Promise], drawn: Markup) -> Markup:
+def _privacy(record: Rounds, made: list[Promise], drawn: Markup) -> Markup:
     found: list[Markup | None] = []
     if not record.settings.spends:
         found.append(page.paragraph(_no_epsilon(record.settings)))
@@ -240,7 +228,7 @@ def _privacy(record: Record, made: list[Promise], drawn: Markup) -> Markup:
 
 
 def _no_epsilon(settings: Settings) -> str:
-    if settings.encrypt.encrypt_type == "PW_ENCRYPT":
+    if settings.masked:  # without a promise, or it would not be asked
         return (
             "Single updates are hidden in the sum of all, and the sum has no ε: what it tells about a client is not "
             "bounded."
@@ -248,7 +236,7 @@ def _no_epsilon(settings: Settings) -> str:
     return "Nothing that leaves a client has an ε: what a run like this tells about a client is not bounded."
 
 
-def _clients(record: Record, drawn: Markup) -> Markup:
+def _clients(record: Rounds, drawn: Markup) -> Markup:
     found = [drawn]
     if record.aborted:
         found.append(element("h3", "Rounds that changed nothing"))
@@ -266,7 +254,7 @@ def _clients(record: Record, drawn: Markup) -> Markup:
     return join(*found)
 
 
-def _blamed(record: Record) -> list[Markup]:
+def _blamed(record: Rounds) -> list[Markup]:
     """Who is proved to have lied."""
     if not record.blamed:
         return []
@@ -281,7 +269,7 @@ def _blamed(record: Record) -> list[Markup]:
     return found
 
 
-def _disputes(record: Record) -> list[Markup]:
+def _disputes(record: Rounds) -> list[Markup]:
     """Between whom it cannot be told who lied."""
     if not record.disputed:
         return []
@@ -303,13 +291,13 @@ def _disputes(record: Record) -> list[Markup]:
     ]
 
 
-def _costs(record: Record, drawn: Markup) -> Markup | None:
+def _costs(record: Rounds, drawn: Markup) -> Markup | None:
     if not record.rounds:
         return None
     return join(drawn, sections.stages([event.stages for event in record.rounds], "Stages of a round"))
 
 
-def _settings(record: Record, share: bool) -> Markup:
+def _settings(record: Rounds, share: bool) -> Markup:
     settings = record.settings
     noise = " Noise, masks and keys are drawn afresh." if settings.spends or settings.masked else ""
     fixes = f"The seed fixes the first model, splits, sampling and simulated faults.{noise}"

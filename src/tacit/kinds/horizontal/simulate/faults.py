@@ -12,7 +12,7 @@ from tacit.kinds.horizontal.messages import ToCoordinator, Update
 from tacit.kinds.horizontal.settings import Bad, Settings
 from tacit.secagg.messages import Masked, Reveal, Shares
 
-_FAULTS = 11  # what a seed is for: see `coordinator.SAMPLING`
+_FAULTS = 11  # what a seed is for: see `sampling.SAMPLING`
 Fate = Literal["stays", "drops", "late"]
 
 

@@ -14,16 +14,15 @@ from typing import Any
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerError
 from tacit.events import Noted, Sink
-from tacit.kinds.horizontal.client import Client, noise_source
-from tacit.kinds.horizontal.coordinator import Coordinator, Outgoing, Phase
-from tacit.kinds.horizontal.messages import Inference, ToCoordinator, Update, Work
-from tacit.kinds.horizontal.protection import UnusableUpdate
+from tacit.kinds.horizontal.client import Client
+from tacit.kinds.horizontal.coordinator import Coordinator, Phase
+from tacit.kinds.horizontal.messages import Inference, Outgoing, ToCoordinator, Update, Work
+from tacit.kinds.horizontal.prepared import Prepared
+from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.faults import Fate, fates_of, spoil
 from tacit.kinds.horizontal.simulate.pool import Trainer
-from tacit.kinds.horizontal.task import Arrays, Evaluates, Task
-from tacit.kinds.horizontal.tasks import load as tasks
-from tacit.kinds.horizontal.vector import Layout
+from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.secagg.messages import Inbox, Masked
 
 Watch = Callable[[int, ToCoordinator], None]
@@ -48,21 +47,10 @@ class MemoryEngine:
         self._settings = settings
         self._watch = watch
         self._trainer = Trainer(settings, task)
-        model = task.model()
-        self._layout = Layout.of(model)
+        self._prepared = Prepared.of(settings, task)
         self._keys = signing_keys(settings)
         self._identities = {i: key.public for i, key in self._keys.items()} or None
-        evaluate = task.evaluate if isinstance(task, Evaluates) else None
-        self._infers = tasks.infers(task, settings)
-        self.coordinator = Coordinator(
-            settings,
-            model,
-            sink,
-            clock,
-            evaluate=evaluate,
-            identities=self._identities,
-            classes=self._infers.classes if self._infers else None,
-        )
+        self.coordinator = self._prepared.coordinator(sink, clock, identities=self._identities)
         self._restored = False
         self._said_failed = False
         self._sink = sink
@@ -146,15 +134,11 @@ class MemoryEngine:
         return sent
 
     def _client(self, identity: int) -> Client:
-        client = Client(
-            self._settings,
+        client = self._prepared.client(
             identity,
-            self._trainer.fit,
-            self._layout,
-            infers=self._infers,
+            fit=self._trainer.fit,
             key=self._keys.get(identity),
             identities=self._identities,
-            random=noise_source(self._settings, identity),
             failed=self._failed,
         )
         if self._restored:
@@ -172,6 +156,4 @@ class MemoryEngine:
 
 def signing_keys(settings: Settings) -> dict[int, SigningKey]:
     """Of all clients, where they sign."""
-    if not settings.masked or settings.mode != "active":
-        return {}
-    return {identity: SigningKey.generate() for identity in range(settings.clients)}
+    return {identity: SigningKey.generate() for identity in range(settings.clients)} if settings.signs else {}

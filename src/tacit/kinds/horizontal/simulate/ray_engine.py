@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 
 from tacit.events import Noted, Sink
-from tacit.kinds.horizontal.coordinator import Coordinator, Outgoing, Phase
+from tacit.kinds.horizontal.coordinator import Coordinator, Phase
 from tacit.kinds.horizontal.frames import to_coordinator, to_frame
-from tacit.kinds.horizontal.messages import Update, Work
+from tacit.kinds.horizontal.messages import Outgoing, Update, Work
+from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.faults import fates_of
 from tacit.kinds.horizontal.simulate.memory import signing_keys
 from tacit.kinds.horizontal.simulate.ray_worker import Head, Report, Worker
 from tacit.kinds.horizontal.sums import group_size
-from tacit.kinds.horizontal.task import Arrays, Evaluates, Task
-from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.ray.cluster import SpreadUnmasking, cluster, ray_module
 from tacit.secagg.messages import Inbox, Masked
 from tacit.secagg.unmask import Plan, Words
@@ -56,20 +56,11 @@ class RayEngine:
         self._settings = settings
         self._sink = sink
         self._started = started
-        model = task.model()
         self._keys = signing_keys(settings)
-        judged = tasks.infers(task, settings)
-        self._classes = judged.classes if judged else None
-        self.coordinator = Coordinator(
-            settings,
-            model,
-            sink,
-            clock,
-            evaluate=task.evaluate if isinstance(task, Evaluates) else None,
-            identities={i: key.public for i, key in self._keys.items()} or None,
-            classes=self._classes,
-            unmasking=self._unmask,
-        )
+        prepared = Prepared.of(settings, task)
+        self._classes = prepared.classes
+        public = {i: key.public for i, key in self._keys.items()}
+        self.coordinator = prepared.coordinator(sink, clock, identities=public, unmasking=self._unmask)
         self._ray: Any = None
         self._unmasking: SpreadUnmasking | None = None
         self._workers: list[Any] = []
@@ -111,7 +102,7 @@ class RayEngine:
             clients = [client for client, _ in outgoing]
             model = self._ray.put(first.model)
             del outgoing, first
-            (_Masked if self._settings.masked else _Clear)(self, head, clients, model).run()
+            (_Masked if self._settings.masked else _Alone)(self, head, clients, model).run()
             store(self.coordinator)
 
     # --- what the two kinds of rounds share
@@ -192,8 +183,8 @@ class Lost(Exception):
     """A worker died, and what it was doing with it."""
 
 
-class _Clear:
-    """A round in the clear or under local DP."""
+class _Alone:
+    """A round whose updates travel alone."""
 
     def __init__(self, engine: RayEngine, head: Head, clients: list[int], model: Any) -> None:
         self._engine, self._head, self._model = engine, head, model

@@ -14,15 +14,18 @@ from typing import Any, TypeVar
 
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerError
-from tacit.kinds.horizontal.client import Client, noise_source
+from tacit.kinds.horizontal.alone import alone_of
+from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.frames import to_client, to_frame
+from tacit.kinds.horizontal.masked import secure_context
 from tacit.kinds.horizontal.messages import HEAD_BYTES, Inference, ToClient, ToCoordinator, Update, Work
-from tacit.kinds.horizontal.protection import LocalDP, UnusableUpdate, secure_context
+from tacit.kinds.horizontal.prepared import Prepared
+from tacit.kinds.horizontal.protections.contract import Loss, UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.faults import spoil
-from tacit.kinds.horizontal.sums import LARGEST_NORM, Group, Part, Together, check_samples
+from tacit.kinds.horizontal.sums import Group, Part, Together
 from tacit.kinds.horizontal.tasks import load as tasks
-from tacit.kinds.horizontal.vector import Flat, Layout
+from tacit.kinds.horizontal.vector import Flat
 from tacit.secagg.messages import Masked
 from tacit.secagg.session import Context
 from tacit.secagg.unmask import Words, masked_words
@@ -70,9 +73,9 @@ class Worker:
     def __init__(self, settings: Settings, path: Sequence[str], keys: Mapping[int, SigningKey]) -> None:
         sys.path += [entry for entry in path if entry not in sys.path]
         self._settings = settings
-        self._task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
-        self._layout = Layout.of(self._task.model())
-        self._infers = tasks.infers(self._task, settings)
+        task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
+        self._prepared = Prepared.of(settings, task)
+        self._layout = self._prepared.layout
         self._keys = keys
         self._identities = {i: key.public for i, key in keys.items()} or None
         self._clients: dict[int, Client] = {}
@@ -86,22 +89,17 @@ class Worker:
     def train(self, head: Head, before: Before, model: Flat) -> tuple[Report, Flat | None]:
         """Train these clients, one after the other, and add up what they send."""
         self._begin(before)
-        local = LocalDP.of(self._settings) if self._settings.encrypt.encrypt_type == "DP_ENCRYPT" else None
-        largest = local.largest_norm(len(model), head.clip or 0) if local else LARGEST_NORM
-        group, work = Group(model, largest), Work(head.round, model, head.clip)
+        mechanism = alone_of(self._settings, len(model))
+        group, work = Group(model, mechanism.largest_norm(head.clip)), Work(head.round, model, head.clip)
         senders: dict[int, None] = {}
-        losses: list[tuple[float, int]] = []
+        losses: list[Loss] = []
 
         def take(identity: int, update: Update) -> None:
             if identity in senders:
                 raise PeerError("a second update in one round")
-            if local is not None:
-                group.add_update(update.vector)
-            else:
-                samples = check_samples(update.samples, self._settings)
-                group.add_model(update.vector, samples)
-                if isinstance(update.loss, float) and abs(update.loss) < 1e30:
-                    losses.append((update.loss, samples))
+            loss = mechanism.add(group, update)
+            if loss is not None:
+                losses.append(loss)
             senders[identity] = None
 
         for identity in before:
@@ -163,16 +161,8 @@ class Worker:
         self._clients = {identity: self._client(identity, state) for identity, state in before.items()}
 
     def _client(self, identity: int, state: dict[str, Any]) -> Client:
-        client = Client(
-            self._settings,
-            identity,
-            self._task.fit,
-            self._layout,
-            infers=self._infers,
-            key=self._keys.get(identity),
-            identities=self._identities,
-            random=noise_source(self._settings, identity),
-            failed=self._failed,
+        client = self._prepared.client(
+            identity, key=self._keys.get(identity), identities=self._identities, failed=self._failed
         )
         client.restore(state)
         return client

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork
 from tacit.kinds.horizontal.tasks.softmax import Features, Labels, softmax
 
-INITIAL = 17  # what a seed is for: see `tacit.kinds.horizontal.coordinator.SAMPLING`
+INITIAL = 17  # what a seed is for: see `tacit.kinds.horizontal.sampling.SAMPLING`
 _TINY = 1e-12  # below every probability that matters; keeps the logarithm finite
 
 

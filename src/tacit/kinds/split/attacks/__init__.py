@@ -14,7 +14,7 @@ from tacit.audit.steps import Attacks, Proved, Scope, Step, bare, named
 from tacit.dp.accounting import Ledger
 from tacit.dp.claim import Claim
 from tacit.dp.gaussian import gaussian_epsilon
-from tacit.kinds.split.agreement import Schedule, bits_of
+from tacit.kinds.split.agreement import bits_of, schedule_of
 from tacit.kinds.split.costs import gradient_noise
 from tacit.kinds.split.embedding_dp import EmbeddingDP
 from tacit.kinds.split.forecast import Sizes
@@ -22,6 +22,7 @@ from tacit.kinds.split.label_dp import LabelDP
 from tacit.kinds.split.settings import EmbeddingProtection, Settings, Simulation
 from tacit.kinds.split.task import Part, Top
 from tacit.kinds.split.tasks.load import make_part
+from tacit.lockstep.schedule import Schedule
 
 _WIDTH = 4  # bits, or numbers, in a vector whose randomization is audited
 _MOST_CLASSES = 10  # that are audited: more change nothing but the time
@@ -33,7 +34,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     """What the receiver of activations makes of them, and the receiver of gradients; the noise on both."""
     parts = {name: make_part(settings, name) for name in settings.parties}
     sizes = Sizes.of(settings, parts)
-    schedule = Schedule.of(settings, sizes.records)
+    schedule = schedule_of(settings, sizes.records)
     seeded = settings.model_copy(
         update={"simulation": Simulation(insecure_noise_seed=scope.number("noise")), "budget": None}
     )

@@ -22,7 +22,7 @@ from tacit.audit.separation import columns_of
 from tacit.audit.tradeoff import gaussian_curve
 from tacit.dp.claim import Claim
 from tacit.dp.gaussian import gaussian_epsilon
-from tacit.kinds.split.agreement import Schedule
+from tacit.kinds.split.agreement import schedule_of
 from tacit.kinds.split.attacks.recording import at_most, record_cut, without_test
 from tacit.kinds.split.settings import Settings, Simulation
 from tacit.kinds.split.task import Ends, Part, Top
@@ -90,7 +90,7 @@ def _loss(scores: Tensor, coins: Tensor) -> Tensor:
 
 def _clean(settings: Settings, seen: list[tuple[Tensor, ...]], place: int, records: int) -> Floats:
     """The gradients that the leader computed, before clipping and noise: [visit, record, number]."""
-    schedule = Schedule.of(settings, records)
+    schedule = schedule_of(settings, records)
     first = seen[0][place]
     found = np.empty((schedule.epochs, records, first[0].numel()))
     for (step, batch), inputs in zip(schedule.from_step(0), seen, strict=True):

@@ -19,14 +19,16 @@ from numpy.typing import NDArray
 
 from tacit.audit.attacks.inversion import one_thread
 from tacit.channel import Channel, Party, Recorded, Recorder, run_parties
-from tacit.events import Kept
-from tacit.kinds.split.agreement import Aids, Outcome, Schedule
+from tacit.kinds.split.agreement import Outcome, schedule_of
 from tacit.kinds.split.follower import follower
 from tacit.kinds.split.leader import leader
+from tacit.kinds.split.learner import State
 from tacit.kinds.split.messages import Activations, Gradient, Start
 from tacit.kinds.split.settings import Settings
 from tacit.kinds.split.task import Bottom, Ends, Part, Rows, Top, Trunk, aligned
 from tacit.kinds.split.tensors import take_activations, take_gradient
+from tacit.lockstep.context import Context
+from tacit.lockstep.schedule import Schedule
 from tacit.randomness import seeded_rng
 
 Floats = NDArray[np.float32]
@@ -45,7 +47,7 @@ class CutView:
 
     @property
     def schedule(self) -> Schedule:
-        return Schedule.of(self.settings, self._start.records)
+        return schedule_of(self.settings, self._start.records)
 
     @property
     def _start(self) -> Start:
@@ -144,10 +146,10 @@ def parties_of(settings: Settings, parts: Mapping[str, Part], *, seeded: bool = 
 
     def live(name: str, place: int, channels: Mapping[str, Channel]) -> Outcome:
         rng = seeded_rng((settings.seed << 8) + place) if seeded else None
-        aids, part = Aids(rng=rng), parts[name]
+        context, part = Context[State](rng=rng), parts[name]
         if isinstance(part, Top | Ends):
-            return leader(channels, settings, part, Kept(), aids)
-        return follower(channels, settings, name, part, Kept(), aids)
+            return leader(channels, settings, part, context)
+        return follower(channels, settings, name, part, context)
 
     return {name: partial(live, name, place) for place, name in enumerate(settings.parties)}
 

@@ -29,9 +29,9 @@ from tacit.channel import Channel, Party, Recorder, run_parties
 from tacit.crypto.paillier import PrivateKey
 from tacit.kinds.vertical_logistic.attacks import residues
 from tacit.kinds.vertical_logistic.protocol import batches, encoding, logistic_masked, metrics
+from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.protocol.messages import Scores
 from tacit.kinds.vertical_logistic.protocol.model import Scaler
-from tacit.kinds.vertical_logistic.protocol.session import Run
 from tacit.kinds.vertical_logistic.settings import Settings
 
 _CONFIDENCE = 0.95
@@ -90,11 +90,11 @@ class Deal:
         return {settings.active: partial(self._active, settings), **passives}
 
     def _passive(self, settings: Settings, name: str, channels: Mapping[str, Channel]) -> Any:
-        return logistic_masked.passive(channels, self.features[name], settings, name, Run())
+        return logistic_masked.passive(channels, self.features[name], settings, name)
 
     def _active(self, settings: Settings, channels: Mapping[str, Channel]) -> Any:
         own = self.features[settings.active]
-        return logistic_masked.active(channels, own, self.labels, settings, Run(key=self.key))
+        return logistic_masked.active(channels, own, self.labels, settings, PaillierContext(key=self.key))
 
     def play(
         self,
@@ -220,7 +220,7 @@ def _columns_read(deal: Deal, checks: dict[str, bool]) -> Score:
     guesses = np.zeros((deal.rows, read))  # the mean, where nothing was read
     sent = played.scores()[1 : read + 1]
     for epoch, column in enumerate(residues.columns_from_steering(sent, weights[: len(sent)])):
-        order = batches.batches(deal.rows, epoch + 1, settings)[0]
+        order = batches.schedule(deal.rows, settings).batches(epoch + 1)[0]
         guesses[order, epoch] = column
     return _distance(guesses, truth.values[:, :read])
 
@@ -268,7 +268,7 @@ def _rows_read(deal: Deal, known: int) -> Score:
     columns = []
     for epoch, scores in enumerate(played.scores()[: epochs + 1]):
         column = np.empty(deal.rows)
-        column[batches.batches(deal.rows, epoch, settings)[0]] = scores
+        column[batches.schedule(deal.rows, settings).batches(epoch)[0]] = scores
         columns.append(column)
     truth = Scaler.fit(own).apply(own) if settings.scale else own
     guesses = residues.rows_from_scores(np.stack(columns[1:], axis=1), range(known), truth[:known], together)

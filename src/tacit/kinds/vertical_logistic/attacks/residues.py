@@ -193,9 +193,10 @@ def plain_training(
 ) -> tuple[Floats, float]:
     """The same regression with all features in one place: weights and intercept. `look` is shown each step."""
     weights, intercept = np.zeros(x.shape[1]), 0.0
+    schedule = batches.schedule(len(x), settings)
     for epoch in range(settings.train.epochs):
         rate = settings.train.rate(epoch)
-        for batch in batches.batches(len(x), epoch, settings):
+        for batch in schedule.batches(epoch):
             residues = metrics.sigmoid(x[batch] @ weights + intercept) - labels[batch]
             gradient = x[batch].T @ residues
             look(batch, gradient, residues)
@@ -238,7 +239,7 @@ def oracle_passive(channels: Mapping[str, Channel], features: Any, settings: Set
     hidden = Hidden(agree_masks(channels, me, others, begin.session), len(settings.passives))
     slot_bits = encoding.RESIDUE_BITS + 2
     found: dict[int, float] = {}
-    plan = [training[rows] for rows in batches.batches(len(training), 0, settings)]
+    plan = [training[rows] for rows in batches.schedule(len(training), settings).batches(0)]
     for batch in plan:
         active.send(Scores(hidden.hide(np.zeros(len(batch)))))
         residues = Ciphertexts.from_bytes(key, active.recv(Residues).ciphertexts, len(batch))

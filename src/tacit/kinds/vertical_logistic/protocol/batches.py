@@ -1,7 +1,7 @@
 """Which rows are held out and which make up each batch: the same at all parties, from numbers that all know.
 
-hold_out(rows, fraction, seed)         (training rows, held-out rows)
-batches(rows, epoch, settings...)      the rows of an epoch, in batches
+hold_out(rows, fraction, seed)      (training rows, held-out rows)
+schedule(rows, settings)            the rows of each step, in each epoch
 
 Orders come from ChaCha20 under a hash of the seed, not from a library's shuffle, so that parties with different
 releases of numpy agree. They are public: an order hides nothing, and no secret is drawn from it.
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tacit.crypto.byte_strings import frame
 from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.lockstep.schedule import Schedule
 from tacit.randomness import random_words, seeded_rng
 
 Rows = NDArray[np.int64]
@@ -52,10 +53,16 @@ def epoch_seed(epoch: int, settings: Settings) -> int:
             return _number(b"tacit vertical epoch", settings.seed, settings.name.encode(), epoch)
 
 
-def batches(rows: int, epoch: int, settings: Settings) -> list[Rows]:
-    """All rows once, in batches as equal as can be, none larger than `train.batch`."""
-    shuffled = order(rows, epoch_seed(epoch, settings))
-    return np.array_split(shuffled, steps(rows, settings.train.batch))
+def schedule(rows: int, settings: Settings) -> Schedule:
+    """In each epoch all rows once, in batches as equal as can be, none larger than `train.batch`."""
+    count = steps(rows, settings.train.batch)
+    least, larger = divmod(rows, count)  # so many batches have one row more
+
+    def cut(step: int) -> slice:
+        first = step * least + min(step, larger)
+        return slice(first, first + least + (step < larger))
+
+    return Schedule(rows, settings.train.epochs, count, lambda epoch: order(rows, epoch_seed(epoch, settings)), cut)
 
 
 def steps(rows: int, batch: int) -> int:

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from tacit.channel import Channel, recv_first
+from tacit.channel import Channel
 from tacit.errors import PeerError
 from tacit.kinds.vertical_logistic.protocol import batches, encoding
 from tacit.kinds.vertical_logistic.protocol.checks import check_batch, check_row_uses, row_uses
 from tacit.kinds.vertical_logistic.protocol.messages import HEAD, Hello
 from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.lockstep.exchange import exchange, meeting_point
 
 
 def greet_passives(channels: Mapping[str, Channel], mine: Hello, settings: Settings) -> dict[str, Hello]:
     """The active's part: what each passive brings."""
-    for name in settings.passives:
-        channels[name].send(mine)
-    found = {name: recv_first(channels[name], Hello, HEAD) for name in settings.passives}
+    found = exchange(channels, dict.fromkeys(settings.passives, mine), HEAD, first=True)
     for name, theirs in found.items():
         _compare(settings.active, mine, name, theirs)
     return found
@@ -27,8 +26,7 @@ def greet_passives(channels: Mapping[str, Channel], mine: Hello, settings: Setti
 
 def greet_active(channel: Channel, mine: Hello, me: str, settings: Settings) -> Hello:
     """A passive's part: what the active brings."""
-    channel.send(mine)
-    theirs = recv_first(channel, Hello, HEAD)
+    theirs = exchange({settings.active: channel}, {settings.active: mine}, HEAD, first=True)[settings.active]
     _compare(settings.active, theirs, me, mine)
     return theirs
 
@@ -56,11 +54,7 @@ def check_shapes(passives: Mapping[str, Hello], rows: int, settings: Settings) -
 
 def common_position(hellos: Collection[Hello]) -> int:
     """The latest step that all parties can resume at."""
-    found = set.intersection(*(set(hello.positions) for hello in hellos))
-    if not found:
-        kept = "; ".join(", ".join(map(str, hello.positions)) or "none" for hello in hellos)
-        raise PeerError(f"there is no step that all parties can resume at ({kept}): start all of them anew")
-    return max(found)
+    return meeting_point([hello.positions for hello in hellos], "there is no step that all parties can resume at")
 
 
 def _compare(active: str, first: Hello, passive: str, second: Hello) -> None:

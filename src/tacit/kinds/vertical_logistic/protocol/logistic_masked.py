@@ -16,20 +16,20 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.channel import Channel
-from tacit.crypto.paillier import Ciphertexts, PrivateKey, PublicKey, generate
+from tacit.crypto.paillier import Ciphertexts, PrivateKey, PublicKey, Workers, generate
 from tacit.errors import PeerError
-from tacit.events import Curve, Noted
+from tacit.events import Curve, Noted, TrainingStarted
 from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic.protocol import batches, checks, decryption_proof, encoding, greeting, metrics
 from tacit.kinds.vertical_logistic.protocol.batches import Rows
-from tacit.kinds.vertical_logistic.protocol.journal import Course, Journal, Point, digest_of
+from tacit.kinds.vertical_logistic.protocol.journal import Course, InMemory, Journal, Point, Records, digest_of
 from tacit.kinds.vertical_logistic.protocol.masks import Hidden, agree_masks, decoded, total
 from tacit.kinds.vertical_logistic.protocol.messages import (
     HEAD,
@@ -42,9 +42,32 @@ from tacit.kinds.vertical_logistic.protocol.messages import (
     Scores,
 )
 from tacit.kinds.vertical_logistic.protocol.model import Model, Saved, Scaler, as_features, as_labels
-from tacit.kinds.vertical_logistic.protocol.session import Pace, Run
 from tacit.kinds.vertical_logistic.settings import Settings
-from tacit.lockstep.traffic import Meter, Metered
+from tacit.lockstep.context import Context
+from tacit.lockstep.progress import Progress
+from tacit.lockstep.traffic import Metered
+
+PROTECTION = "Paillier, gradients under uniform masks"
+_BETWEEN = 1.0  # seconds between two lines
+
+
+@dataclass(frozen=True)
+class PaillierContext(Context[Saved]):
+    """What a party of this protocol is given besides its data. It draws the keys behind the masks on scores.
+
+    Args:
+        records: where the journal of its last steps is kept.
+        session: the number of the training, if the parties agreed on one before.
+        workers: the pool for Paillier.
+        key: the active's, or a new one.
+        order: a digest of the rows' ids in their order; where passives' differ, their masks do not cancel.
+    """
+
+    records: Records = field(default_factory=InMemory)
+    session: bytes = b""
+    workers: Workers = field(default_factory=Workers)
+    key: PrivateKey | None = None
+    order: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +75,8 @@ class _Active:
     """What the active has during a training."""
 
     settings: Settings
-    run: Run
+    context: PaillierContext
+    progress: Progress
     journal: Journal
     peers: Mapping[str, Metered]  # the passives
     packed: Mapping[str, int]  # ciphertexts of each one's gradient
@@ -68,7 +92,8 @@ class _Passive:
     """What a passive has during a training."""
 
     settings: Settings
-    run: Run
+    context: PaillierContext
+    progress: Progress
     journal: Journal
     active: Metered
     packed: int
@@ -83,80 +108,87 @@ class _Passive:
 
 
 def active(
-    channels: Mapping[str, Channel], features: Any, labels: Any, settings: Settings, run: Run | None = None
+    channels: Mapping[str, Channel],
+    features: Any,
+    labels: Any,
+    settings: Settings,
+    context: PaillierContext | None = None,
 ) -> Model:
     """The party with the labels. Sees the sum of the passives' scores; its residues leave it encrypted."""
-    run = run or Run()
+    context = context or PaillierContext()
     table = as_features(features)
     y = as_labels(labels, len(table))
     peers = {name: Metered(channels[name]) for name in settings.passives}
     training, held_out = batches.hold_out(len(table), settings.train.test, settings.seed)
-    saved = run.saved or Saved.start(run.session or secrets.token_bytes(16), _fitted(table[training], settings))
+    session = context.session or secrets.token_bytes(16)
+    saved = context.latest or Saved.start(session, _fitted(table[training], settings))
     course = _course(len(training), settings)
-    journal = Journal(run.records, course, saved)
-    hello = _hello(table, 0, settings, journal, run.saved)
+    journal = Journal(context.records, course, saved)
+    hello = _hello(table, 0, settings, journal, context.latest)
     greetings = greeting.greet_passives(peers, hello, settings)
     journal.allowed = greeting.check_shapes(greetings, len(training), settings)
     position = greeting.common_position([hello, *greetings.values()])
     saved = saved.at(course.epoch(position))
-    key = run.key or generate(settings.paillier.bits, insecure_bits=settings.paillier.bits < 2048)
+    key = context.key or generate(settings.paillier.bits, insecure_bits=settings.paillier.bits < 2048)
     for peer in peers.values():
         peer.send(Begin(saved.session, position, key.public.to_bytes(), decryption_proof.certify(key)))
 
     packed = {name: theirs.packed for name, theirs in greetings.items()}
-    party = _Active(settings, run, journal, peers, packed, key, saved.scaler.apply(table), y, training, held_out)
-    run.begin(len(training), table.shape[1] + 1, settings, saved, course.step(position))
+    progress = _progress(context, peers, course.steps)
+    x = saved.scaler.apply(table)
+    party = _Active(settings, context, progress, journal, peers, packed, key, x, y, training, held_out)
+    _begin(party, table.shape[1] + 1, saved, course, position)
     while saved.now.epoch < settings.train.epochs and not saved.now.stopped:
-        meter = Meter(peers, run.clock)
-        point = _active_epoch(party, journal.point(position, saved), course, meter)
-        saved, local = _judge(party, saved, point, meter)
-        run.close_epoch(saved, meter, local)
+        point = _active_epoch(party, journal.point(position, saved), course)
+        saved, local = _judge(party, saved, point)
+        progress.finished(saved.now.epoch - 1, local=local)
+        context.keep(saved)
         position = course.position(saved.now.epoch)
     best = saved.now
     return Model(best.best_weights, saved.scaler, saved.session, best.best_intercept)
 
 
-def _active_epoch(party: _Active, start: Point, course: Course, meter: Meter) -> Point:
+def _active_epoch(party: _Active, start: Point, course: Course) -> Point:
     """The rest of an epoch's batches, each once. Where the party stands then, with each row's score as last seen."""
     x, y, train, journal = party.features, party.labels, party.settings.train, party.journal
     epoch, done = course.epoch(start.position), course.step(start.position)
     weights, intercept = start.weights, start.intercept
     scores = start.scores if len(start.scores) else np.zeros(len(y))
     rate = train.rate(epoch)
-    plan = batches.batches(len(party.training), epoch, party.settings)
-    pace = Pace(party.run, epoch, len(plan), done)
+    plan = batches.schedule(len(party.training), party.settings).batches(epoch)
     for step in range(done, len(plan)):
         batch = party.training[plan[step]]
         before = Point(course.position(epoch, step), weights.copy(), intercept, scores.copy())
         own = x[batch] @ weights + intercept  # 1: its own part of the score
-        with meter.stage("waiting for scores"):
+        with party.progress.stage("waiting for scores"):
             words = _receive_scores(party.peers, len(batch))
         scores[batch] = own + decoded(words, party.settings.passives)  # 2 and 3: the sum of the passives' parts
         residue = metrics.sigmoid(scores[batch]) - y[batch]  # 4
 
         def encrypted(residue: Floats = residue) -> tuple[bytes, bytes]:
             integers = encoding.encode_residues(residue).tolist()
-            with meter.stage("encrypting residues"):
-                return party.run.workers.encrypt(party.key, integers).to_bytes(), b""  # 5
+            with party.progress.stage("encrypting residues"):
+                return party.context.workers.encrypt(party.key, integers).to_bytes(), b""  # 5
 
         residues, _ = journal.reply(before, digest_of(before.position, batch, words.tobytes()), encrypted)
         for peer in party.peers.values():
             peer.send(Residues(residues))
-        _open_gradients(party, before.position, batch, meter)
+        _open_gradients(party, before.position, batch)
         weights -= rate * (x[batch].T @ residue / len(batch) + train.l2 * weights)  # 11
         intercept -= rate * float(residue.mean())
-        pace.step(len(batch), metrics.loss(scores[batch], y[batch]))
+        loss = metrics.loss(scores[batch], y[batch])
+        party.progress.stepped(epoch * len(plan) + step + 1, len(batch), loss)
     return Point(course.position(epoch, len(plan)), weights, intercept, scores)
 
 
-def _open_gradients(party: _Active, position: int, batch: Rows, meter: Meter) -> None:
+def _open_gradients(party: _Active, position: int, batch: Rows) -> None:
     """9: decrypt each passive's masked gradient, with a proof. What is decrypted is stored before anything is sent."""
     answers, received = {}, {}
     for name, peer in party.peers.items():  # 6 to 8 happen at the passives, all at once
-        with meter.stage("waiting for gradients"):
+        with party.progress.stage("waiting for gradients"):
             masked = _receive_gradient(peer, party.key.public, party.packed[name])
-        with meter.stage("decrypting"):  # a uniform number, whatever the gradient
-            values = party.run.workers.decrypt_unsigned(party.key, masked)
+        with party.progress.stage("decrypting"):  # a uniform number, whatever the gradient
+            values = party.context.workers.decrypt_unsigned(party.key, masked)
             answers[name] = decryption_proof.opened(party.key, masked, values)
         received[name] = digest_of(position, batch, masked.to_bytes())
     party.journal.open(position, received)
@@ -165,90 +197,104 @@ def _open_gradients(party: _Active, position: int, batch: Rows, meter: Meter) ->
 
 
 def passive(
-    channels: Mapping[str, Channel], features: Any, settings: Settings, me: str, run: Run | None = None
+    channels: Mapping[str, Channel], features: Any, settings: Settings, me: str, context: PaillierContext | None = None
 ) -> Model:
     """A party without labels. Sees its own gradients, from which it can infer residues: see the audit."""
-    run = run or Run()
+    context = context or PaillierContext()
     table = as_features(features)
     peers = {name: Metered(channels[name]) for name in settings.parties if name != me}
     boss = peers[settings.active]
     training, held_out = batches.hold_out(len(table), settings.train.test, settings.seed)
-    scaler = run.saved.scaler if run.saved else _fitted(table[training], settings)
+    kept = context.latest
+    scaler = kept.scaler if kept else _fitted(table[training], settings)
     columns = encoding.Columns.encode(scaler.apply(table))
     largest = batches.largest(len(training), settings.train.batch)
     packed = encoding.ciphertexts(table.shape[1], largest, settings.paillier.bits)
     course = _course(len(training), settings)
-    journal = Journal(run.records, course, run.saved or Saved.start(b"", scaler))
-    hello = _hello(table, packed, settings, journal, run.saved)
+    journal = Journal(context.records, course, kept or Saved.start(b"", scaler))
+    hello = _hello(table, packed, settings, journal, kept)
     greeting.greet_active(boss, hello, me, settings)
     journal.allowed = greeting.check_shapes({me: hello}, len(training), settings)
     begin = boss.recv(Begin, HEAD + settings.paillier.bits * (1 + decryption_proof.CHALLENGES) // 8)
     key = _certified(begin, settings)
-    position = _agreed_position(begin, journal, run)
-    saved = (run.saved or Saved.start(begin.session, scaler)).at(course.epoch(position))
+    position = _agreed_position(begin, journal, context)
+    saved = (kept or Saved.start(begin.session, scaler)).at(course.epoch(position))
     others = [name for name in settings.passives if name != me]
-    keys = agree_masks(peers, me, others, begin.session, run.rng, order=run.order, position=position)
+    keys = agree_masks(peers, me, others, begin.session, context.rng, order=context.order, position=position)
     hidden = Hidden(keys, len(settings.passives))
 
     x, slot_bits = columns.values, encoding.slot_bits(largest)
     guard = checks.Gradients.fit(x[training], settings)
     if guard.whitening is not None and (exposed := checks.exposure(guard.whitening)) is not None:
-        run.sink.emit(Noted(f"{me}: {exposed}"))
+        context.sink.emit(Noted(f"{me}: {exposed}"))
+    progress = _progress(context, peers, course.steps)
     party = _Passive(
-        settings, run, journal, boss, packed, key, hidden, guard, columns, x, slot_bits, training, held_out
+        settings,
+        context,
+        progress,
+        journal,
+        boss,
+        packed,
+        key,
+        hidden,
+        guard,
+        columns,
+        x,
+        slot_bits,
+        training,
+        held_out,
     )
-    run.begin(len(training), x.shape[1], settings, saved, course.step(position))
+    _begin(party, x.shape[1], saved, course, position)
     while saved.now.epoch < settings.train.epochs and not saved.now.stopped:
-        meter = Meter(peers, run.clock)
-        weights = _passive_epoch(party, journal.point(position, saved), course, meter)
+        weights = _passive_epoch(party, journal.point(position, saved), course)
         over = boss.recv(EpochOver, HEAD)
         saved = saved.then(saved.now.next(weights, 0.0, best=over.best, last=over.last), journal.uses)
-        run.close_epoch(saved, meter, {})
+        progress.finished(saved.now.epoch - 1)
+        context.keep(saved)
         position = course.position(saved.now.epoch)
     return Model(saved.now.best_weights, saved.scaler, saved.session)
 
 
-def _passive_epoch(party: _Passive, start: Point, course: Course, meter: Meter) -> Floats:
+def _passive_epoch(party: _Passive, start: Point, course: Course) -> Floats:
     """The rest of an epoch's batches, each once. The weights."""
     x, boss, train = party.features, party.active, party.settings.train
     weights = start.weights
     epoch, done = course.epoch(start.position), course.step(start.position)
     rate = train.rate(epoch)
-    plan = batches.batches(len(party.training), epoch, party.settings)
-    pace = Pace(party.run, epoch, len(plan), done)
+    plan = batches.schedule(len(party.training), party.settings).batches(epoch)
     for step in range(done, len(plan)):
         batch = party.training[plan[step]]
         boss.send(Scores(party.hidden.hide(x[batch] @ weights)))  # 2: under masks that cancel in the sum
-        gradient = _gradient(party, Point(course.position(epoch, step), weights.copy()), batch, meter)
+        gradient = _gradient(party, Point(course.position(epoch, step), weights.copy()), batch)
         weights -= rate * (gradient / len(batch) + train.l2 * weights)  # 11
-        pace.step(len(batch))
+        party.progress.stepped(epoch * len(plan) + step + 1, len(batch))
     if len(party.held_out):
         boss.send(Scores(party.hidden.hide(x[party.held_out] @ weights)))
     return weights
 
 
-def _gradient(party: _Passive, before: Point, batch: Rows, meter: Meter) -> Floats:
+def _gradient(party: _Passive, before: Point, batch: Rows) -> Floats:
     """5 to 10: this party's gradient over a batch, if nothing is wrong with it."""
     key, boss, rows = party.key, party.active, party.columns.rows(batch)
-    with meter.stage("waiting for residues"):
+    with party.progress.stage("waiting for residues"):
         residues = _receive_residues(boss, key, len(batch))  # 5
 
     def masked() -> tuple[bytes, bytes]:
-        with meter.stage("gradient under encryption"):
-            product = party.run.workers.multiply(
+        with party.progress.stage("gradient under encryption"):
+            product = party.context.workers.multiply(
                 key, np.ascontiguousarray(rows.integers.T), residues, bound=1 << encoding.RESIDUE_BITS
             )  # 6: Enc(Xᵀr)
             mask = key.uniform(party.packed)  # 7: over all of Z_n, where others take [0, 1)
             hidden = key.add_plain(key.pack(product, party.slot_bits), mask)
-            sent = party.run.workers.rerandomize(key, hidden)
+            sent = party.context.workers.rerandomize(key, hidden)
         return sent.to_bytes(), decryption_proof.joined(mask, key)
 
     received = digest_of(before.position, batch, key.to_bytes(), residues.to_bytes())
     answer, masks = party.journal.reply(before, received, masked)
     boss.send(MaskedGradient(answer))  # 8
-    with meter.stage("waiting for decryption"):
+    with party.progress.stage("waiting for decryption"):
         opened = boss.recv(Decrypted, HEAD + 2 * party.packed * key.bits // 8)  # 9
-    with meter.stage("checks"):
+    with party.progress.stage("checks"):
         sent = Ciphertexts.from_bytes(key, answer, party.packed)
         values = decryption_proof.verify(key, sent, opened, proof=party.settings.checks.decryption)
         mask = decryption_proof.split(masks, party.packed, key, "the journal's mask")
@@ -257,13 +303,13 @@ def _gradient(party: _Passive, before: Point, batch: Rows, meter: Meter) -> Floa
         return party.checks.checked(integers, rows)  # before anything depends on it
 
 
-def _judge(party: _Active, saved: Saved, point: Point, meter: Meter) -> tuple[Saved, dict[str, float]]:
+def _judge(party: _Active, saved: Saved, point: Point) -> tuple[Saved, dict[str, float]]:
     """Measure the epoch, and tell the passives whether it was the best and whether to go on."""
     y, train, progress, scores = party.labels, party.settings.train, saved.now, point.scores.copy()
     words = np.empty(0, dtype=np.uint64)
     if len(party.held_out):
         own = party.features[party.held_out] @ point.weights + point.intercept
-        with meter.stage("waiting for scores"):
+        with party.progress.stage("waiting for scores"):
             words = _receive_scores(party.peers, len(party.held_out))
         scores[party.held_out] = own + decoded(words, party.settings.passives)
     measured = party.held_out if len(party.held_out) else party.training
@@ -278,9 +324,9 @@ def _judge(party: _Active, saved: Saved, point: Point, meter: Meter) -> tuple[Sa
         peer.send(EpochOver(best, last))
     if "auc" in local and (last or progress.epoch + 1 == train.epochs):
         points = metrics.points(scores[measured], y[measured])
-        party.run.sink.emit(Curve("ROC", "false positive rate", "true positive rate", points))
+        party.context.sink.emit(Curve("ROC", "false positive rate", "true positive rate", points))
     if last:
-        party.run.sink.emit(
+        party.context.sink.emit(
             Noted(f"ended after epoch {progress.epoch + 1}: the loss was lowest {train.patience} epochs ago")
         )
     then = progress.next(point.weights, point.intercept, best=best, last=last, loss=local["loss"])
@@ -295,16 +341,37 @@ def _course(rows: int, settings: Settings) -> Course:
     return Course(batches.steps(rows, settings.train.batch), lambda epoch: batches.epoch_seed(epoch, settings))
 
 
+def _progress(context: PaillierContext, peers: Mapping[str, Metered], steps: int) -> Progress:
+    """Tells of a step at most once a second, and at the end of each epoch."""
+
+    def due(done: int, seconds: float) -> bool:
+        return seconds >= _BETWEEN or done % steps == 0
+
+    return Progress(context, peers.values(), steps, due, unit="rows")
+
+
+def _begin(party: _Active | _Passive, parameters: int, saved: Saved, course: Course, position: int) -> None:
+    """Say that it begins, or resumes at a step. What is needed to resume is kept."""
+    settings, context, steps = party.settings, party.context, course.steps
+    if not context.saved:
+        context.keep(saved)
+    started = TrainingStarted(
+        settings.name, settings.kind, len(settings.parties), settings.train.epochs, steps, PROTECTION, parameters
+    )
+    done = course.epoch(position) * steps + course.step(position)
+    party.progress.begin(started, resumed=done if context.saved else None)
+
+
 def _hello(table: Floats, packed: int, settings: Settings, journal: Journal, saved: Saved | None) -> Hello:
     session = saved.session if saved else b""
     return Hello(len(table), table.shape[1], packed, journal.positions, settings.agreed(), session)
 
 
-def _agreed_position(begin: Begin, journal: Journal, run: Run) -> int:
+def _agreed_position(begin: Begin, journal: Journal, context: PaillierContext) -> int:
     """Where the active begins, if this party can."""
     if begin.position not in journal.positions:
         raise PeerError(f"the active begins at step {begin.position}, this party can at {list(journal.positions)}")
-    if run.session and begin.session != run.session:
+    if context.session and begin.session != context.session:
         raise PeerError("the active begins another training than the one that was agreed on")
     return begin.position
 

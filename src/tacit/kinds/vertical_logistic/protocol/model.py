@@ -76,7 +76,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Progress:
+class TrainingState:
     """A training after some epochs, at one party."""
 
     epoch: int  # finished
@@ -89,10 +89,12 @@ class Progress:
     stopped: bool = False  # early
 
     @classmethod
-    def start(cls, columns: int) -> Progress:
+    def start(cls, columns: int) -> TrainingState:
         return cls(0, np.zeros(columns), 0.0, np.zeros(columns), 0.0)
 
-    def next(self, weights: Floats, intercept: float, *, best: bool, last: bool, loss: float | None = None) -> Progress:
+    def next(
+        self, weights: Floats, intercept: float, *, best: bool, last: bool, loss: float | None = None
+    ) -> TrainingState:
         """One epoch later."""
         moved = replace(self, epoch=self.epoch + 1, weights=weights.copy(), intercept=intercept, stopped=last)
         if not best:
@@ -104,7 +106,7 @@ class Progress:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Progress:
+    def restore(cls, state: Mapping[str, Any]) -> TrainingState:
         return cls(
             epoch=int(state["epoch"]),
             weights=np.asarray(state["weights"], dtype=np.float64),
@@ -123,13 +125,13 @@ class Saved:
 
     session: bytes
     scaler: Scaler
-    now: Progress
-    before: Progress
+    now: TrainingState
+    before: TrainingState
     begun: int = 0  # steps that each row was part of, those that were repeated with other content included
 
     @classmethod
     def start(cls, session: bytes, scaler: Scaler) -> Saved:
-        progress = Progress.start(len(scaler.mean))
+        progress = TrainingState.start(len(scaler.mean))
         return cls(session, scaler, progress, progress)
 
     def at(self, epoch: int) -> Saved:
@@ -142,7 +144,7 @@ class Saved:
             f"and {self.now.epoch}: start all of them anew"
         )
 
-    def then(self, progress: Progress, uses: int) -> Saved:
+    def then(self, progress: TrainingState, uses: int) -> Saved:
         """One epoch later, in which each row was part of so many steps in all."""
         return replace(self, now=progress, before=self.now, begun=uses)
 
@@ -161,8 +163,8 @@ class Saved:
         return cls(
             session=bytes.fromhex(state["session"]),
             scaler=Scaler(np.asarray(state["mean"], dtype=np.float64), np.asarray(state["factor"], dtype=np.float64)),
-            now=Progress.restore(state["now"]),
-            before=Progress.restore(state["before"]),
+            now=TrainingState.restore(state["now"]),
+            before=TrainingState.restore(state["before"]),
             begun=int(state["begun"]),
         )
 

@@ -8,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from numpy.random import Generator
+
 from tacit.channel import Channel
 from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic.protocol import greeting, metrics
 from tacit.kinds.vertical_logistic.protocol.masks import Hidden, agree_masks, decoded, total
 from tacit.kinds.vertical_logistic.protocol.messages import HEAD, Hello, Scores
 from tacit.kinds.vertical_logistic.protocol.model import Model, as_features
-from tacit.kinds.vertical_logistic.protocol.session import Run
 from tacit.kinds.vertical_logistic.settings import Settings
 
 
-def active(
-    channels: Mapping[str, Channel], features: Any, model: Model, settings: Settings, run: Run | None = None
-) -> Floats:
+def active(channels: Mapping[str, Channel], features: Any, model: Model, settings: Settings) -> Floats:
     """The probability of label 1 for each row."""
     table = _fitting(features, model)
     greeting.greet_passives(channels, _hello(table, model, settings), settings)
@@ -30,14 +29,25 @@ def active(
 
 
 def passive(
-    channels: Mapping[str, Channel], features: Any, model: Model, settings: Settings, me: str, run: Run | None = None
+    channels: Mapping[str, Channel],
+    features: Any,
+    model: Model,
+    settings: Settings,
+    me: str,
+    *,
+    order: bytes = b"",
+    rng: Generator | None = None,
 ) -> None:
-    """Sends its part of each row's score, under masks that cancel in the sum where there are other passives."""
-    run = run or Run()
+    """Sends its part of each row's score, under masks that cancel in the sum where there are other passives.
+
+    Args:
+        order: a digest of the rows' ids in their order; where passives' differ, their masks do not cancel.
+        rng: of the keys behind the masks; the operating system's by default.
+    """
     table = _fitting(features, model)
     greeting.greet_active(channels[settings.active], _hello(table, model, settings), me, settings)
     others = [name for name in settings.passives if name != me]
-    keys = agree_masks(channels, me, others, model.session, run.rng, order=run.order)
+    keys = agree_masks(channels, me, others, model.session, rng, order=order)
     hidden = Hidden(keys, len(settings.passives))
     channels[settings.active].send(Scores(hidden.hide(model.score(table))))
 

@@ -1,32 +1,34 @@
-"""What the directory of a training in epochs says: of one party alone, or of one of a few in lock step."""
+"""A training in epochs, as its record tells it: of one party alone, or of one of a few in lock step."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from tacit.boundary import Boundary
 from tacit.events import (
     Aligned,
     Curve,
     EpochFinished,
-    Event,
     Noted,
     RunFinished,
     Stepped,
     TrainingResumed,
     TrainingStarted,
 )
-from tacit.store.reading import Account, environment, ledgers
+from tacit.sections import Settings
+from tacit.store.reading import Account
+from tacit.store.record import Record, S
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class Epochs:
     """A training as its directory tells it. Of an epoch that was done again, only the last time counts."""
 
     path: Path
-    settings: Any  # of its kind
+    settings: Settings  # of its kind
+    boundary: Boundary
     started: TrainingStarted | None
     aligned: Aligned | None
     epochs: tuple[EpochFinished, ...]
@@ -50,14 +52,14 @@ class Trained:
         return math.fsum(event.seconds or 0.0 for event in self.epochs)
 
 
-def trained(path: Path, settings: Any, events: list[Event]) -> Trained:
+def epochs_of(record: Record[S]) -> Epochs:
     """The events put together."""
     epochs: dict[int, EpochFinished] = {}
     steps: dict[tuple[int, int], Stepped] = {}
     curves: dict[str, Curve] = {}
     notes: dict[str, None] = {}  # a resumed run gives them again
     started, aligned, finished, resumed = None, None, None, 0
-    for event in events:
+    for event in record.events:
         match event:
             case TrainingStarted():
                 started = event
@@ -80,9 +82,10 @@ def trained(path: Path, settings: Any, events: list[Event]) -> Trained:
                 finished = event
             case _:
                 pass
-    return Trained(
-        path=path,
-        settings=settings,
+    return Epochs(
+        path=record.path,
+        settings=record.settings,
+        boundary=record.boundary,
         started=started,
         aligned=aligned,
         epochs=tuple(epochs[number] for number in sorted(epochs)),
@@ -91,6 +94,6 @@ def trained(path: Path, settings: Any, events: list[Event]) -> Trained:
         notes=tuple(notes),
         resumed=resumed,
         finished=finished,
-        ledgers=ledgers(path),
-        environment=environment(path / "environment.json"),
+        ledgers=record.ledgers,
+        environment=record.environment,
     )

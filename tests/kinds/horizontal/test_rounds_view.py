@@ -6,7 +6,8 @@ import math
 import pytest
 
 from tacit import events
-from tacit.kinds.horizontal.record import read_run
+from tacit.kinds.horizontal.rounds_view import rounds_of
+from tacit.runs.report import read_run
 from tests.report.sample_runs import DDP, UPDATES, VECTORS, finished, settings, whole, write
 
 MADE = settings(encrypt=DDP, unsupervised={"cluster_client_num": 5})
@@ -14,7 +15,7 @@ STARTED = events.RunStarted("fleet", "horizontal", 10, 6, "NOT_ENCRYPT", 650)
 
 
 def test_a_finished_run(tmp_path):
-    record = read_run(write(tmp_path, MADE, whole(MADE), [UPDATES, VECTORS]))
+    record = rounds_of(read_run(write(tmp_path, MADE, whole(MADE), [UPDATES, VECTORS])))
     assert record.settings == MADE
     assert [event.round for event in record.rounds] == [0, 1, 2, 4]
     assert [event.reason for event in record.aborted] == ["2 survivors of 5 needed"]
@@ -29,7 +30,7 @@ def test_a_finished_run(tmp_path):
 
 def test_the_ledgers(tmp_path):
     path = write(tmp_path, MADE, [STARTED], [UPDATES, {**VECTORS, "epsilon": "infinite"}, {"covers": ["updates"]}])
-    updates, vectors, bare = read_run(path).ledgers
+    updates, vectors, bare = rounds_of(read_run(path)).ledgers
     assert (updates.covers, updates.view, updates.relation) == (("updates",), "central", "zero-out")
     assert (updates.epsilon, updates.delta) == (2.5, 1e-5)
     assert updates.lines[0]["count"] == 29
@@ -39,11 +40,11 @@ def test_the_ledgers(tmp_path):
 
 
 def test_a_run_without_ledger_or_rounds_is_legal(tmp_path):
-    record = read_run(write(tmp_path, MADE, [STARTED]))
+    record = rounds_of(read_run(write(tmp_path, MADE, [STARTED])))
     assert record.ledgers == ()
     assert record.rounds == ()
     assert record.status == "running, or cut off"
-    assert read_run(write(tmp_path, MADE, [])).started is None
+    assert rounds_of(read_run(write(tmp_path, MADE, []))).started is None
 
 
 def test_of_a_round_that_was_done_again_the_last_time_counts(tmp_path):
@@ -59,7 +60,7 @@ def test_of_a_round_that_was_done_again_the_last_time_counts(tmp_path):
         events.RoundStarted(1, 8),
         finished(1, survivors=6, seconds=2.0),
     ]
-    record = read_run(write(tmp_path, MADE, happened))
+    record = rounds_of(read_run(write(tmp_path, MADE, happened)))
     assert [(event.round, event.survivors) for event in record.rounds] == [(0, 5), (1, 6)]
     assert record.aborted == ()
     assert record.refused == ()
@@ -71,12 +72,12 @@ def test_of_a_round_that_was_done_again_the_last_time_counts(tmp_path):
 
 def test_what_came_before_a_resumption_and_was_not_done_again_does_not_count(tmp_path):
     happened = [STARTED, finished(0), finished(1), finished(2), events.RunResumed(1, False)]
-    assert [event.round for event in read_run(write(tmp_path, MADE, happened)).rounds] == [0]
+    assert [event.round for event in rounds_of(read_run(write(tmp_path, MADE, happened))).rounds] == [0]
 
 
 def test_no_such_folder(tmp_path):
     with pytest.raises(ValueError, match=r"nowhere: there is no such folder: give the folder of a run"):
-        read_run(tmp_path / "nowhere")
+        rounds_of(read_run(tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize("missing", ["config.yaml", "events.jsonl"])
@@ -84,7 +85,7 @@ def test_a_folder_that_is_no_run(tmp_path, missing):
     path = write(tmp_path, MADE, [STARTED])
     (path / missing).unlink()
     with pytest.raises(ValueError, match=f"not the folder of a run, it has no {missing}"):
-        read_run(path)
+        rounds_of(read_run(path))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_a_broken_file_is_named_with_its_line(tmp_path, name, text, message):
     path = write(tmp_path, MADE, [STARTED], [UPDATES])
     (path / name).write_text(text)
     with pytest.raises(ValueError, match=message):
-        read_run(path)
+        rounds_of(read_run(path))
 
 
 def test_each_event_of_a_run_passes_the_check(tmp_path):
@@ -116,7 +117,7 @@ def test_each_event_of_a_run_passes_the_check(tmp_path):
         events.BudgetReached(1, 9.0, 8.0, 1e-5),
         events.RunFinished("budget reached", 1, 2),
     ]
-    record = read_run(write(tmp_path, MADE, happened))
+    record = rounds_of(read_run(write(tmp_path, MADE, happened)))
     assert record.rounds[0].metrics == {"a": None}
     assert record.budget_reached is not None
     assert json.loads((record.path / "events.jsonl").read_text().splitlines()[2])["epsilon"] is None

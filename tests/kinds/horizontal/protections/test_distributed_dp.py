@@ -13,7 +13,7 @@ from tacit.events import BudgetReached, RoundAborted
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.costs import Costs
 from tacit.kinds.horizontal.messages import Work
-from tacit.kinds.horizontal.protection import skellam_encoding
+from tacit.kinds.horizontal.protections.distributed_dp import central, skellam_encoding
 from tacit.kinds.horizontal.task import Fitted
 from tacit.kinds.horizontal.vector import Layout
 from tests.kinds.horizontal.federations import Numbers, finished, run, settings_for
@@ -118,9 +118,9 @@ def test_whoever_takes_part_knows_his_own_noise():
 
 
 def test_the_budget_is_the_default_of_its_epsilon():
-    assert settings_for(encrypt={"encrypt_type": "DDP_ENCRYPT"}).central == (8.0, 1e-5)
+    assert central(settings_for(encrypt={"encrypt_type": "DDP_ENCRYPT"})) == (8.0, 1e-5)
     limited = settings_for(encrypt={"encrypt_type": "DDP_ENCRYPT"}, budget={"epsilon": 3.0, "delta": 1e-6})
-    assert limited.central == (3.0, 1e-6)
+    assert central(limited) == (3.0, 1e-6)
 
 
 @pytest.mark.parametrize(

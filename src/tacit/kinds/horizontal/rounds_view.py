@@ -1,4 +1,4 @@
-"""What the directory of a run says, whether the run is finished, was stopped or still goes on."""
+"""A federation as its record tells it, whether the run is finished, was stopped or still goes on."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from tacit.config.load import load
 from tacit.events import (
     BudgetReached,
     ClientBlamed,
     ClientRefused,
     Evaluated,
-    Event,
     Noted,
     RoundAborted,
     RoundFinished,
@@ -22,15 +20,13 @@ from tacit.events import (
     RunStarted,
     SharesDisputed,
 )
-from tacit.kinds.horizontal.participation import Participation, is_of_clients, participation
 from tacit.kinds.horizontal.settings import Settings
-from tacit.report.trained import Trained, trained
-from tacit.store.directory import party_of
-from tacit.store.reading import Account, checked_events, environment, ledgers
+from tacit.store.reading import Account
+from tacit.store.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Rounds:
     """A run as its directory tells it. Of a round that was done again, only the last time counts."""
 
     path: Path
@@ -68,25 +64,8 @@ class Record:
         return {event.round: event.score for event in self.evaluations if event.score is not None}
 
 
-def read_run(path: str | Path) -> Record | Trained | Participation:
-    """Read a run's directory. Raises ValueError, in a sentence, where there is none or a file of it is broken."""
-    path = Path(path)
-    if not path.is_dir():
-        raise ValueError(f"{path}: there is no such folder: give the folder of a run, such as runs/<time>-<name>")
-    for name in ("config.yaml", "events.jsonl"):
-        if not (path / name).is_file():
-            raise ValueError(f"{path}: this is not the folder of a run, it has no {name}: `tacit run` makes one")
-    settings = load(path / "config.yaml")
-    found = checked_events(path)
-    if not isinstance(settings, Settings):
-        return trained(path, settings, found)
-    party = party_of(path)
-    return (
-        participation(path, settings, party, found) if party and is_of_clients(party) else _told(path, settings, found)
-    )
-
-
-def _told(path: Path, settings: Settings, events: list[Event]) -> Record:
+def rounds_of(record: Record[Settings]) -> Rounds:
+    """The events put together."""
     rounds: dict[int, RoundFinished] = {}
     aborted: dict[int, RoundAborted] = {}
     evaluations: dict[int, Evaluated] = {}
@@ -96,7 +75,7 @@ def _told(path: Path, settings: Settings, events: list[Event]) -> Record:
     disputed: dict[int, list[SharesDisputed]] = {}
     notes: dict[str, None] = {}  # a resumed run gives them again
     started, finished, budget, resumed = None, None, None, 0
-    for event in events:
+    for event in record.events:
         match event:
             case RunStarted():
                 started = event
@@ -129,9 +108,9 @@ def _told(path: Path, settings: Settings, events: list[Event]) -> Record:
                 budget = event
             case RunFinished():
                 finished = event
-    return Record(
-        path=path,
-        settings=settings,
+    return Rounds(
+        path=record.path,
+        settings=record.settings,
         started=started,
         sampled=dict(sorted(sampled.items())),
         rounds=tuple(rounds[number] for number in sorted(rounds)),
@@ -144,6 +123,6 @@ def _told(path: Path, settings: Settings, events: list[Event]) -> Record:
         resumed=resumed,
         budget_reached=budget,
         finished=finished,
-        ledgers=ledgers(path),
-        environment=environment(path / "environment.json"),
+        ledgers=record.ledgers,
+        environment=record.environment,
     )

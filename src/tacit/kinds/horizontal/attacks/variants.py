@@ -1,0 +1,75 @@
+"""The settings of a file as attacks need them: another size, one round, no budget.
+
+of_scene        its protection for a federation of another size, as a file would have it
+one_round       one round as the file has it
+same_clients    few clients, all of them in each round
+unlimited       without a budget, and with noise from the operating system
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tacit.audit.scope import Scope
+from tacit.kinds.horizontal.protections import CLEAR
+from tacit.kinds.horizontal.protections.contract import Price
+from tacit.kinds.horizontal.settings import Settings
+
+_SUBTRACTED = 10, 20  # clients whose sums are subtracted, quickly and in full
+
+
+def of_scene(settings: Settings, price: Price) -> dict[str, Any]:
+    """The section `encrypt` for a federation of another size: the epsilon of one round."""
+    encrypt: dict[str, Any] = without_vectors(settings.model_dump()["encrypt"])
+    encrypt["pw_encrypt"] |= {"reconstruct_secrets_threshold": None, "colluders": None, "collusion": False}
+    encrypt["pw_encrypt"] |= {"mode": "semi_honest", "graph": "auto"}
+    encrypt["ddp_encrypt"] |= {"n_min": None}
+    return _at_one_round(encrypt, settings, price)
+
+
+def one_round(settings: Settings, price: Price, scope: Scope) -> Settings:
+    """One round as the file has it, with noise that can be drawn again, and nobody who drops out."""
+    data = settings.model_dump()
+    data |= {"rounds": 1, "budget": None, "unsupervised": None, "engine": {}}
+    data["simulation"] = {"insecure_noise_seed": scope.number("own round")}
+    data["encrypt"] = _at_one_round(without_vectors(data["encrypt"]), settings, price)
+    data["encrypt"]["pw_encrypt"]["mode"] = "semi_honest"  # what is masked is the same; signatures take time
+    return Settings.model_validate(data)
+
+
+def same_clients(settings: Settings, scope: Scope) -> Settings:
+    """The file with few clients, all of them in each round, and what is opened of a round as the file has it."""
+    data = settings.model_dump()
+    data |= {"clients": min(settings.sampled, scope.pick(*_SUBTRACTED)), "unsupervised": None, "engine": {}}
+    data["round"] |= {"start_fl_job_threshold": None, "over_select": 1.0}
+    data["encrypt"] = without_vectors(data["encrypt"])
+    data["encrypt"]["pw_encrypt"] |= {"reconstruct_secrets_threshold": None, "mode": "semi_honest", "graph": "auto"}
+    data["encrypt"]["ddp_encrypt"] |= {"n_min": None, "colluders": None}
+    data["simulation"] = {"insecure_noise_seed": scope.number("sums subtracted")}
+    return Settings.model_validate(data)
+
+
+def unlimited(settings: Settings) -> Settings:
+    """Without a budget, and with noise from the operating system as in a real run."""
+    data = settings.model_dump() | {"budget": None, "engine": {}, "unsupervised": None, "simulation": {}}
+    data["encrypt"] = without_vectors(data["encrypt"])
+    data["encrypt"]["dp_encrypt"]["dp_delta"] = settings.delta
+    return Settings.model_validate(data)
+
+
+def protected_by(name: str, encrypt: dict[str, Any]) -> dict[str, Any]:
+    """A section `encrypt` with another protection of updates: the options are those of the first alone."""
+    return {key: value for key, value in encrypt.items() if key != "options"} | {"encrypt_type": name}
+
+
+def without_vectors(encrypt: dict[str, Any]) -> dict[str, Any]:
+    """A section `encrypt` for a federation whose clients infer nothing."""
+    return encrypt | {"privacy_eval_type": CLEAR, "laplace_eval": None}
+
+
+def _at_one_round(encrypt: dict[str, Any], settings: Settings, price: Price) -> dict[str, Any]:
+    """With the keys of the protection's own section at one round's price."""
+    updates = settings.updates
+    if not updates.section:
+        return encrypt
+    return encrypt | {updates.section: encrypt.get(updates.section, {}) | updates.one_round(settings, price)}

@@ -1,0 +1,25 @@
+"""What the settings of every kind of parties in lock step have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tacit.sections import Settings, meeting_party
+
+
+class Parties(Settings):
+    """The settings of a few parties. It adds no field: one more would reorder every stored file."""
+
+    if TYPE_CHECKING:
+        parties: Mapping[str, Any]  # by name, each with a role and perhaps an address
+
+    @property
+    def lead(self) -> str:
+        """The party whose training it is."""
+        raise NotImplementedError
+
+    @property
+    def hub(self) -> str:
+        """The party that the others connect to."""
+        return meeting_party(self.lead, {name: party.address for name, party in self.parties.items()})

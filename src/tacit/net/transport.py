@@ -1,0 +1,137 @@
+"""How frames travel between parties on different machines: what a transport promises, whichever it is.
+
+    transport.server(told, expected, about)                 the side that parties connect to
+    transport.connection(told, address, server, about)      the side that connects, and comes back by itself
+
+A conversation outlives its connections: each frame arrives once, in order, as long as both processes live. If one of
+them is another process by then, the conversation begins anew. `told` hears of all that; it is called in the event loop
+that the server or the connection runs in.
+
+Who a party is, its certificate says. A server refuses whom it does not expect, another shared file (see `handshake`),
+and keys that this party did not have before in this run (see `pins`); a connection talks to nobody but `server`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tacit.events import Noted, Sink
+from tacit.net.handshake import Hello
+from tacit.net.identity import Credentials, Identity
+from tacit.net.pins import Pins
+from tacit.sections import Network
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What one party brings to its conversations: who it is, what it asks of others, and its limits."""
+
+    party: str
+    shared: bytes  # settings that all parties must have in common, in one form (`handshake.shared`)
+    limit: int  # bytes of the largest frame that comes in
+    credentials: Credentials | None = None  # None on loopback only, where a party is who it says it is
+    signing_key: bytes = b""  # the public one, where no certificate says it
+    answered: Callable[[], int] = lambda: 0  # how far this party is in the run, for each hello
+    pins: Pins = field(default_factory=Pins)  # the keys of parties that were met earlier in this run
+    network: Network = field(default_factory=Network)  # what strangers and parties may take of a server
+    sink: Sink | None = None  # is told what is refused, and of certificates that were read again
+
+    def say(self, text: str) -> None:
+        if self.sink is not None:
+            self.sink.emit(Noted(text))
+
+
+class Listener(Protocol):
+    """What a server tells."""
+
+    async def joined(self, name: str, hello: Hello, certificate: bytes, resumed: bool) -> None: ...
+
+    async def refused(self, name: str, reason: str) -> None: ...
+
+    async def arrived(self, name: str, frame: bytes) -> None:
+        """A PeerError ends the conversation with this party."""
+
+    async def broke(self, name: str, reason: str) -> None: ...
+
+    async def lost(self, name: str) -> None: ...
+
+
+class Guest(Protocol):
+    """What a connection tells."""
+
+    async def connected(self, resumed: bool) -> None: ...
+
+    async def arrived(self, frame: bytes) -> None: ...
+
+    async def waiting(self, reason: str) -> None: ...
+
+
+class Peer(Protocol):
+    """A party as a server knows it, from when it joins until it is forgotten."""
+
+    @property
+    def identity(self) -> Identity | None:
+        """As its certificate says."""
+
+    @property
+    def pending(self) -> int:
+        """Bytes that it has not confirmed."""
+
+
+class Server(Protocol):
+    """The side that parties connect to."""
+
+    @property
+    def peers(self) -> Mapping[str, Peer]: ...
+
+    async def start(self, bind: str, parties: int) -> int:
+        """Listen on `bind`; returns the port. ValueError: it is taken, open to others without certificates, or
+        not all parties can be served here."""
+
+    async def stop(self) -> None: ...
+
+    def connected(self, name: str) -> bool: ...
+
+    def end_expired(self) -> dict[str, str]:
+        """End the connections of parties whose certificate is over, each with the reason, by name."""
+
+    def forget(self, name: str) -> None:
+        """A party said that it goes: nothing is queued for it until it joins anew."""
+
+    def send(self, name: str, frame: bytes) -> None:
+        """Queue a frame for a party that has joined; for one that never did there is nowhere to."""
+
+
+class Connection(Protocol):
+    """The side that connects."""
+
+    @property
+    def pending(self) -> int:
+        """Bytes that the server has not confirmed."""
+
+    def send(self, frame: bytes) -> None: ...
+
+    async def run(self) -> None:
+        """Converse until `close`. Raises PeerError where the other side refuses, or is not who it should be."""
+
+    async def close(self, seconds: float = 5.0) -> None:
+        """Wait until both sides have confirmed everything, not longer than `seconds`, and end."""
+
+
+class Transport(Protocol):
+    """Makes servers and connections. ValueError where parties without certificates would leave this machine."""
+
+    def server(self, told: Listener, expected: Callable[[str], bool], about: Conversation) -> Server:
+        """A server for the parties that `expected` names."""
+
+    def connection(self, told: Guest, address: str, server: str, about: Conversation) -> Connection:
+        """A connection to `address`, where the party `server` must be met."""
+
+
+def default_transport() -> Transport:
+    """gRPC's, which is loaded now: a process without other machines never loads it."""
+    from tacit.net.grpc import Grpc
+
+    return Grpc()

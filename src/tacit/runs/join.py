@@ -1,0 +1,67 @@
+"""Being one party of a file, over a network: whatever its kind."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tacit.config.local import Local
+from tacit.config.source import ConfigError
+from tacit.events import Sink
+from tacit.kind import Join, S, Seat, fingerprint, kind_of
+from tacit.net.loopback import on_loopback
+from tacit.net.site import Site, own_credentials
+from tacit.runs.outcome import Outcome, carried_out
+from tacit.runs.resume import unfinished
+from tacit.sections import Network, Settings
+from tacit.store.directory import RunDirectory
+
+
+def join_of(settings: S) -> Join[S]:
+    """How parties of such a file join; ConfigError for a kind with one party."""
+    join = kind_of(settings).join
+    if join is None:
+        raise ConfigError(f"kind {settings.kind} has one party: run it with tacit run")
+    return join
+
+
+def site_of(settings: Settings, local: Local, folder: Path, party: str, *, insecure: bool, noise: bool = False) -> Site:
+    """Check that a party may take part like this. `noise`: tests may fix it."""
+    if settings.insecure and not noise:
+        raise ConfigError("simulation.insecure_noise_seed fixes the noise of real parties: leave it out of the file")
+    address = local.coordinator or join_of(settings).address(settings, party)
+    bind = local.bind or address
+    shared: Network = getattr(settings, "network", Network())
+    network = shared.adjusted(local.network)
+    if insecure:
+        for where in {address, bind}:
+            if not on_loopback(where):
+                raise ConfigError(f"--insecure is for this machine only, and {where} is not 127.0.0.1: give keys")
+        return Site(address, bind, None, local, folder, network)
+    return Site(address, bind, own_credentials(local, folder, party), local, folder, network)
+
+
+def new_directory(
+    settings: Settings, seat: Seat, runs: Path, state: Path | None, *, anew: bool = False
+) -> RunDirectory:
+    """The folder of a party that starts; a coordinator is not started beside a run of its own that was interrupted."""
+    if seat.coordinates and state is None and not anew:
+        old = unfinished(runs, settings, seat.name)
+        if old is not None:
+            raise ConfigError(f"{old} is a run of this coordinator that was interrupted: --resume {old}, or --new")
+    named = f"{settings.name}-{seat.name}"
+    return RunDirectory.create(
+        runs, settings, time.time(), named=named, party=seat.whole, at=state, fingerprint=fingerprint(settings)
+    )
+
+
+def take_part(settings: Settings, seat: Seat, site: Site, *, sink: Sink, directory: RunDirectory) -> Outcome:
+    """Be that party, to the end."""
+    join = join_of(settings)
+    return carried_out(
+        settings,
+        lambda kind, here: join.take_part(settings, seat, site, here),
+        sink=sink,
+        directory=directory,
+        clients=bool(seat.clients),
+    )

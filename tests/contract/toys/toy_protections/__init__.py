@@ -1,0 +1,1 @@
+"""Two protections of updates as an installed package brings them: one that travels alone, one under masks."""
