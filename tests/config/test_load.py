@@ -22,9 +22,8 @@ NEEDED = {"kind": "horizontal", "task": "digits", "rounds": 3, "clients": 100}
 
 
 @pytest.fixture
-def written(tmp_path, monkeypatch):
+def written(here):
     """Writes fleet.yaml with the required keys and more, and returns its name."""
-    monkeypatch.chdir(tmp_path)
 
     def write(text: str, required: str = REQUIRED) -> str:
         Path("fleet.yaml").write_text(required + textwrap.dedent(text))
@@ -342,10 +341,9 @@ def test_what_is_no_federation_at_all(written, text, expected):
     assert "\n" not in found
 
 
-def test_files_that_cannot_be_read(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_files_that_cannot_be_read(here):
     assert message("none.yaml") == "none.yaml: there is no such file; `tacit init` writes one to start from"
-    assert message(tmp_path).startswith(f"{tmp_path}: it cannot be read")
+    assert message(here).startswith(f"{here}: it cannot be read")
     Path("latin.yaml").write_bytes("name: é".encode("latin-1"))
     assert message("latin.yaml") == "latin.yaml: it is not text in UTF-8: save it as such"
 

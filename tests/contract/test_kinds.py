@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from tacit import kind as kinds
-from tacit.cli import main
 from tacit.config.load import flat
 from tacit.config.source import ConfigError
 from tacit.events import EpochFinished, TrainingResumed
 from tacit.kind import find, kind_of, names
 from tacit.runs.load import load
 from tacit.store.directory import read_events
+from tests.commands import invoke
 
 TOYS = Path(__file__).with_name("toys")
 BUILT_IN = ["horizontal", "private_training", "vertical_logistic", "split"]
@@ -35,14 +34,8 @@ def toys(monkeypatch):
     kinds._outside.cache_clear()
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def tacit(*arguments, code=0):
-    done = CliRunner().invoke(main, [str(each) for each in arguments])
+    done = invoke(*arguments)
     assert done.exit_code == code, done.output
     return done.output
 

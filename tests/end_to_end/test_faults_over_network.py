@@ -60,6 +60,20 @@ def federation(
 
 # --- clients that die
 
+
+async def dying(found: Federation, stage: type) -> dict[int, Parting]:
+    """A whole federation, of which client 3 is killed in round 2 when it is sent a message of `stage`."""
+    async with found.serve():
+        reached = asyncio.Event()
+        for identity in range(6):
+            engine = found.join(identity)
+            if identity == 3:
+                halting(engine, stage, reached)
+        await reached.wait()
+        found.kill(3)
+        return await found.done()
+
+
 STAGES = {"work": Work, "roster": Roster, "inbox": Inbox, "survivors": Survivors, "agreements": Agreements}
 
 
@@ -71,16 +85,7 @@ STAGES = {"work": Work, "roster": Roster, "inbox": Inbox, "survivors": Survivors
 def test_a_client_that_dies_at_any_stage_costs_its_own_update_only(transport, stage):
     async def scenario():
         found = Federation(federation(), Numbers(), transport=transport())
-        async with found.serve():
-            reached = asyncio.Event()
-            for identity in range(6):
-                engine = found.join(identity)
-                if identity == 3:
-                    halting(engine, STAGES[stage], reached)
-            await reached.wait()
-            found.kill(3)
-            partings = await found.done()
-        return found, partings
+        return found, await dying(found, STAGES[stage])
 
     found, partings = quickly(scenario())
     uploaded = stage in ("survivors", "agreements")
@@ -93,15 +98,7 @@ def test_a_client_that_dies_at_any_stage_costs_its_own_update_only(transport, st
 def test_a_client_that_dies_while_it_trains_is_waited_for_once(transport, encrypt_type):
     async def scenario():
         found = Federation(federation(encrypt_type, window=500), Numbers(), transport=transport())
-        async with found.serve():
-            reached = asyncio.Event()
-            for identity in range(6):
-                engine = found.join(identity)
-                if identity == 3:
-                    halting(engine, Work, reached)
-            await reached.wait()
-            found.kill(3)
-            await found.done()
+        await dying(found, Work)
         return found
 
     assert quickly(scenario()).survivors == [6, 5, 5]
@@ -111,15 +108,7 @@ def test_a_client_that_dies_while_it_trains_is_waited_for_once(transport, encryp
 def test_a_client_without_a_connection_does_not_hold_up_the_round(encrypt_type):
     async def scenario():
         found = Federation(federation(encrypt_type, window=10**9, lost_after=15), Numbers())
-        async with found.serve():
-            reached = asyncio.Event()
-            for identity in range(6):
-                engine = found.join(identity)
-                if identity == 3:
-                    halting(engine, Work, reached)
-            await reached.wait()
-            found.kill(3)
-            await found.done()
+        await dying(found, Work)
         return found
 
     found = quickly(scenario())

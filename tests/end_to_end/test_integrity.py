@@ -17,13 +17,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import safetensors.numpy
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tacit
-from tacit.cli import main
 from tacit.config.source import ConfigError
 from tacit.events import RunResumed, TrainingResumed
 from tacit.kinds.horizontal import join
@@ -36,6 +34,7 @@ from tacit.runs.resume import resumed, unfinished
 from tacit.store.directory import RunDirectory, read_events, read_model
 from tacit.store.files import Damaged, copy_of, read_arrays, read_plain, write_arrays, write_twice
 from tacit.store.party_folder import Store, party_of
+from tests.commands import invoke
 from tests.inside import inside
 from tests.store.crash_points import killed_at
 
@@ -91,10 +90,6 @@ def flip(path: Path, bit: int) -> None:
 
 def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def invoke(*arguments: object):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def one_sentence(done, path: Path) -> str:

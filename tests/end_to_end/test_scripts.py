@@ -42,11 +42,9 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folders(here):
     Path("files").mkdir()
     Path("scripts").mkdir()
-    return tmp_path
 
 
 def written(task: str, workers: int) -> None:

@@ -13,7 +13,7 @@ import safetensors.numpy
 from tacit.events import Answered
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.store.directory import read_events, read_model
-from tests.cli.processes import certify, ended, free_port, invoke, start
+from tests.commands import certify, ended, free_port, invoke, start
 from tests.runs.test_report import Page
 
 FILE = """\
@@ -32,10 +32,8 @@ DISTRIBUTED = "encrypt_type: DDP_ENCRYPT, ddp_eps: 4, cipher_time_window: 600000
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def file(here):
     written(LOCAL)
-    return tmp_path
 
 
 def written(encrypt: str) -> None:

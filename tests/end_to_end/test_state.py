@@ -15,17 +15,15 @@ from tacit.events import Answered, EndHeard, RunFinished, RunStarted
 from tacit.runs.load import load
 from tacit.store import directory
 from tacit.store.directory import RunDirectory, party_of, read_events
-from tests.cli.processes import ended, invoke, kill_once, start
+from tests.commands import ended, invoke, kill_once, start
 from tests.inside import inside
 
 FILE = "kind: horizontal\nname: fleet\ntask: digits\nrounds: 4\nclients: 10\nencrypt: {encrypt_type: DP_ENCRYPT}\n"
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def file(here):
     Path("fleet.yaml").write_text(FILE)
-    return tmp_path
 
 
 def ends() -> list[str]:

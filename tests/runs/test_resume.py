@@ -17,16 +17,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-from click.testing import CliRunner
 
 import tacit
-from tacit.cli import main
 from tacit.config.source import ConfigError
 from tacit.events import Kept, RoundFinished, RunFinished, RunResumed
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.runs.load import load
 from tacit.store.directory import RunDirectory, read_events
+from tests.commands import invoke
 from tests.inside import inside
 from tests.store.crash_points import killed_at
 from tests.subprocesses import HANGS, kill, launch, until
@@ -161,8 +160,7 @@ def test_other_settings_are_refused_by_name(tmp_path, monkeypatch, change, words
 
 
 def test_what_is_no_run_or_a_broken_one_is_said_in_a_sentence(tmp_path, monkeypatch):
-    invoke = CliRunner().invoke
-    done = invoke(main, ["run", "--resume", str(tmp_path / "none")])
+    done = invoke("run", "--resume", str(tmp_path / "none"))
     assert (done.exit_code, done.stderr) == (
         2,
         f"{tmp_path / 'none'}: this is not the directory of a run, it has no config.yaml\n",
@@ -172,16 +170,16 @@ def test_what_is_no_run_or_a_broken_one_is_said_in_a_sentence(tmp_path, monkeypa
     for name in ("model.safetensors", "state-1.safetensors"):
         shutil.copytree(folder, broken)
         (broken / name).write_bytes(b"\x08\0\0\0\0\0\0\0garbage")
-        done = invoke(main, ["run", "--resume", str(broken)])
+        done = invoke("run", "--resume", str(broken))
         assert done.exit_code == 2
         assert f"{name}: this file is damaged or missing" in done.stderr
         shutil.rmtree(broken)
     with RunDirectory.reopen(folder) as held:
         held.emit(RunFinished("stopped", 1, 0.0))
-        done = invoke(main, ["run", "--resume", str(folder)])
+        done = invoke("run", "--resume", str(folder))
     assert done.exit_code == 2
     assert "another process is writing there" in done.stderr
-    assert invoke(main, ["run", "--resume", str(folder)]).exit_code == 0
+    assert invoke("run", "--resume", str(folder)).exit_code == 0
 
 
 @pytest.mark.parametrize(
