@@ -33,10 +33,12 @@ coverage: $(DEV) ## branch coverage of src/ by the tests without the slow ones
 test-all: $(DEV) $(FLEET) ## install Ray and Flower too, and run all tests
 	$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "" --hypothesis-profile=explore
 
-check: $(DEV) ## formatting, lint, types and the direction of imports
+check: $(DEV) ## formatting, lint, types, dead names, sizes and the direction of imports
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(RUN) -m mypy
+	$(VENV)/bin/vulture
+	$(RUN) .ci/sizes.py
 	$(VENV)/bin/lint-imports --no-logo
 
 bench: $(BENCH) ## install the peers and run all benchmarks

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import time
 
-from tacit.align.intersection import align
+from tacit.align import align
 from tacit.events import EpochFinished, Event
 from tacit.kinds.vertical_logistic.protocol import logistic_masked
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext

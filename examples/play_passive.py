@@ -7,7 +7,7 @@ import time
 
 from play_active import SETTINGS, Printed
 
-from tacit.align.intersection import align
+from tacit.align import align
 from tacit.kinds.vertical_logistic.protocol import logistic_masked
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.tasks.cancer import make_parts

@@ -10,11 +10,8 @@ import hashlib
 import numpy as np
 
 from tacit.crypto.signing import SigningKey
-from tacit.secagg.client import Client
-from tacit.secagg.encode import Encoding
+from tacit.secagg import Client, Context, Encoding, Server, State
 from tacit.secagg.messages import Masked
-from tacit.secagg.server import Server, State
-from tacit.secagg.session import Context
 
 salaries = {1: [4200.0, 12.0], 2: [5100.0, 7.0], 3: [3900.0, 20.0], 4: [8800.0, 3.0], 5: [6100.0, 9.0]}
 vanishing = {2}  # its phone runs out of battery before it uploads

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,6 +34,14 @@ def pytest_runtest_makereport():
         return (yield)
     finally:
         gc.enable()
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A test in a folder of its own. Commands look for tasks there, and leave no trace of it in the path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
 
 
 @pytest.fixture(autouse=True)

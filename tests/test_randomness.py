@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,7 +115,7 @@ def test_a_fork_while_another_thread_draws_does_not_hang():
                 os._exit(7)
             ended = []
             try:
-                until(lambda child=child, ended=ended: ended.extend(os.waitpid(child, os.WNOHANG)) or ended[-2])
+                until(lambda child=child, ended=ended: ended.extend(os.waitpid(child, os.WNOHANG)) or ended[-2])  # type: ignore[misc]
             except AssertionError:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
@@ -138,7 +139,7 @@ def test_every_generator_keyed_from_the_system_takes_a_new_key_in_a_child():
 
 def test_draws_are_serialised():
     """Without the lock two threads would get the same keystream, or a broken one."""
-    bit_generator = secure_rng().bit_generator
+    bit_generator: Any = secure_rng().bit_generator
     with bit_generator._words_lock:
         thread = threading.Thread(target=bit_generator.words, args=(10,))
         thread.start()

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from tacit.door import door
+from tacit.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from tacit.config.source import ConfigError
     from tacit.errors import BudgetError, PeerError, TacitError
     from tacit.kinds.split.embedding_dp import EmbeddingDP
     from tacit.kinds.split.label_dp import LabelDP
+    from tacit.runs.load import load
     from tacit.runs.outcome import Outcome
     from tacit.training.plan import Plan
 
-__version__ = "0.1.0"
-__all__ = ["BudgetError", "EmbeddingDP", "LabelDP", "PeerError", "Plan", "TacitError", "__version__", "run"]
-
-_HOMES = {  # some are heavy: imported only when they are used
-    "BudgetError": "tacit.errors",
-    "PeerError": "tacit.errors",
-    "TacitError": "tacit.errors",
-    "EmbeddingDP": "tacit.kinds.split.embedding_dp",
-    "LabelDP": "tacit.kinds.split.label_dp",
-    "Plan": "tacit.training.plan",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__all__ = [
+    "BudgetError",
+    "ConfigError",
+    "EmbeddingDP",
+    "LabelDP",
+    "PeerError",
+    "Plan",
+    "TacitError",
+    "__version__",
+    "load",
+    "run",
+]
+__getattr__, __dir__ = door(
+    __name__,
+    __all__,
+    {
+        "tacit.errors": "BudgetError PeerError TacitError",
+        "tacit.config.source": "ConfigError",
+        "tacit.kinds.split.embedding_dp": "EmbeddingDP",
+        "tacit.kinds.split.label_dp": "LabelDP",
+        "tacit.runs.load": "load",
+        "tacit.training.plan": "Plan",
+    },
+)
 
 
 def run(
@@ -48,6 +59,8 @@ def run(
     argument may be left out. With `state`, the run starts in that directory, or is resumed if it is there already.
     Returns the outcome: `status`, `model`, `history` (the finished rounds), `ledger` and `directory`.
     """
-    from tacit.runs.run import run as run_here  # heavy: only when it is used
+    from tacit.crypto.processes import refuse_while_imported  # heavy: only when it is used
+    from tacit.runs.run import run as run_here
 
+    refuse_while_imported()
     return run_here(path_or_dict, overrides=overrides, runs=runs, resume=resume, state=state)

@@ -22,6 +22,8 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 from tacit.errors import PeerAway, PeerError
 from tacit.wire import Message, Text, decode, encode
 
+__all__ = ["Channel", "Party", "Recorded", "Recorder", "pair", "run_parties"]
+
 T = TypeVar("T")
 LIMIT = 1 << 28  # bytes of a message, where nothing else is said
 PATIENCE = 600.0  # seconds without a message after which the other party is given up

@@ -11,6 +11,38 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
+__all__ = [
+    "Aligned",
+    "AnswerRefused",
+    "Answered",
+    "BudgetReached",
+    "ClientBlamed",
+    "ClientRefused",
+    "Curve",
+    "EndHeard",
+    "EpochFinished",
+    "Evaluated",
+    "Event",
+    "Kept",
+    "Noted",
+    "Nowhere",
+    "PortWatched",
+    "RoundAborted",
+    "RoundFinished",
+    "RoundStarted",
+    "RunFinished",
+    "RunResumed",
+    "RunStarted",
+    "SharesDisputed",
+    "Sink",
+    "Stepped",
+    "Tee",
+    "TrainingResumed",
+    "TrainingStarted",
+    "from_json",
+    "to_json",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:

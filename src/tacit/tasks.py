@@ -4,16 +4,20 @@ Task, Fitted, FitWork, Infers, Evaluates        of a federation
 TrainingTask                                    of a private training
 Columns                                         of a vertical training
 Seat, Rows, Bottom, Top, Ends, Trunk            of a split training
+make, make_training                             built-in tasks, for one that is made of another
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tacit.door import door
 
 if TYPE_CHECKING:
     from tacit.kinds.horizontal.task import Evaluates, Fitted, FitWork, Infers, Task
+    from tacit.kinds.horizontal.tasks.load import make
     from tacit.kinds.private_training.task import Task as TrainingTask
+    from tacit.kinds.private_training.tasks.load import make_training
     from tacit.kinds.split.task import Bottom, Ends, Rows, Seat, Top, Trunk
     from tacit.kinds.vertical_logistic.tasks.cancer import Part as Columns
 
@@ -31,20 +35,19 @@ __all__ = [
     "Top",
     "TrainingTask",
     "Trunk",
+    "make",
+    "make_training",
 ]
 
-_HOMES = {  # some need torch: imported only when they are used
-    **dict.fromkeys(("Evaluates", "FitWork", "Fitted", "Infers", "Task"), "tacit.kinds.horizontal.task"),
-    **dict.fromkeys(("Bottom", "Ends", "Rows", "Seat", "Top", "Trunk"), "tacit.kinds.split.task"),
-    "TrainingTask": "tacit.kinds.private_training.task",
-    "Columns": "tacit.kinds.vertical_logistic.tasks.cancer",
-    "make": "tacit.kinds.horizontal.tasks.load",  # built-in tasks, for one that is made of another
-    "make_training": "tacit.kinds.private_training.tasks.load",
-}
-_OWN_NAMES = {"TrainingTask": "Task", "Columns": "Part"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), _OWN_NAMES.get(name, name))
+__getattr__, __dir__ = door(  # some need torch: imported only when they are used
+    __name__,
+    __all__,
+    {
+        "tacit.kinds.horizontal.task": "Evaluates FitWork Fitted Infers Task",
+        "tacit.kinds.horizontal.tasks.load": "make",
+        "tacit.kinds.private_training.task": "Task=TrainingTask",
+        "tacit.kinds.private_training.tasks.load": "make_training",
+        "tacit.kinds.split.task": "Bottom Ends Rows Seat Top Trunk",
+        "tacit.kinds.vertical_logistic.tasks.cancer": "Part=Columns",
+    },
+)

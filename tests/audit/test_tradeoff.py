@@ -114,7 +114,7 @@ def test_either_direction_of_a_score_and_any_column_is_looked_at():
     curve = gaussian_curve(1.0)
     assert test_curve(-one, -other, curve, confidence=0.99).refuted
     columns = [np.stack([nothing[i], each], axis=1) for i, each in enumerate((one, other))]
-    assert test_curve(*columns, curve, confidence=0.99).refuted
+    assert test_curve(columns[0], columns[1], curve, confidence=0.99).refuted
     assert np.array_equal(clearest(*columns)[1], other)
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     return write
 
 
-def last_line(output: str) -> dict[str, object]:
+def last_line(output: str) -> dict[str, Any]:
     return json.loads(output.splitlines()[-1])
 
 

@@ -6,12 +6,12 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from tacit.cli import main
+from tests.commands import invoke
 
 pytest.importorskip("torch")
 
@@ -63,8 +63,11 @@ train: {epochs: 2, batch: 32, learning_rate: 0.003}
 FILES = {"fleet": FLEET, "masked": MASKED, "private": PRIVATE, "deal": DEAL, "cut": SPLIT}
 
 
+audit = partial(invoke, "audit")
+
+
 @pytest.fixture(scope="module", autouse=True)
-def here(tmp_path_factory):
+def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("audits")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -73,13 +76,9 @@ def here(tmp_path_factory):
         yield folder
 
 
-def invoke(*arguments: str):
-    return CliRunner().invoke(main, ["audit", *arguments])
-
-
 @pytest.fixture(scope="module")
-def fleet(here):
-    return invoke("fleet.yaml"), Path("fleet-audit.html").read_text()
+def fleet(files):
+    return audit("fleet.yaml"), Path("fleet-audit.html").read_text()
 
 
 def test_a_federation(fleet):
@@ -127,7 +126,7 @@ def test_the_page_has_what_is_promised(fleet):
 
 
 def test_the_json_is_all_that_was_found():
-    done = invoke("deal.yaml", "--json", "--quiet", "--seed", "3", "--output", "pages/deal.html")
+    done = audit("deal.yaml", "--json", "--quiet", "--seed", "3", "--output", "pages/deal.html")
     assert done.exit_code == 0, done.output
     made = json.loads(done.stdout)
     assert Path("pages/deal.html").exists()
@@ -154,12 +153,12 @@ def only_noise(patch):
 
 def test_a_false_claim_ends_in_1_and_is_named(monkeypatch):
     only_noise(monkeypatch)
-    honest = invoke("fleet.yaml", "--quiet")
+    honest = audit("fleet.yaml", "--quiet")
     assert honest.exit_code == 0
     monkeypatch.setattr(
         "tacit.kinds.horizontal.protections.vectors_laplace.SENSITIVITY", 1.0
     )  # two points of the simplex are 2 apart
-    done = invoke("fleet.yaml", "--quiet")
+    done = audit("fleet.yaml", "--quiet")
     assert done.exit_code == 1
     assert "FALSE CLAIM: Laplace noise of inference vectors" in done.stderr
     assert "Claimed epsilon 1 for each vector (replace-one); found an attack misses at most" in done.stderr
@@ -170,9 +169,9 @@ def test_a_false_claim_ends_in_1_and_is_named(monkeypatch):
 
 def test_a_run_is_audited_where_it_lies(monkeypatch):
     only_noise(monkeypatch)
-    run = CliRunner().invoke(main, ["run", "fleet.yaml", "--quiet"])
+    run = invoke("run", "fleet.yaml", "--quiet")
     folder = run.output.removeprefix("Results: ").strip()
-    done = invoke(folder, "--quiet")
+    done = audit(folder, "--quiet")
     assert done.exit_code == 0, done.output
     assert f"Audit: {folder}/audit.html" in done.stdout
     assert (Path(folder) / "audit.html").exists()
@@ -192,7 +191,7 @@ def test_a_run_is_audited_where_it_lies(monkeypatch):
     ],
 )
 def test_a_mistake_ends_in_2(arguments, words):
-    done = invoke(*arguments)
+    done = audit(*arguments)
     assert done.exit_code == 2, done.output
     assert words in done.output
     assert "Traceback" not in done.output
@@ -203,7 +202,7 @@ def test_what_nobody_expected_is_no_false_claim(monkeypatch):
         raise ZeroDivisionError("a mistake of ours")
 
     monkeypatch.setattr("tacit.runs.audit.kind_of", broken)
-    done = invoke("fleet.yaml", "--quiet")
+    done = audit("fleet.yaml", "--quiet")
     assert done.exit_code == 1
     assert "a mistake of ours" in done.stderr
     assert "not a false claim" in done.stderr
@@ -212,7 +211,7 @@ def test_what_nobody_expected_is_no_false_claim(monkeypatch):
 def test_a_place_that_cannot_be_written(monkeypatch):
     only_noise(monkeypatch)
     Path("taken").write_text("a file")
-    done = invoke("fleet.yaml", "--quiet", "--output", "taken/page.html")
+    done = audit("fleet.yaml", "--quiet", "--output", "taken/page.html")
     assert done.exit_code == 2
     assert "Name a place with --output" in done.output
 
@@ -237,7 +236,7 @@ main(["audit", sys.argv[1], "--quiet"])
 
 
 def test_help_says_how_it_ends():
-    output = invoke("--help").output
+    output = audit("--help").output
     for words in ("FILE|RUN", "--quick", "--full", "--seed", "--output", "a claim is false"):
         assert words in output
 
@@ -245,12 +244,12 @@ def test_help_says_how_it_ends():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(FILES) - {"private"}))  # its noise is that of the operating system
 def test_every_kind_repeats_under_a_seed(name):
-    first, page = invoke(f"{name}.yaml", "--json", "--quiet", "--seed", "5"), Path(f"{name}-audit.html").read_text()
+    first, page = audit(f"{name}.yaml", "--json", "--quiet", "--seed", "5"), Path(f"{name}-audit.html").read_text()
     assert first.exit_code == 0, first.output
-    again = invoke(f"{name}.yaml", "--json", "--quiet", "--seed", "5")
+    again = audit(f"{name}.yaml", "--json", "--quiet", "--seed", "5")
     assert again.stdout == first.stdout
     assert Path(f"{name}-audit.html").read_text() == page
-    other = invoke(f"{name}.yaml", "--json", "--quiet", "--seed", "6")
+    other = audit(f"{name}.yaml", "--json", "--quiet", "--seed", "6")
     assert other.stdout != first.stdout
 
 
@@ -264,7 +263,7 @@ def test_every_kind_repeats_under_a_seed(name):
 )
 def test_protections_with_an_epsilon(protection, claim):
     Path("noisy.yaml").write_text(MASKED.replace("PW_ENCRYPT", protection))
-    made = json.loads(invoke("noisy.yaml", "--json", "--quiet").stdout)
+    made = json.loads(audit("noisy.yaml", "--json", "--quiet").stdout)
     (found,) = (finding for finding in made["findings"] if finding["attack"].startswith(claim))
     assert made["confidence"] >= 0.99 - 1e-9
     assert not found["curve"]["refuted"]
@@ -277,7 +276,7 @@ def test_protections_with_an_epsilon(protection, claim):
 
 @pytest.mark.slow
 def test_private_training():
-    made = json.loads(invoke("private.yaml", "--json", "--quiet").stdout)
+    made = json.loads(audit("private.yaml", "--json", "--quiet").stdout)
     audited = {finding["attack"]: finding for finding in made["findings"] if finding["audited"]}
     assert len(audited) == 7
     assert made["confidence"] >= 0.99 - 1e-9
@@ -295,14 +294,14 @@ def test_noise_that_is_halved_is_found(monkeypatch):
 
     honest = Gaussian.normal
     monkeypatch.setattr(Gaussian, "normal", lambda self, flat, deviation: honest(self, flat, deviation / 4))
-    done = invoke("private.yaml", "--quiet")
+    done = audit("private.yaml", "--quiet")
     assert done.exit_code == 1
     assert "FALSE CLAIM: Single steps" in done.stderr
 
 
 @pytest.mark.slow
 def test_split_learning():
-    made = json.loads(invoke("cut.yaml", "--json", "--quiet").stdout)
+    made = json.loads(audit("cut.yaml", "--json", "--quiet").stdout)
     audited = [finding["attack"].partition(":")[0] for finding in made["findings"] if finding["audited"]]
     assert {"EmbeddingDP", "LabelDP"} <= set(audited)
     assert made["confidence"] >= 0.99 - 1e-9

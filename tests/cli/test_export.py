@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from tacit import events
-from tacit.cli import main
 from tacit.runs.load import load
 from tacit.store.directory import RunDirectory
+from tests.commands import invoke
 
 SETTINGS = load({"kind": "horizontal", "name": "fleet", "task": "digits", "rounds": 1, "clients": 5})
 NAME = "20231114-221320-fleet"
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch) -> str:
-    monkeypatch.chdir(tmp_path)
+def run(here) -> str:
     with RunDirectory.create("runs", SETTINGS, 1_700_000_000.0) as directory:
         directory.emit(events.RunStarted("fleet", "horizontal", 5, 1, "NOT_ENCRYPT", 10))
         directory.emit(events.RoundFinished(0, 4, 1, 0.25, 100, {"accuracy": 0.5}))
@@ -27,8 +26,7 @@ def run(tmp_path, monkeypatch) -> str:
     return f"runs/{NAME}"
 
 
-def export(*arguments: str):
-    return CliRunner().invoke(main, ["export", *arguments])
+export = partial(invoke, "export")
 
 
 def test_it_says_where_the_figures_are_and_how_to_look_at_them(run):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,8 @@ from tacit.net.hub import Hub
 from tacit.net.spoke import Spoke
 from tacit.net.star_guest import StarGuest
 from tacit.net.star_host import StarHost
-from tests.cli import processes
-from tests.cli.processes import ended, free_port
+from tests import commands
+from tests.commands import ended, free_port
 
 FILE = """\
 kind: horizontal
@@ -39,19 +39,12 @@ paillier: {bits: 512}
 """
 
 
+join, start = partial(commands.invoke, "join"), partial(commands.start, "join")
+
+
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def file(here):
     Path("fleet.yaml").write_text(FILE.replace("PORT", str(free_port())))
-    return tmp_path
-
-
-def invoke(*arguments: str):
-    return processes.invoke("join", *arguments)
-
-
-def start(*arguments: str) -> subprocess.Popen:
-    return processes.start("join", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +83,7 @@ def test_mistakes_end_with_2_and_leave_nothing(arguments, words):
     Path("bad.yaml").write_text("keyz: {}\n")
     Path("hasty.yaml").write_text("network:\n  patience: soon\n")
     Path("lost.yaml").write_text("keys: {private: lost/private.pem, certificate: c.pem, authority: a.pem}\n")
-    done = invoke(*arguments)
+    done = join(*arguments)
     assert done.exit_code == 2
     assert words in done.stderr
     assert "Traceback" not in done.output
@@ -104,7 +97,7 @@ def test_a_certificate_of_another_party_is_not_taken(here):
     Path("site.yaml").write_text(
         "keys: {private: site/client-1.private.pem, certificate: site/c.pem, authority: ca/authority.pem}\n"
     )
-    done = invoke("fleet.yaml", "--party", "client", "--id", "0", "--local", "site.yaml")
+    done = join("fleet.yaml", "--party", "client", "--id", "0", "--local", "site.yaml")
     assert done.exit_code == 2
     assert "the certificate is of client-1, and you want to be client-0" in done.stderr
 
@@ -121,7 +114,7 @@ def test_a_party_that_is_out_of_memory_ends_with_5(monkeypatch, party):
     monkeypatch.setattr(Hub, "meet", fail)
     monkeypatch.setattr(Spoke, "meet", fail)
     identity = ["--id", "0"] if party == "client" else []
-    done = invoke(file, "--party", party, *identity, "--insecure", "--state", "state")
+    done = join(file, "--party", party, *identity, "--insecure", "--state", "state")
     assert done.exit_code == 5, done.output
     assert done.stderr == "This machine has too little memory: start again once that is mended.\n"
     assert "stopped after 0" in done.stdout or party == "client"  # whose end stands in its log alone
@@ -148,7 +141,7 @@ def test_two_processes_make_the_federation_that_one_makes():
         ["--party", "client", "--id", "1", "--resume", str(next(Path("runs").glob("*-small-client-0")))],
         ["--party", "coordinator", "--resume", str(next(Path("runs").glob("*-small-client-0")))],
     ):
-        done = invoke("fleet.yaml", "--insecure", *arguments)
+        done = join("fleet.yaml", "--insecure", *arguments)
         assert done.exit_code == 2
         assert "this is the run of" in done.stderr
 

@@ -5,25 +5,17 @@ import pty
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import tacit
-from tacit.cli import main
 from tacit.net import key_files
+from tests.commands import invoke
 from tests.subprocesses import HANGS
 
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def tacit_keys(*arguments):
-    return CliRunner().invoke(main, ["keys", *arguments])
+tacit_keys = partial(invoke, "keys")
 
 
 def test_each_step_says_what_to_send_to_whom_and_shows_nothing_secret(here):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from tacit.cli import main
+from tests.commands import invoke
 
 FILE = """\
 kind: horizontal
@@ -20,18 +20,16 @@ encrypt: {encrypt_type: DP_ENCRYPT, dp_eps: 0.5, dp_delta: 1.0e-3}
 """
 
 
+plan = partial(invoke, "plan")
+
+
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def file(here):
     Path("fleet.yaml").write_text(FILE)
 
 
-def invoke(*arguments: str):
-    return CliRunner().invoke(main, ["plan", *arguments])
-
-
 def test_it_tells_costs_noise_traffic_and_who_sees_what():
-    done = invoke("fleet.yaml")
+    done = plan("fleet.yaml")
     assert done.exit_code == 0
     for words in (
         "small: 12 clients, 12 in a round, 3 rounds, DP_ENCRYPT, 650 parameters",
@@ -50,17 +48,17 @@ def test_it_tells_costs_noise_traffic_and_who_sees_what():
 
 
 def test_without_a_protection_it_says_so():
-    done = invoke("fleet.yaml", "--set", "encrypt.encrypt_type=NOT_ENCRYPT")
+    done = plan("fleet.yaml", "--set", "encrypt.encrypt_type=NOT_ENCRYPT")
     assert "Nothing that leaves a client has an epsilon." in done.output
 
 
 def test_as_json():
-    made = json.loads(invoke("fleet.yaml", "--json").output)
+    made = json.loads(plan("fleet.yaml", "--json").output)
     (price,) = made["prices"]
     assert price["epsilon_round"] == pytest.approx(0.5)
     assert price["times"] == 3
     assert made["traffic"]["exchanges"] == 1
-    insecure = json.loads(invoke("fleet.yaml", "--json", "--set", "simulation.insecure_noise_seed=1").output)
+    insecure = json.loads(plan("fleet.yaml", "--json", "--set", "simulation.insecure_noise_seed=1").output)
     assert insecure["prices"][0]["epsilon_run"] == "infinite"
 
 
@@ -74,7 +72,7 @@ def test_as_json():
     ],
 )
 def test_mistakes_end_with_2(arguments, words):
-    done = invoke(*arguments)
+    done = plan(*arguments)
     assert done.exit_code == 2
     assert words in done.stderr
     assert "Traceback" not in done.output

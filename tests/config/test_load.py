@@ -3,6 +3,7 @@
 import math
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from tacit.config.source import ConfigError
 from tacit.kind import find, names
 from tacit.kinds.horizontal.settings import Settings
 from tacit.runs.load import load
+from tests.inside import inside
 
 KINDS_IN_WORDS = " or ".join(names())
 REQUIRED = "kind: horizontal\ntask: digits\nrounds: 3\nclients: 2000\n"  # four lines: what follows begins on line 5
@@ -20,9 +22,8 @@ NEEDED = {"kind": "horizontal", "task": "digits", "rounds": 3, "clients": 100}
 
 
 @pytest.fixture
-def written(tmp_path, monkeypatch):
+def written(here):
     """Writes fleet.yaml with the required keys and more, and returns its name."""
-    monkeypatch.chdir(tmp_path)
 
     def write(text: str, required: str = REQUIRED) -> str:
         Path("fleet.yaml").write_text(required + textwrap.dedent(text))
@@ -41,7 +42,7 @@ def message(source, overrides=()) -> str:
 
 
 def test_the_fragments_of_the_seed_load_as_they_are(written):
-    settings = load(
+    settings: Any = load(
         written("""\
         encrypt:
             privacy_eval_type: LAPLACE
@@ -60,7 +61,7 @@ def test_the_fragments_of_the_seed_load_as_they_are(written):
 
 
 def test_every_key_of_the_seeds_may_be_flat(written):
-    flat = load(
+    flat: Any = load(
         written("""\
         encrypt:
           encrypt_train_type: DP_ENCRYPT
@@ -78,7 +79,7 @@ def test_every_key_of_the_seeds_may_be_flat(written):
         server_num: 4
         """)
     )
-    nested = load(
+    nested: Any = load(
         {
             **NEEDED,
             "clients": 2000,
@@ -115,7 +116,7 @@ def test_the_models_take_flat_keys_by_themselves():
 
 @pytest.mark.parametrize("text", ["1e-5", "1E-5", "1.0e-5", "0.00001"])
 def test_a_number_without_a_dot_is_a_number(written, text):
-    settings = load(written(f"task_options: {{rate: {text}}}\n"))
+    settings: Any = load(written(f"task_options: {{rate: {text}}}\n"))
     assert settings.task_options == {"rate": 1e-5}
 
 
@@ -135,7 +136,7 @@ def test_a_starter_loads_and_writes_once(tmp_path, kind):
 
 def test_the_starter_is_a_federation_of_100_under_masks(tmp_path):
     write_starter(find("horizontal").starter(), tmp_path / "start.yaml")
-    settings = load(tmp_path / "start.yaml")
+    settings: Any = load(tmp_path / "start.yaml")
     assert (settings.task, settings.clients, settings.encrypt.encrypt_type) == ("digits", 100, "PW_ENCRYPT")
 
 
@@ -145,11 +146,11 @@ def test_the_starter_is_a_federation_of_100_under_masks(tmp_path):
 @pytest.mark.parametrize("key", ["encrypt.dp_eps", "encrypt.dp_encrypt.dp_eps"])
 @pytest.mark.parametrize("text", ["encrypt: {dp_eps: 60}", "encrypt: {dp_encrypt: {dp_eps: 60}}", "seed: 1"])
 def test_an_override_wins_however_either_is_spelled(written, key, text):
-    assert load(written(text), [f"{key}=8"]).encrypt.dp_encrypt.dp_eps == 8
+    assert inside(load(written(text), [f"{key}=8"])).encrypt.dp_encrypt.dp_eps == 8
 
 
 def test_the_last_override_wins_and_others_stay(written):
-    settings = load(
+    settings: Any = load(
         written("task_options: {a: 1, b: {c: 2}}\nbudget: {epsilon: 5}\nencrypt: {encrypt_type: DP_ENCRYPT}"),
         ["rounds=5", "rounds=6", "task_options.b.d=[1, 2]", "budget.delta=1e-6", "simulation.bad={nan: 2}"],
     )
@@ -160,7 +161,7 @@ def test_the_last_override_wins_and_others_stay(written):
 
 
 def test_an_override_can_take_a_section_away(written):
-    settings = load(written("budget: {epsilon: 5}\nencrypt: {encrypt_type: DP_ENCRYPT}"), ["budget="])
+    settings: Any = load(written("budget: {epsilon: 5}\nencrypt: {encrypt_type: DP_ENCRYPT}"), ["budget="])
     assert settings.budget is None
 
 
@@ -277,7 +278,7 @@ def test_a_wrong_patience_is_named_with_what_is_allowed(written, text, shown):
 
 @pytest.mark.parametrize(("text", "waits"), [("600", 600), ("0.5", 0.5), ("1e9", 1e9), ("forever", math.inf)])
 def test_a_patience_is_in_seconds_or_forever(written, text, waits):
-    assert load(written(f"network: {{patience: {text}}}\n")).network.waits == waits
+    assert inside(load(written(f"network: {{patience: {text}}}\n"))).network.waits == waits
 
 
 def test_every_error_has_a_line_of_its_own(written):
@@ -340,10 +341,9 @@ def test_what_is_no_federation_at_all(written, text, expected):
     assert "\n" not in found
 
 
-def test_files_that_cannot_be_read(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_files_that_cannot_be_read(here):
     assert message("none.yaml") == "none.yaml: there is no such file; `tacit init` writes one to start from"
-    assert message(tmp_path).startswith(f"{tmp_path}: it cannot be read")
+    assert message(here).startswith(f"{here}: it cannot be read")
     Path("latin.yaml").write_bytes("name: é".encode("latin-1"))
     assert message("latin.yaml") == "latin.yaml: it is not text in UTF-8: save it as such"
 
@@ -395,7 +395,7 @@ def test_whatever_stands_in_a_dict_it_loads_or_is_explained(data):
     seed=st.none() | st.integers(0, 9),
 )
 def test_what_is_resolved_loads_as_the_same_settings(tmp_path_factory, name, options, delta, seed):
-    settings = load(
+    settings: Any = load(
         {
             **NEEDED,
             "name": name,

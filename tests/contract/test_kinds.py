@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from tacit import kind as kinds
-from tacit.cli import main
+from tacit.config.load import flat
 from tacit.config.source import ConfigError
 from tacit.events import EpochFinished, TrainingResumed
 from tacit.kind import find, kind_of, names
 from tacit.runs.load import load
 from tacit.store.directory import read_events
+from tests.commands import invoke
 
 TOYS = Path(__file__).with_name("toys")
 BUILT_IN = ["horizontal", "private_training", "vertical_logistic", "split"]
@@ -34,14 +34,8 @@ def toys(monkeypatch):
     kinds._outside.cache_clear()
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def tacit(*arguments, code=0):
-    done = CliRunner().invoke(main, [str(each) for each in arguments])
+    done = invoke(*arguments)
     assert done.exit_code == code, done.output
     return done.output
 
@@ -56,8 +50,8 @@ def test_every_kind_has_every_verb(name):
     assert boundary.releases
     assert boundary.sees
     assert boundary.unprotected
-    assert kind.resume.length in dict(kinds.flat(settings))
-    assert kind.resume.free(settings) <= {key for key, _ in kinds.flat(settings)} | {"train.physical"}
+    assert kind.resume.length in dict(flat(settings))
+    assert kind.resume.free(settings) <= {key for key, _ in flat(settings)} | {"train.physical"}
     assert (kind.join is None) == (name == "private_training")
     assert (kind.predict is None) == (name in ("horizontal", "private_training"))
 
@@ -131,4 +125,4 @@ def test_built_in_kinds_need_no_entry_points(monkeypatch):
 
 def test_a_kind_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        find("split").name = "other"
+        find("split").name = "other"  # type: ignore[misc]

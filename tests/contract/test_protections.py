@@ -24,6 +24,7 @@ from tacit.kinds.horizontal.protections.contract import Alone, Attack, Inside, T
 from tacit.kinds.horizontal.settings import Settings
 from tacit.runs.load import load
 from tests.contract.installing import TOY_NAMES, installed, package
+from tests.inside import inside
 from tests.kinds.horizontal.federations import Inferring, Numbers, finished, run, settings_for
 
 SRC = Path(__file__).parents[2] / "src" / "tacit"
@@ -364,7 +365,7 @@ def test_a_built_in_name_cannot_be_taken(taken, tmp_path):
         assert refusal("PLAIN") == (
             f"an installed package offers the protection {taken} (offered:plain), which is built in: uninstall it"
         )
-        assert load(file_of(taken)).updates.__class__.__module__.startswith("tacit.")
+        assert inside(load(file_of(taken))).updates.__class__.__module__.startswith("tacit.")
 
 
 @pytest.mark.parametrize(

@@ -8,29 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from tacit.cli import main
 from tacit.events import RoundFinished
 from tacit.kinds.horizontal import protections
 from tacit.runs.load import load
 from tacit.store.directory import read_events
+from tests.commands import done, invoke
 from tests.contract.installing import TOY_NAMES, installed
+from tests.inside import inside
 
 OPTIONS = {"LAPLACE_UPDATES": "encrypt.options.epsilon=3", "COARSE_SUMS": "encrypt.options.bits=12"}
 
 
 @pytest.fixture(autouse=True)
-def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
+def toys(here: Path) -> Iterator[None]:
     with installed():
         yield
-
-
-def tacit(*arguments: str) -> Result:
-    done = CliRunner().invoke(main, list(arguments))
-    assert done.exit_code == 0, done.output
-    return done
 
 
 def chosen(name: str, *keys: str) -> list[str]:
@@ -42,18 +35,18 @@ def chosen(name: str, *keys: str) -> list[str]:
 @pytest.mark.parametrize("name", TOY_NAMES)
 def test_a_protection_from_outside_takes_part_in_every_verb(name):
     found = protections.find(name)
-    tacit("init")
+    done("init")
 
-    planned = json.loads(tacit("plan", "horizontal.yaml", *chosen(name), "--json").output)
+    planned = json.loads(done("plan", "horizontal.yaml", *chosen(name), "--json"))
     assert f", {name}, 650 parameters" in planned["title"]
     assert bool(planned["prices"]) == found.promises
     assert planned["noise"] == found.noise(load("horizontal.yaml", chosen(name)[1::2]), 650)
 
-    done = tacit("run", "horizontal.yaml", *chosen(name), "--quiet")
-    folder = done.output.removeprefix("Results: ").strip()
+    said = done("run", "horizontal.yaml", *chosen(name), "--quiet")
+    folder = said.removeprefix("Results: ").strip()
     assert [event.survivors for event in rounds(folder)] == [6, 6]
 
-    tacit("run", "--resume", folder, "--set", "rounds=3", "--quiet")
+    done("run", "--resume", folder, "--set", "rounds=3", "--quiet")
     assert [event.round for event in rounds(folder)] == [0, 1, 2]
     ledgers = json.loads((Path(folder) / "ledger.json").read_text())["ledgers"]
     assert [(each["view"], each["covers"]) for each in ledgers] == [("local", ["updates"])] * found.promises
@@ -61,14 +54,14 @@ def test_a_protection_from_outside_takes_part_in_every_verb(name):
         most = max(each["count"] for each in ledgers[0]["lines"])
         assert ledgers[0]["epsilon"] == pytest.approx(3 * most)
 
-    tacit("report", folder)
+    done("report", folder)
     page, stored = (Path(folder) / "report.html").read_text(), load(Path(folder) / "config.yaml")
-    assert stored.updates is found
+    assert inside(stored).updates is found
     assert found.label in page
     assert all(sentence in page for sentence in found.unprotected(stored))
-    tacit("report", folder, "--share", "--output", "shared.html")
+    done("report", folder, "--share", "--output", "shared.html")
 
-    said = json.loads(tacit("audit", folder, "--quiet", "--json").stdout)
+    said = json.loads(done("audit", folder, "--quiet", "--json"))
     assert found.summary in json.dumps(said)
     attacks = " ".join(each["attack"] for each in said["findings"])
     for attack, target in found.inversions:
@@ -81,13 +74,13 @@ def rounds(folder: str) -> list[Any]:
 
 
 def test_a_stored_run_without_its_package_is_refused_in_a_sentence(monkeypatch):
-    tacit("init")
-    done = tacit("run", "horizontal.yaml", *chosen("LAPLACE_UPDATES", "rounds=1"), "--quiet")
-    folder = done.output.removeprefix("Results: ").strip()
+    done("init")
+    said = done("run", "horizontal.yaml", *chosen("LAPLACE_UPDATES", "rounds=1"), "--quiet")
+    folder = said.removeprefix("Results: ").strip()
     with monkeypatch.context() as gone:
         gone.setattr(protections, "_installed", dict)
         protections._found.clear()
-        refused = CliRunner().invoke(main, ["report", folder])
+        refused = invoke("report", folder)
     assert refused.exit_code == 2
     assert "encrypt.encrypt_type is 'LAPLACE_UPDATES': give NOT_ENCRYPT, " in refused.stderr
     assert len(refused.stderr.splitlines()) == 1

@@ -23,6 +23,7 @@ from tacit.secagg.messages import Abort
 from tacit.wire import decode
 from tests.contract.installing import TOYS, installed, package
 from tests.flower.fleets import fleet
+from tests.inside import inside
 from tests.kinds.horizontal.federations import Numbers, finished, run, settings_for
 from tests.net.loopback import Federation, quickly, whole
 
@@ -63,7 +64,7 @@ def test_over_grpc(name):
     assert_same(federation.coordinator, in_memory(settings).coordinator)
     paid = [(cost.event, 2 * cost.count) for cost in settings.updates.price(settings, 650).local]
     for guest in federation.clients.values():
-        assert list(guest.leaf.client.local.lines) == paid
+        assert list(inside(guest.leaf).client.local.lines) == paid
 
 
 @pytest.mark.parametrize("name", KEYS)

@@ -275,7 +275,7 @@ def test_vectors_behave_like_tuples():
     assert KEY.decrypt(vector[1:3]) == [2, 3]
     assert KEY.decrypt(vector[3:] + vector[:1]) == [4, 1]
     assert vector[2] == vector.values[2]
-    assert [*vector] == list(vector.values)
+    assert [*vector] == list(vector.values)  # type: ignore[misc]
     assert repr(vector) == "<4 ciphertexts of 512 bits>"
 
 

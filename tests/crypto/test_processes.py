@@ -2,12 +2,13 @@
 
 import operator
 import os
+import sys
 from functools import partial
 
 import pytest
 
 from tacit.crypto.curve import Scalar, multiply
-from tacit.crypto.processes import Processes
+from tacit.crypto.processes import Pool, Processes
 from tacit.errors import PeerError
 
 
@@ -35,3 +36,21 @@ def test_two_workers_answer_in_order_a_few_chunks_ahead_and_pass_errors_on():
 def test_no_worker_is_the_callers_mistake():
     with pytest.raises(ValueError, match="1 or more, got 0"):
         Processes(0)
+
+
+def _fail(reason):
+    raise PeerError(reason)
+
+
+def test_an_error_at_the_start_of_a_process_is_raised_by_what_is_submitted():
+    with Pool(1, _fail, "no key") as pool:
+        for _ in range(2):
+            with pytest.raises(PeerError, match="no key"):
+                pool.submit(operator.mul, 2, 3).result()
+
+
+def test_processes_do_not_import_the_script_that_runs():
+    before = sys.modules["__main__"]
+    with Pool(1) as pool:
+        assert pool.submit(eval, "__import__('sys').modules['__main__']._imported").result() is False
+    assert sys.modules["__main__"] is before

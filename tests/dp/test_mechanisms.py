@@ -307,7 +307,7 @@ def test_other_bad_input_is_refused():
     with pytest.raises(ValueError, match=r"0 \.\. 2, got 0 \.\. 3"):
         mechanisms.k_ary_randomized_response(np.array([0, 3]), k=3, epsilon=1.0)
     with pytest.raises(ValueError, match="unit must be one of"):
-        mechanisms.laplace([1.0], sensitivity=1.0, epsilon=1.0, unit="person")  # type: ignore[arg-type]
+        mechanisms.laplace([1.0], sensitivity=1.0, epsilon=1.0, unit="person")
 
 
 # --- what each part of a claim is made of

@@ -8,6 +8,7 @@ import pytest
 from tacit.events import ClientBlamed
 from tacit.secagg import session as tie
 from tacit.secagg.messages import Reveal, Shares
+from tests.inside import inside
 from tests.kinds.horizontal.federations import Numbers, settings_for
 from tests.net.loopback import Federation, over_each_transport, quickly
 
@@ -28,7 +29,7 @@ def false_shares(client, message):
 
 
 def lying(found: Federation, forge) -> None:
-    client = found.clients[LIAR].leaf.client
+    client = inside(found.clients[LIAR].leaf).client
     receive = client.receive
     client.receive = lambda message, now: [forge(client, answer) for answer in receive(message, now)]
 
@@ -76,4 +77,4 @@ def test_one_lying_client(transport, forge, survivors, aborted, mode):
         (event.round, event.client, event.excluded) for event in found.kept.events if isinstance(event, ClientBlamed)
     ] == [(0, LIAR, True)]
     assert {parting.status for parting in partings.values()} == {"done"}
-    assert found.clients[LIAR].leaf.client._attempts == 1  # it was sent no model after the first round
+    assert inside(found.clients[LIAR].leaf).client._attempts == 1  # it was sent no model after the first round

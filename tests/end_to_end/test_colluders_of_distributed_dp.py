@@ -18,6 +18,7 @@ from tacit.secagg.client import Client as SecureClient
 from tacit.secagg.messages import Roster, pack_ids
 from tacit.secagg.session import roster_digest
 from tacit.secagg.skellam import SkellamEncoding
+from tests.inside import inside
 from tests.kinds.horizontal.federations import Numbers, settings_for
 from tests.secagg.split_view import SplitView
 
@@ -50,7 +51,7 @@ def attack(settings: Settings, colluders: int, monkeypatch) -> tuple[dict, dict]
     view = SplitView(
         adverts,
         send,
-        lambda colluder: clients[colluder]._round._secure,
+        lambda colluder: inside(clients[colluder]._round)._secure,
         {i: keys[i] for i in range(colluders)},
         dtype=f"<u{bits // 8}",
     )
@@ -87,7 +88,7 @@ def test_a_certified_client_of_another_federation_has_no_place_in_a_roster():
     clients = {i: Client(settings, i, task.fit, layout, key=keys[i], identities=identities) for i in range(9)}
     adverts = [clients[i].receive(Work(0, np.zeros(layout.size)), 0.0)[0] for i in range(8)]
     context = secure_context(settings, layout, np.zeros(layout.size), 0)
-    stranger = SecureClient(context, 9, lambda: np.zeros(8), key=keys[9], identities=identities)
+    stranger = SecureClient(context, 9, lambda: np.zeros(8, np.uint64), key=keys[9], identities=identities)
     adverts += stranger.start(0.0)
     roster = Roster(
         roster_digest(adverts),

@@ -33,6 +33,7 @@ from tacit.net.star_guest import StarGuest
 from tacit.secagg.messages import Agreements, Inbox, Roster, Survivors
 from tacit.sections import Network
 from tacit.wire import decode, encode
+from tests.inside import inside
 from tests.kinds.horizontal.federations import Numbers, run, settings_for
 from tests.net.loopback import Federation, Proxy, certified, file_of, halting, over_each_transport, quickly, until
 from tests.net.memory_transport import MemoryTransport
@@ -59,6 +60,20 @@ def federation(
 
 # --- clients that die
 
+
+async def dying(found: Federation, stage: type) -> dict[int, Parting]:
+    """A whole federation, of which client 3 is killed in round 2 when it is sent a message of `stage`."""
+    async with found.serve():
+        reached = asyncio.Event()
+        for identity in range(6):
+            engine = found.join(identity)
+            if identity == 3:
+                halting(engine, stage, reached)
+        await reached.wait()
+        found.kill(3)
+        return await found.done()
+
+
 STAGES = {"work": Work, "roster": Roster, "inbox": Inbox, "survivors": Survivors, "agreements": Agreements}
 
 
@@ -70,16 +85,7 @@ STAGES = {"work": Work, "roster": Roster, "inbox": Inbox, "survivors": Survivors
 def test_a_client_that_dies_at_any_stage_costs_its_own_update_only(transport, stage):
     async def scenario():
         found = Federation(federation(), Numbers(), transport=transport())
-        async with found.serve():
-            reached = asyncio.Event()
-            for identity in range(6):
-                engine = found.join(identity)
-                if identity == 3:
-                    halting(engine, STAGES[stage], reached)
-            await reached.wait()
-            found.kill(3)
-            partings = await found.done()
-        return found, partings
+        return found, await dying(found, STAGES[stage])
 
     found, partings = quickly(scenario())
     uploaded = stage in ("survivors", "agreements")
@@ -92,15 +98,7 @@ def test_a_client_that_dies_at_any_stage_costs_its_own_update_only(transport, st
 def test_a_client_that_dies_while_it_trains_is_waited_for_once(transport, encrypt_type):
     async def scenario():
         found = Federation(federation(encrypt_type, window=500), Numbers(), transport=transport())
-        async with found.serve():
-            reached = asyncio.Event()
-            for identity in range(6):
-                engine = found.join(identity)
-                if identity == 3:
-                    halting(engine, Work, reached)
-            await reached.wait()
-            found.kill(3)
-            await found.done()
+        await dying(found, Work)
         return found
 
     assert quickly(scenario()).survivors == [6, 5, 5]
@@ -110,15 +108,7 @@ def test_a_client_that_dies_while_it_trains_is_waited_for_once(transport, encryp
 def test_a_client_without_a_connection_does_not_hold_up_the_round(encrypt_type):
     async def scenario():
         found = Federation(federation(encrypt_type, window=10**9, lost_after=15), Numbers())
-        async with found.serve():
-            reached = asyncio.Event()
-            for identity in range(6):
-                engine = found.join(identity)
-                if identity == 3:
-                    halting(engine, Work, reached)
-            await reached.wait()
-            found.kill(3)
-            await found.done()
+        await dying(found, Work)
         return found
 
     found = quickly(scenario())
@@ -190,7 +180,7 @@ def test_with_too_few_clients_it_ends_and_those_that_are_there_wait_for_the_next
                 found.join(identity)
             await asyncio.wait([found.serving])
             assert not any(task.done() for task in found.running.values())
-            return found.serving.exception(), [found.clients[identity]._sink.events for identity in range(4)]
+            return found.serving.exception(), [found.told(identity) for identity in range(4)]
 
     error, told = quickly(scenario())
     assert isinstance(error, PeerAway)
@@ -454,6 +444,7 @@ def test_the_certificate_of_a_stranger_is_refused_before_it_speaks(name):
 
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=20)
+OLD = Authority.create(now=LONG_AGO)
 
 
 @pytest.mark.parametrize(
@@ -480,15 +471,12 @@ def test_a_client_whose_certificate_is_not_accepted_ends_with_a_sentence(credent
         quickly(scenario())
 
 
-OLD = Authority.create(now=LONG_AGO)
-
-
 def test_a_server_of_another_name_is_not_talked_to():
     """A client's own certificate does not make it the coordinator."""
 
     async def scenario():
         found = Federation(federation(), Numbers(), AUTHORITY)
-        server = found.host.server
+        server = inside(found.host.server)
         server._about = replace(server._about, credentials=certified(AUTHORITY, "client-4"))
         async with found.serve():
             await stranger(found, found.settings, certified(AUTHORITY, "client-5")).run()
@@ -517,7 +505,7 @@ def test_a_client_that_has_met_the_coordinator_outlasts_a_stranger_at_its_addres
             async with coordinator_of(AUTHORITY, address):
                 await until(lambda: connected in kept.events or running.done())
             async with coordinator_of(Authority.create(), address):
-                await until(lambda: engine.connection._rejected > 2 * connection._REJECTIONS or running.done())
+                await until(lambda: inside(engine.connection)._rejected > 2 * connection._REJECTIONS or running.done())
                 assert not running.done(), running.exception()
             async with coordinator_of(AUTHORITY, address):
                 await until(lambda: kept.events.count(connected) == 2 or running.done())
@@ -536,7 +524,7 @@ def test_a_client_that_never_met_the_coordinator_ends_with_what_is_wrong_with_th
             engine = stranger(found, found.settings, certified(AUTHORITY, "client-5"))
             with pytest.raises(PeerError, match="certificate that should be coordinator's was not signed by our auth"):
                 await engine.run()
-            return engine.connection._rejected
+            return inside(engine.connection)._rejected
 
     assert quickly(scenario()) == connection._REJECTIONS  # and not after its patience
 
@@ -692,8 +680,7 @@ def test_a_coordinator_that_is_out_of_memory_is_waited_for(transport):
                 found.join(identity)
             await asyncio.wait([found.serving])
             said = [
-                [event.text for event in engine._sink.events if isinstance(event, Noted)]
-                for engine in found.clients.values()
+                [event.text for event in found.told(identity) if isinstance(event, Noted)] for identity in found.clients
             ]
             return found.serving.exception(), [task.done() for task in found.running.values()], said
 
@@ -739,7 +726,7 @@ def test_frames_that_are_begun_take_no_more_than_their_room(monkeypatch):
     async def scenario():
         found = Federation(federation("NOT_ENCRYPT", gather=60_000), Numbers(500_000))
         limit = found.star.terms.limits[0]
-        server = found.host.server
+        server = inside(found.host.server)
         server._about = replace(server._about, network=Network(memory=2 * limit, least_rate=1 << 24))
         found.frozen = lambda: not found.running
         async with found.serve():

@@ -386,7 +386,8 @@ def test_a_bad_last_update_does_not_hold_up_the_round():
     assert finished(kept)[0].refused == 1
 
 
-def test_an_update_that_is_late_for_one_round_does_not_cost_the_next():
+def without_client_2() -> tuple[Coordinator, Kept]:
+    """A coordinator that has begun its second round, at 1e9 s; client 2 was missing in the first."""
     kept = Kept()
     coordinator = Coordinator(settings_for(clients=3, rounds=2), Numbers().model(), kept, lambda: 0.0)
     coordinator.begin(0.0)
@@ -394,6 +395,11 @@ def test_an_update_that_is_late_for_one_round_does_not_cost_the_next():
         coordinator.receive(client, Update(0, client, np.ones(5), 1), 0.0)
     coordinator.tick(1e9)
     coordinator.begin(1e9)
+    return coordinator, kept
+
+
+def test_an_update_that_is_late_for_one_round_does_not_cost_the_next():
+    coordinator, kept = without_client_2()
     coordinator.receive(2, Update(0, 2, np.ones(5), 1), 1e9)
     for client in (0, 1, 2):
         coordinator.receive(client, Update(1, client, np.ones(5), 1), 1e9)
@@ -545,13 +551,7 @@ def test_no_message_of_a_client_stops_the_coordinator(message):
 
 
 def test_belated_updates_and_strangers_do_not_flood_the_log():
-    kept = Kept()
-    coordinator = Coordinator(settings_for(clients=3, rounds=2), Numbers().model(), kept, lambda: 0.0)
-    coordinator.begin(0.0)
-    for client in (0, 1):
-        coordinator.receive(client, Update(0, client, np.ones(5), 1), 0.0)
-    coordinator.tick(1e9)
-    coordinator.begin(1e9)
+    coordinator, kept = without_client_2()
     for _ in range(100):
         coordinator.receive(2, Update(0, 2, np.ones(5), 1), 1e9)
         coordinator.receive(99, Update(0, 99, np.ones(5), 1), 1e9)

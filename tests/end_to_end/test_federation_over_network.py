@@ -97,10 +97,10 @@ def test_a_client_that_declines_a_model_says_why_and_answers_the_next(transport,
     }
     assert sorted(declined) == [0, 1, 2, 3, 4]  # client 5 has not uploaded yet
     assert all("uploaded for this very model before" in reason for reason in declined.values())
-    for identity, engine in found.clients.items():
-        refused = [(event.round, event.reason) for event in engine._sink.events if isinstance(event, AnswerRefused)]
+    for identity in found.clients:
+        refused = [(event.round, event.reason) for event in found.told(identity) if isinstance(event, AnswerRefused)]
         assert [number for number, reason in refused if reason.startswith("it has uploaded")] == [1] * (identity != 5)
-        assert 2 in {event.round for event in engine._sink.events if isinstance(event, Answered)}
+        assert 2 in {event.round for event in found.told(identity) if isinstance(event, Answered)}
         assert stored[identity] == sorted(stored[identity])
         assert stored[identity][-1] == 1 + (identity != 5)
 

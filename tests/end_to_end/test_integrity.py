@@ -17,13 +17,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import safetensors.numpy
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tacit
-from tacit.cli import main
 from tacit.config.source import ConfigError
 from tacit.events import RunResumed, TrainingResumed
 from tacit.kinds.horizontal import join
@@ -36,6 +34,8 @@ from tacit.runs.resume import resumed, unfinished
 from tacit.store.directory import RunDirectory, read_events, read_model
 from tacit.store.files import Damaged, copy_of, read_arrays, read_plain, write_arrays, write_twice
 from tacit.store.party_folder import Store, party_of
+from tests.commands import invoke
+from tests.inside import inside
 from tests.store.crash_points import killed_at
 
 LEDGER = frozenset({"version", "ledgers"})
@@ -90,10 +90,6 @@ def flip(path: Path, bit: int) -> None:
 
 def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def invoke(*arguments: object):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def one_sentence(done, path: Path) -> str:
@@ -432,7 +428,7 @@ def network_file(folder: Path) -> Path:
 
 def test_the_counters_of_a_client_are_stored_twice(tmp_path):
     file = network_file(tmp_path)
-    settings = load(file).networked()
+    settings = inside(load(file)).networked()
     with RunDirectory.create(tmp_path / "runs", settings, time.time(), party="client-3") as directory:
         state = {"attempts": 7, "uploads": 5, "sums": 0}
         join._storer(directory.path, 3, Costs(settings, 10))(SimpleNamespace(state=lambda: state))
@@ -459,7 +455,9 @@ def test_the_counters_of_a_client_are_stored_twice(tmp_path):
 
 def test_a_damaged_coordinator_names_its_command(stopped, tmp_path):
     folder, _ = stopped
-    config = load(folder / "config.yaml", ["network.coordinator=127.0.0.1:9"]).networked().model_dump(mode="json")
+    config = (
+        inside(load(folder / "config.yaml", ["network.coordinator=127.0.0.1:9"])).networked().model_dump(mode="json")
+    )
     for path in (tmp_path / "file.yaml", folder / "config.yaml"):
         path.write_text(json.dumps(config))
     (folder / "party").write_text("coordinator\n")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tacit.store.directory import RunDirectory
-from tests.cli.processes import invoke
+from tests.commands import invoke
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HORIZONTAL = {
@@ -89,10 +89,8 @@ main(sys.argv[1:])
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    yield tmp_path
+def task_forgotten(here):
+    yield
     sys.modules.pop("mine", None)
 
 

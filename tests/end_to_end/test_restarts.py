@@ -17,7 +17,7 @@ import tacit
 from tacit.events import EpochFinished, Noted, RunFinished
 from tacit.kind import find
 from tacit.store.directory import Store, read_events
-from tests.cli.processes import free_port, invoke, start, start_doomed, start_script
+from tests.commands import free_port, invoke, start, start_doomed, start_script
 
 SECONDS = 300
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -108,8 +108,7 @@ class Parties:
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def files(here):
     rng = np.random.default_rng(2)
     x = rng.normal(size=(40, 6))
     y = (x.sum(axis=1) + rng.normal(size=40) > 0).astype(int)

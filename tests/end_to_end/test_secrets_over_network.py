@@ -23,6 +23,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,7 +110,7 @@ def one(value: float) -> dict[str, bytes]:
     return {"float64": struct.pack("<d", value), "float64, big-endian": struct.pack(">d", value)}
 
 
-def update_forms(party: Party, settings: dict[str, object]) -> dict[str, bytes]:
+def update_forms(party: Party, settings: dict[str, Any]) -> dict[str, bytes]:
     """A client's update as it must not be seen: as it is, clipped, and as words before the masks."""
     clipped = np.full(SIZE, party.number)
     clip_l2(clipped, 1.0)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
+from tacit.events import Answered
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.store.directory import read_events, read_model
-from tests.cli.processes import certify, ended, free_port, invoke, start
+from tests.commands import certify, ended, free_port, invoke, start
 from tests.runs.test_report import Page
 
 FILE = """\
@@ -30,10 +32,8 @@ DISTRIBUTED = "encrypt_type: DDP_ENCRYPT, ddp_eps: 4, cipher_time_window: 600000
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def file(here):
     written(LOCAL)
-    return tmp_path
 
 
 def written(encrypt: str) -> None:
@@ -70,7 +70,7 @@ def test_a_clients_report_shows_what_it_did_paid_and_sent(encrypt):
     assert f"ε of the updates and inference vectors: {paid['epsilon']:.4g} at δ = 10⁻⁵" in page.text
     assert "It holds for client-0, for" in page.text
     assert "an attacker is right at most" in page.text
-    told = [event for event in read_events(mine / "events.jsonl") if type(event).__name__ == "Answered"]
+    told = [event for event in read_events(mine / "events.jsonl") if isinstance(event, Answered)]
     assert {event.client for event in told} == {0}
     sent = {name for event in told for name in event.sent}
     upload = "Update" if encrypt == LOCAL else "Masked"
@@ -167,7 +167,7 @@ def test_a_client_is_planned_with_its_own_data_and_keys(here):
         "task_options: {split: dirichlet, alpha: 0.05}\n"
     )
     said = plan("fleet.yaml", "--party", "client-2", "--local", "site.yaml")
-    task = tasks.make("digits_unsupervised", 3, 0, {"split": "dirichlet", "alpha": 0.05})
+    task: Any = tasks.make("digits_unsupervised", 3, 0, {"split": "dirichlet", "alpha": 0.05})
     for words in (
         "It joins with tacit join FILE --party client --id 2.",
         "It connects to the coordinator at fleet.example:8443.",

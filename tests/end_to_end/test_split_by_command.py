@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 import tacit
 from tacit.events import TrainingResumed
 from tacit.store.directory import read_events
-from tests.cli.processes import certify, ended, free_port, invoke, kill_once, start
+from tests.commands import certify, ended, free_port, invoke, kill_once, start
 from tests.subprocesses import HANGS
 
 pytest.importorskip("torch")
@@ -36,10 +36,8 @@ PROTECTED = ["--set", "embedding_dp.eps=5", "--set", "label_dp.eps=3"]
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def file(here):
     Path("clinic.yaml").write_text(FILE.replace("PORT", str(free_port())))
-    return tmp_path
 
 
 def weights(run: Path, party: str) -> dict[str, np.ndarray]:

@@ -15,16 +15,15 @@ from tacit.events import Answered, EndHeard, RunFinished, RunStarted
 from tacit.runs.load import load
 from tacit.store import directory
 from tacit.store.directory import RunDirectory, party_of, read_events
-from tests.cli.processes import ended, invoke, kill_once, start
+from tests.commands import ended, invoke, kill_once, start
+from tests.inside import inside
 
 FILE = "kind: horizontal\nname: fleet\ntask: digits\nrounds: 4\nclients: 10\nencrypt: {encrypt_type: DP_ENCRYPT}\n"
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def file(here):
     Path("fleet.yaml").write_text(FILE)
-    return tmp_path
 
 
 def ends() -> list[str]:
@@ -71,7 +70,7 @@ JOIN = ("join", "fleet.yaml", "--party", "client", "--id", "3", "--insecure", "-
 def client_folder(*happened) -> None:
     """Of a client that was killed after these events."""
     Path("fleet.yaml").write_text(FILE + NETWORK)
-    settings = load("fleet.yaml").networked()
+    settings = inside(load("fleet.yaml")).networked()
     made = RunDirectory.create(Path("runs"), settings, 0.0, party="client-3", at=Path("state"))
     for event in happened:
         made.emit(event)

@@ -19,7 +19,7 @@ from tacit.kinds.vertical_logistic.protocol.model import Model, Scaler
 from tacit.lockstep.run import Place
 from tacit.runs.load import load
 from tacit.store.directory import read_events
-from tests.cli.processes import certify, ended, free_port, invoke, kill_once, start
+from tests.commands import certify, ended, free_port, invoke, kill_once, start
 
 DATA = load_breast_cancer()
 FILE = """\
@@ -47,8 +47,7 @@ def write_table(path: str, columns: range, rows: np.ndarray, label: bool) -> Non
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def files(here):
     rng = np.random.default_rng(1)
     Path("deal.yaml").write_text(FILE.replace("PORT", str(free_port())))
     old, new = np.arange(400), np.arange(400, 569)
@@ -56,7 +55,6 @@ def here(tmp_path, monkeypatch):
     write_table("shop.csv", range(15, 30), rng.permutation(old)[:380], False)
     write_table("bank_new.csv", range(14, -1, -1), new, True)
     write_table("shop_new.csv", range(15, 30), rng.permutation(new), False)
-    return tmp_path
 
 
 def auc(path: str) -> float:

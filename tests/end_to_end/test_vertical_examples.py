@@ -37,4 +37,4 @@ def test_the_file_passes_all_checks_with_two_and_with_three_parties(third):
     tables = cancer.make_parts(list(settings.parties), settings.active, settings.seed, **settings.task_options)
     features = {party: table.features.shape[1] for party, table in tables.items()}
     warnings = forecast.forecast(settings, cancer.SIZE, features).parts["Warnings"]
-    assert not any("refuse" in warning for warning in warnings)
+    assert not any("refuse" in str(warning) for warning in warnings)

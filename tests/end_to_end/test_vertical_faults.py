@@ -270,6 +270,6 @@ def test_a_party_that_begins_anew_where_the_other_goes_on_is_told_what_to_do():
     settings = deal()
     x, y = people(60, 6)
     parties = functions(shared_out(x, settings), y, settings)
-    parties["shop0"] = lambda channels: align(channels, "shop0", "bank", [str(row) for row in range(60)])
-    errors = errors_of(parties)
+    began_anew = {"shop0": lambda channels: align(channels, "shop0", "bank", [str(row) for row in range(60)])}
+    errors = errors_of({**parties, **began_anew})
     assert any("all anew, all with --resume" in str(error) for error in errors.values()), errors

@@ -11,7 +11,7 @@ from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Task
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.net.identity import Authority, Credentials, request
-from tacit.net.star_host import client_name
+from tacit.net.star import client_name
 
 AUTHORITY = Authority.create()
 

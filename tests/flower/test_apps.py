@@ -15,10 +15,8 @@ import msgspec
 import numpy as np
 import pytest
 import yaml
-from click.testing import CliRunner
 from safetensors.numpy import load_file
 
-from tacit.cli import main
 from tacit.errors import PeerError
 from tacit.events import ClientRefused, Evaluated, Kept, Noted, RoundAborted
 from tacit.flower import TELEMETRY_OFF
@@ -34,6 +32,7 @@ from tacit.net.key_files import init_authority, make_request, sign_request
 from tacit.net.star import client_name
 from tacit.secagg.messages import Abort, Reveal, Survivors, pack_ids, unpack_ids
 from tacit.wire import decode, encode
+from tests.commands import invoke
 from tests.flower.fleets import Wire, credentials, fleet
 from tests.kinds.horizontal.federations import Failing, another_model_after, finished, settings_for
 from tests.subprocesses import HANGS, free_port, kill, launch
@@ -140,7 +139,7 @@ def test_a_task_that_fails_says_nothing_of_its_records(encrypt_type):
     assert "Smith" in str(wire._nodes[1003].failure)
 
 
-def secret_round(stop: str) -> tuple[Wire, FleetEngine, list[tuple[int, str, dict[str, bytes]]]]:
+def secret_round(stop: str) -> tuple[Wire, FleetEngine, list[tuple[int, str, dict[str, bytes], bytes]]]:
     """A masked round in active mode, and all that was sent."""
     settings = settings_for(clients=5, rounds=1, encrypt={"encrypt_type": "PW_ENCRYPT", "mode": "semi_honest"})
     engine, _, wire = fleet(settings)
@@ -300,7 +299,7 @@ def written(tmp_path: Path, **keys: object) -> Path:
 
 def test_init_writes_what_flwr_run_takes(tmp_path):
     file = written(tmp_path, encrypt={"encrypt_type": "PW_ENCRYPT"})
-    done = CliRunner().invoke(main, ["flower", "init", str(file), str(tmp_path / "app")])
+    done = invoke("flower", "init", str(file), str(tmp_path / "app"))
     assert done.exit_code == 0, done.output
     assert "cipher_time_window is 10000 ms" in done.output
     assert "need keys" in done.output
@@ -311,7 +310,7 @@ def test_init_writes_what_flwr_run_takes(tmp_path):
         "tacit_app/federation.yaml",
         "tacit_app/server.py",
     ]
-    again = CliRunner().invoke(main, ["flower", "init", str(file), str(tmp_path / "app")])
+    again = invoke("flower", "init", str(file), str(tmp_path / "app"))
     assert again.exit_code == 2
     assert "exists" in again.output
     pytest.importorskip("flwr", reason="needs the extra flower")
@@ -328,13 +327,11 @@ def test_init_writes_what_flwr_run_takes(tmp_path):
 
 def test_init_takes_a_task_beside_the_file_and_refuses_fixed_noise(tmp_path):
     (tmp_path / "mine.py").write_text("def make_task(clients, seed): ...\n")
-    done = CliRunner().invoke(
-        main, ["flower", "init", str(written(tmp_path, task="mine:make_task")), str(tmp_path / "a")]
-    )
+    done = invoke("flower", "init", str(written(tmp_path, task="mine:make_task")), str(tmp_path / "a"))
     assert done.exit_code == 0
     assert (tmp_path / "a" / "tacit_app" / "mine.py").exists()
     file = written(tmp_path, simulation={"insecure_noise_seed": 1})
-    done = CliRunner().invoke(main, ["flower", "init", str(file), str(tmp_path / "b")])
+    done = invoke("flower", "init", str(file), str(tmp_path / "b"))
     assert done.exit_code == 2
     assert "insecure_noise_seed" in done.output
 

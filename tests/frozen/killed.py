@@ -18,6 +18,6 @@ if __name__ == "__main__":
             os._exit(0)
         return replace(self, target)
 
-    Path.replace = counted  # type: ignore[method-assign, assignment]
+    Path.replace = counted
     observed.run_of(kind, place)
     sys.exit(f"the run ended: it replaced files {next(numbers) - 1} times")

@@ -71,7 +71,7 @@ async def flood(port: int, address: str, count: int, folder: Path) -> None:
         stranger(folder / "visitor.pem", folder / "visitor.key"),
     ]
     tasks = [asyncio.create_task(again(said, None)) for said in (b"", half) for _ in range(count)]
-    tasks += [asyncio.create_task(again(b"", lambda c=context: c)) for context in contexts for _ in range(_SOME)]
+    tasks += [asyncio.create_task(again(b"", lambda c=context: c)) for context in contexts for _ in range(_SOME)]  # type: ignore[misc]
     for _ in tasks:
         await begun.get()
     print("flooding", flush=True)

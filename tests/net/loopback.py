@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tacit.config.local import Local
-from tacit.events import ClientRefused, Kept, RoundAborted, RoundFinished
+from tacit.events import ClientRefused, Event, Kept, RoundAborted, RoundFinished
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.frames import FramedClient, FramedCoordinator, common, to_client
 from tacit.kinds.horizontal.prepared import Prepared
@@ -29,6 +29,7 @@ from tacit.net.star import client_name
 from tacit.net.star_guest import StarGuest
 from tacit.net.star_host import StarHost
 from tacit.net.transport import Transport
+from tests.inside import inside
 from tests.net.memory_transport import MemoryTransport
 from tests.subprocesses import HANGS
 
@@ -124,7 +125,7 @@ class Federation:
             return unread
         if self.star.collecting:
             # One that was started again in this round has nothing to answer.
-            return client in self.awaited and (unread or not guest.leaf._idle)
+            return client in self.awaited and (unread or not inside(guest.leaf)._idle)
         return not self.host.server.connected(client_name(client))
 
     @property
@@ -155,7 +156,7 @@ class Federation:
             finally:
                 self._answering.discard(guest)
 
-        guest._answer = answering  # type: ignore[method-assign]
+        guest._answer = answering
         return guest
 
     def join(
@@ -164,6 +165,12 @@ class Federation:
         guest = self.clients[identity] = self.client(identity, address, store)
         self.running[identity] = asyncio.create_task(guest.run())
         return guest
+
+    def told(self, identity: int) -> list[Event]:
+        """What a client told."""
+        sink = self.clients[identity]._sink
+        assert isinstance(sink, Kept)
+        return sink.events
 
     def kill(self, identity: int) -> None:
         """As a process that is killed: its connection breaks, without a word."""
@@ -189,7 +196,7 @@ class Federation:
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[Federation]:
-        port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        port: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.serving = asyncio.create_task(self.host.serve(should_stop=lambda: self.stopping, ready=port.set_result))
         await asyncio.wait([self.serving, port], return_when=asyncio.FIRST_COMPLETED)
         self.address = f"127.0.0.1:{port.result()}"
@@ -217,7 +224,7 @@ def halting(guest: StarGuest, message: type, reached: asyncio.Event) -> None:
 
     async def halted(frame: bytes) -> None:
         nonlocal works
-        received = to_client(frame, guest.leaf._layout, guest.leaf.terms.limits[1])
+        received = to_client(frame, inside(guest.leaf)._layout, guest.leaf.terms.limits[1])
         works += type(received).__name__ == "Work"
         if works >= 2 and isinstance(received, message):
             guest.halted = True  # type: ignore[attr-defined]  # which the clock of its federation looks at
@@ -225,7 +232,7 @@ def halting(guest: StarGuest, message: type, reached: asyncio.Event) -> None:
             await asyncio.Event().wait()
         await answer(frame)
 
-    guest._answer = halted  # type: ignore[method-assign]
+    guest._answer = halted
 
 
 class Proxy:

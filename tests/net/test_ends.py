@@ -298,13 +298,13 @@ def test_a_reason_is_told(transport):
     stopped = threading.Event()
 
     def a(channels):
-        federation.parties["a"].fail("the columns\n differ")
+        played.parties["a"].fail("the columns\n differ")
         stopped.set()
 
-    federation = Federation(False, transport=transport())
-    federation.run(a=a, b=lambda channels: channels["a"].recv(Number))
+    played = Federation(False, transport=transport())
+    played.run(a=a, b=lambda channels: channels["a"].recv(Number))
     assert stopped.is_set()
-    assert str(federation.errors["b"]) == "a: the columns  differ"
+    assert str(played.errors["b"]) == "a: the columns  differ"
 
 
 @over_each_transport
@@ -433,7 +433,7 @@ def test_a_party_that_is_killed_is_waited_for_and_named(monkeypatch):
             with Spoke("c", "a", ["b"], f"127.0.0.1:{port}", **options) as spoke:
                 channels = spoke.meet()
                 met.set()
-                channels["b"].recv(Number, patience=4)
+                channels["b"].recv(Number, patience=4)  # type: ignore[call-arg]
         except PeerError as error:
             seen["c"] = error
 
@@ -447,7 +447,7 @@ def test_a_party_that_is_killed_is_waited_for_and_named(monkeypatch):
         assert met.wait(HANGS)
         kill(process)
         with pytest.raises(PeerAway, match=r"waited 3 s for a Number of b, whose connection broke|c: it was"):
-            channels["b"].recv(Number, patience=3)
+            channels["b"].recv(Number, patience=3)  # type: ignore[call-arg]
         thread.join(HANGS)
     assert isinstance(seen["c"], PeerAway)
     for events in kept.values():
@@ -699,15 +699,15 @@ def test_who_cannot_deliver_its_last_words_says_so():
 
 def test_a_spoke_that_speaks_in_anothers_name_is_put_out():
     def b(channels):
-        spoke = federation.parties["b"]
+        spoke = played.parties["b"]
         forged = encode(Envelope("c", "a", encode(Number(1))))
         spoke._wait_for(spoke._queue("a", forged, channels["a"]._inbox))
         channels["a"].recv(Number)
 
-    federation = Federation(True)
-    federation.run(a=lambda channels: channels["c"].recv(Number), b=b, c=lambda channels: channels["a"].recv(Number))
-    assert len(federation.errors) == 3
-    assert "in another's name" in str(federation.errors["a"])
+    played = Federation(True)
+    played.run(a=lambda channels: channels["c"].recv(Number), b=b, c=lambda channels: channels["a"].recv(Number))
+    assert len(played.errors) == 3
+    assert "in another's name" in str(played.errors["a"])
 
 
 # --- what a hub tells the others, without a network
@@ -730,23 +730,25 @@ class Sent:
 def test_who_is_away_is_told_only_to_those_that_are_there():
     """Or each connection that breaks would queue a frame for a party that is away for long."""
     hub = Hub("a", ["b", "c", "d"], "127.0.0.1:0")
-    hub._server, hub._begun = Sent("c"), True
+    sent = hub._server = Sent("c")
+    hub._begun = True
     asyncio.run(hub.lost("b"))
     asyncio.run(hub.joined("b", None, b"", resumed=True))
-    assert hub._server.frames == {"b": [], "c": [Away("b", away=True), Away("b", away=False)], "d": []}
-    hub._server = Sent("c")
+    assert sent.frames == {"b": [], "c": [Away("b", away=True), Away("b", away=False)], "d": []}
+    sent = hub._server = Sent("c")
     asyncio.run(hub.arrived("b", encode(Left("b", "the end"))))
-    assert hub._server.frames == {"b": [], "c": [Left("b", "the end")], "d": [Left("b", "the end")]}
+    assert sent.frames == {"b": [], "c": [Left("b", "the end")], "d": [Left("b", "the end")]}
 
 
 @pytest.mark.parametrize("again", [True, False])
 def test_the_words_of_a_party_that_leaves_cannot_steer_a_terminal(again):
     left, shown = Left("b", "the end\x1b[2J\r\n\u202eof all", again), "the end [2J   of all"
     hub = Hub("a", ["b", "c"], "127.0.0.1:0")
-    hub._server, hub._begun = Sent("c"), True
+    sent = hub._server = Sent("c")
+    hub._begun = True
     inbox = hub._inboxes["c"]
     asyncio.run(hub.arrived("b", encode(left)))
-    assert hub._server.frames["c"] == [Left("b", shown, again)]
+    assert sent.frames["c"] == [Left("b", shown, again)]
     with pytest.raises(PeerError, match=re.escape(f"b: {shown}")):
         inbox.check_open()
     spoke = Spoke("c", "a", ["b"], "127.0.0.1:1")

@@ -26,6 +26,7 @@ from tacit.net.spoke import Spoke
 from tacit.runs.join import pins_in
 from tacit.secagg.messages import pack_ids
 from tacit.store.party_folder import check_copies
+from tests.inside import inside
 from tests.kinds.horizontal.federations import Numbers, settings_for
 from tests.net.loopback import Federation, certified, quickly, until
 from tests.subprocesses import HANGS
@@ -245,7 +246,7 @@ def test_without_stored_pins_a_client_takes_the_first_keys_that_it_sees(tmp_path
             engine = federation(lambda name, known=known: known).client(0, "127.0.0.1:1")
             engine._meet(Identities(pack_ids([1]), [Asked("client-1").certificate()]))
             assert len(said(engine)) == count
-            assert (1 in engine.leaf._identities) == (count == 0)
+            assert (1 in inside(engine.leaf)._identities) == (count == 0)
 
     quickly(scenario())
 
@@ -262,7 +263,7 @@ def test_a_renewed_certificate_is_taken_and_a_refused_one_is_replaced():
             (keys.certificate(41), True),
         ):
             engine._meet(Identities(pack_ids([1]), [proof]))
-            assert (1 in engine.leaf._identities) == known
+            assert (1 in inside(engine.leaf)._identities) == known
 
     quickly(scenario())
 
@@ -270,14 +271,14 @@ def test_a_renewed_certificate_is_taken_and_a_refused_one_is_replaced():
 def test_a_coordinator_cannot_fill_the_log_or_take_a_clients_own_key_from_it():
     async def scenario():
         engine = federation().client(0, "127.0.0.1:1")
-        own = dict(engine.leaf._identities)
+        own = dict(inside(engine.leaf)._identities)
         for number in range(40):
             then = LONG_AGO + timedelta(hours=6 * number)
             proof = Asked("client-1").certificate(1, then) if number % 2 else b"%d" % number
             engine._meet(
                 Identities(pack_ids([0, 1, CLIENTS, 2**32 - 1]), [Asked("client-0").certificate(), proof, proof, b""])
             )
-        assert engine.leaf._identities == own
+        assert inside(engine.leaf)._identities == own
         assert len(said(engine)) <= 2 * 3
         with pytest.raises(PeerError, match="1 certificates of 2 clients"):
             engine._meet(Identities(pack_ids([1, 2]), [b""]))
@@ -320,8 +321,9 @@ def test_a_certificate_that_expires_while_a_client_is_connected(monkeypatch):
         found = federation(rounds=3)
         keys = Asked("client-1")
         found.certified[1] = keys.credentials(10)
-        end, gather = found.host.server.end_expired, found.host._gather
-        found.host.server.end_expired = lambda: end(datetime.now(UTC) + later)
+        server = inside(found.host.server)
+        end, gather = server.end_expired, found.host._gather
+        server.end_expired = lambda: end(datetime.now(UTC) + later)
 
         async def at_its_time(should_stop):
             nonlocal later
@@ -332,7 +334,7 @@ def test_a_certificate_that_expires_while_a_client_is_connected(monkeypatch):
                 del found.running[1]  # nobody waits for it
             await gather(should_stop)
             if attempts == 2 and 1 not in found.running:
-                joining = found.clients[1].connection
+                joining = inside(found.clients[1].connection)
                 joining._about = replace(joining._about, credentials=keys.credentials(50))
                 found.running[1] = waiting[1]
                 await until(lambda: found.host.server.connected("client-1"))
@@ -387,7 +389,8 @@ def test_a_hello_that_is_refused_pins_nothing():
         async with found.serve():
             found.certified[1] = Asked("client-1").credentials()
             stranger = found.client(1)
-            stranger.connection._about = replace(stranger.connection._about, shared=b'{"rounds": 7}')
+            joining = inside(stranger.connection)
+            joining._about = replace(joining._about, shared=b'{"rounds": 7}')
             with pytest.raises(PeerError, match="the files differ"):
                 await stranger.run()
             del found.certified[1]
@@ -416,8 +419,9 @@ def test_a_hub_waits_for_a_party_whose_certificate_expired_before_all_were_there
     later = timedelta(days=20)
     kept = Kept()
     with Hub("a", ["b", "c"], "127.0.0.1:0", credentials=certified(AUTHORITY, "a"), patience=HANGS, sink=kept) as hub:
-        end = hub._server.end_expired
-        hub._server.end_expired = lambda: end(datetime.now(UTC) + later)
+        server = inside(hub._server)
+        end = server.end_expired
+        server.end_expired = lambda: end(datetime.now(UTC) + later)
         met = {}
 
         def live(name, other, days):

@@ -19,6 +19,7 @@ from tacit.net.handshake import Parting
 from tacit.net.site import Site
 from tacit.net.star_guest import StarGuest
 from tacit.wire import encode
+from tests.inside import inside
 from tests.kinds.horizontal.federations import Inferring, settings_for
 
 WANTED = {"cluster_client_num": 6, "vectors": 4}
@@ -56,7 +57,7 @@ def test_it_tells_every_message_with_its_bytes_and_what_it_paid():
     assert isinstance(first, Answered)
     assert (first.client, first.round, second.round) == (3, 0, 1)
     assert first.sent == {"Inference": len(sent[0]), "Update": len(sent[1])}
-    (spent,) = made.leaf.client.spent()
+    (spent,) = inside(made.leaf).client.spent()
     assert second.epsilons == {"updates and inference vectors": spent.epsilon}
     assert second.deltas == {"updates and inference vectors": 1e-5}
     assert 0 < first.epsilons["updates and inference vectors"] < spent.epsilon

@@ -17,16 +17,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-from click.testing import CliRunner
 
 import tacit
-from tacit.cli import main
 from tacit.config.source import ConfigError
 from tacit.events import Kept, RoundFinished, RunFinished, RunResumed
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.runs.load import load
 from tacit.store.directory import RunDirectory, read_events
+from tests.commands import invoke
+from tests.inside import inside
 from tests.store.crash_points import killed_at
 from tests.subprocesses import HANGS, kill, launch, until
 
@@ -138,7 +138,7 @@ def test_a_finished_run_can_train_on(tmp_path):
     assert tacit.run(resume=short.directory).status == "done"  # nothing is left to do
     run = tacit.run(resume=short.directory, overrides=["rounds=6"])
     np.testing.assert_array_equal(run.model["weights"], whole.model["weights"])
-    assert load(short.directory / "config.yaml").rounds == 6
+    assert inside(load(short.directory / "config.yaml")).rounds == 6
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,7 @@ def test_other_settings_are_refused_by_name(tmp_path, monkeypatch, change, words
 
 
 def test_what_is_no_run_or_a_broken_one_is_said_in_a_sentence(tmp_path, monkeypatch):
-    invoke = CliRunner().invoke
-    done = invoke(main, ["run", "--resume", str(tmp_path / "none")])
+    done = invoke("run", "--resume", str(tmp_path / "none"))
     assert (done.exit_code, done.stderr) == (
         2,
         f"{tmp_path / 'none'}: this is not the directory of a run, it has no config.yaml\n",
@@ -171,16 +170,16 @@ def test_what_is_no_run_or_a_broken_one_is_said_in_a_sentence(tmp_path, monkeypa
     for name in ("model.safetensors", "state-1.safetensors"):
         shutil.copytree(folder, broken)
         (broken / name).write_bytes(b"\x08\0\0\0\0\0\0\0garbage")
-        done = invoke(main, ["run", "--resume", str(broken)])
+        done = invoke("run", "--resume", str(broken))
         assert done.exit_code == 2
         assert f"{name}: this file is damaged or missing" in done.stderr
         shutil.rmtree(broken)
     with RunDirectory.reopen(folder) as held:
         held.emit(RunFinished("stopped", 1, 0.0))
-        done = invoke(main, ["run", "--resume", str(folder)])
+        done = invoke("run", "--resume", str(folder))
     assert done.exit_code == 2
     assert "another process is writing there" in done.stderr
-    assert invoke(main, ["run", "--resume", str(folder)]).exit_code == 0
+    assert invoke("run", "--resume", str(folder)).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -245,7 +244,7 @@ def test_a_settings_change_that_is_refused_later_is_not_stored(tmp_path, monkeyp
     folder = stopped(monkeypatch, SMALL, tmp_path, after=3)
     with pytest.raises(ConfigError, match=r"all 3 rounds are done.*fewer cannot be asked for afterwards"):
         tacit.run(resume=folder, overrides=["rounds=2"])
-    assert load(folder / "config.yaml").rounds == 5
+    assert inside(load(folder / "config.yaml")).rounds == 5
 
 
 def test_a_line_that_was_cut_off_is_cut_away(tmp_path, monkeypatch):
@@ -366,7 +365,7 @@ def test_killed_at_random_moments_nothing_breaks_and_nothing_is_forgotten(tmp_pa
     for _ in range(kills):
         before = (folder / "events.jsonl").stat().st_size
         running = start()
-        until(lambda before=before: (folder / "events.jsonl").stat().st_size > before, running)
+        until(lambda before=before: (folder / "events.jsonl").stat().st_size > before, running)  # type: ignore[misc]
         time.sleep(chance.uniform(0, 0.4))
         kill(running)
         assert running.returncode == -signal.SIGKILL, running.communicate()

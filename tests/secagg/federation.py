@@ -75,9 +75,9 @@ class Federation:
                     self._to_clients(self.server.tick(at))
                 self.now = max(self.now, at)
                 if direction == "server":
-                    self._deliver_to_server(party, message)  # type: ignore[arg-type]
+                    self._deliver_to_server(party, message)
                 else:
-                    self._deliver_to_client(party, message)  # type: ignore[arg-type]
+                    self._deliver_to_client(party, message)
             elif self.server.state < State.READY:
                 self.now += self.settings.cipher_time_window / 1000
                 self._to_clients(self.server.tick(self.now))

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from tacit.crypto import commitment, shamir
+from tacit.crypto.reed_solomon import PRIME
 from tacit.secagg import session as tie
 from tacit.secagg.client import SEALED_BYTES
 from tacit.secagg.messages import Reveal, Shares, ToServer, pack_ids, unpack_ids
@@ -50,8 +51,8 @@ def _spoilt_rows(fed: Federation, liar: int, rows: np.ndarray, about: set[int]) 
     spoilt = rows.copy()
     for place, holder in enumerate(fed.clients[liar]._holders):
         if holder in about:
-            error = np.random.default_rng(place).integers(1, shamir.PRIME, spoilt[:, place].shape)
-            spoilt[:, place] = (spoilt[:, place] + error) % shamir.PRIME
+            error = np.random.default_rng(place).integers(1, PRIME, spoilt[:, place].shape)
+            spoilt[:, place] = (spoilt[:, place] + error) % PRIME
     return spoilt
 
 
@@ -67,7 +68,7 @@ def _changed(fed: Federation, message: ToServer, how: str, about: set[int]) -> T
             rows = shamir.from_bytes(message.shares, len(owners))
             for place, owner in enumerate(owners):
                 if owner in about:
-                    rows[place] = (rows[place] + 1) % shamir.PRIME
+                    rows[place] = (rows[place] + 1) % PRIME
             return change(message, shares=shamir.to_bytes(rows))
         case "complains", Reveal():
             owners = unpack_ids(message.ids)

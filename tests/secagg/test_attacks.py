@@ -372,7 +372,7 @@ def test_client_messages_of_another_session(config):
             continue
         fed = federation(config)
         cheat = first(fed)[0]
-        fed.to_server = lambda sender, m, k=kind, r=replays, c=cheat: (
+        fed.to_server = lambda sender, m, k=kind, r=replays, c=cheat: (  # type: ignore[misc]
             r[sender] if sender == c and isinstance(m, k) else m
         )
         fed.run()

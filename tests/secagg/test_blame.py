@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tacit.crypto import shamir
+from tacit.crypto.reed_solomon import PRIME
 from tacit.errors import PeerError
 from tacit.randomness import seeded_rng
 from tacit.secagg import session as tie
 from tacit.secagg.client import SEALED_BYTES
+from tacit.secagg.complaints import quorum
 from tacit.secagg.messages import Advertise, Masked, Reveal, Shares, unpack_ids
-from tacit.secagg.server import State, quorum
+from tacit.secagg.server import State
 from tacit.secagg.settings import Settings
 from tacit.secagg.shares import DECODINGS, RevealedShares
 from tests.secagg.federation import Federation, federation, vectors_for
@@ -24,6 +28,11 @@ HONEST = Settings(9, 6, mode="semi_honest", share_secrets_ratio=2 / 3)
 SPARSE = Settings(30, 6, mode="semi_honest", graph="sparse", corrupt=0.1, drop=0.2)
 CONFIGS = pytest.mark.parametrize("config", [ACTIVE, HONEST, SPARSE], ids=["active", "semi_honest", "sparse"])
 DROPPED = -1  # the last client leaves before it uploads, so that a key is rebuilt too
+
+
+def forged(forge, liar, sender, message):
+    """What is sent, but for the shares of a liar."""
+    return forge(message) if sender == liar and isinstance(message, Shares) else message
 
 
 def opened(fed: Federation) -> bool:
@@ -154,7 +163,7 @@ def test_one_wrong_share_among_601_at_threshold_600():
     rng = seeded_rng(3)
     secret = rng.bytes(32)
     rows = shamir.split([secret], 601, 600, rng)[0]
-    rows[17] = (rows[17] + 1) % shamir.PRIME
+    rows[17] = (rows[17] + 1) % PRIME
     shares = RevealedShares(lambda owner: tuple(range(601)), 600, lambda owner, holder, row: True)
     for holder in range(601):
         shares.add(holder, [5], rows[holder : holder + 1])
@@ -181,7 +190,7 @@ def test_many_owners_that_lie_are_decoded_up_to_a_number_and_all_blamed():
     owners = list(range(DECODINGS + 5))
     secrets = [rng.bytes(32) for _ in owners]
     rows = shamir.split(secrets, 9, 5, rng)
-    rows[:, 0] = (rows[:, 0] + 1) % shamir.PRIME
+    rows[:, 0] = (rows[:, 0] + 1) % PRIME
     shares = RevealedShares(lambda owner: tuple(range(9)), 5, lambda owner, holder, row: True)
     for holder in range(9):
         shares.add(holder, owners, rows[:, holder])
@@ -300,7 +309,7 @@ def test_hashes_are_signed_and_of_the_right_length():
     ]:
         fed = federation(ACTIVE)
         liar = next(iter(fed.clients))
-        fed.to_server = lambda s, m, forge=forge, liar=liar: forge(m) if s == liar and isinstance(m, Shares) else m
+        fed.to_server = partial(forged, forge, liar)
         assert opened(fed)
         assert message in fed.server_errors[liar]
     unsigned = federation(HONEST)

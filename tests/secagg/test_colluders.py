@@ -34,7 +34,7 @@ def split_view(
     }
     adverts: dict[int, Advertise] = {}
     for identity, client in clients.items():
-        (adverts[identity],) = client.start(0.0)  # type: ignore[assignment]
+        (adverts[identity],) = client.start(0.0)
     view = SplitView(
         adverts,
         lambda to, message: clients[to].receive(message, 0.0),

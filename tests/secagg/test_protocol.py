@@ -120,7 +120,7 @@ def test_any_schedule_ends_in_the_exact_sum_or_an_abort(data, mode):
 @settings(max_examples=1500, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), mode=st.sampled_from(["active", "semi_honest"]))
 def test_many_schedules(data, mode):
-    test_any_schedule_ends_in_the_exact_sum_or_an_abort.hypothesis.inner_test(data, mode)
+    test_any_schedule_ends_in_the_exact_sum_or_an_abort.hypothesis.inner_test(data, mode)  # type: ignore[attr-defined]
 
 
 @given(

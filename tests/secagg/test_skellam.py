@@ -35,11 +35,11 @@ def test_mean_and_variance_of_the_aggregate_under_dropouts(survivors):
     rng = seeded_rng(4)
     x = np.random.default_rng(2).normal(size=500)
     x *= 0.8 / np.linalg.norm(x)  # below the clip
-    errors = []
+    rows = []
     for _ in range(20):
         total = sum(encoding.encode(x, ROTATION, rng).astype(np.int64) for _ in range(survivors))
-        errors.append(encoding.decode(np.asarray(total).astype(np.uint32), survivors, ROTATION) - x)
-    errors = np.array(errors)
+        rows.append(encoding.decode(np.asarray(total).astype(np.uint32), survivors, ROTATION) - x)
+    errors = np.array(rows)
     rounding = survivors / 4  # at most a quarter of a squared step each
     low = math.sqrt(encoding.share_variance * survivors) / (encoding.scale * survivors)
     high = math.sqrt(encoding.share_variance * survivors + rounding) / (encoding.scale * survivors)

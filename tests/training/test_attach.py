@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from tacit.dp.schedules import ClipAdaptation
@@ -178,6 +178,7 @@ class Running(nn.Module):
     def __init__(self, replace):
         super().__init__()
         self.register_buffer("seen", torch.zeros(5, dtype=torch.float64))
+        self.seen: Tensor
         self.replace = replace
 
     def forward(self, x):

@@ -152,7 +152,7 @@ def test_an_argument_that_comes_up_later_and_is_as_long_as_the_batch_is_refused(
 
 
 class Branching(Scaled):
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, other: Tensor | None = None) -> Tensor:
         return x * self.weight if x.sum() > 0 else x
 
 

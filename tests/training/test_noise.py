@@ -110,13 +110,13 @@ def test_a_radius_in_the_tail_is_drawn_again_in_part(dtype):
     """Two words for the radii, two for the angles (both 0: cosine 1, sine 0), three for the radius in the tail."""
     source = Gaussian(4, dtype, key=KEY)
     radii = [2**19, 2**50]
-    source._cipher = Words(*radii, 0, *([0] if dtype == torch.float64 else []), 2**62, 0, 0)
+    words = source._cipher = Words(*radii, 0, *([0] if dtype == torch.float64 else []), 2**62, 0, 0)
     flat = torch.empty(4, dtype=dtype)
     source.normal(flat, 1.0)
     exact = [math.sqrt(-2 * math.log((2**19 + 0.25) / 2**63)), math.sqrt(-2 * math.log(2**50 / 2**63))]
     assert flat[:2].tolist() == pytest.approx(exact, rel=4 * torch.finfo(dtype).eps)
     assert flat[2:].tolist() == [0, 0]
-    assert source._cipher.left == []
+    assert words.left == []
 
 
 def test_logarithms_are_made_in_the_memory_of_the_words():

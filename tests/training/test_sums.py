@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor, nn
 
+from tacit.dp import mechanisms, noise
 from tacit.randomness import seeded_rng
 from tacit.training import Engine, sums
 from tacit.training.recorded import Outer, absolute_norms
@@ -33,7 +34,7 @@ class Quiet:
 
 def noiseless(monkeypatch) -> Quiet:
     quiet = Quiet()
-    monkeypatch.setattr(sums.mechanisms, "gaussian", quiet.gaussian)
+    monkeypatch.setattr(mechanisms, "gaussian", quiet.gaussian)
     return quiet
 
 
@@ -132,6 +133,7 @@ def test_the_noise_of_the_secure_tier_is_on_a_grid_and_has_its_distribution():
     module = nn.Linear(200, 100).double()
     engine = Engine(module)
     secure = sums.noisy_sum(given_plan, engine, rng=seeded_rng(4))
+    assert isinstance(secure, sums.Secure)
     secure.begin(0.5, 1.3)
     secure.finish(0.5, 1.3)
     values = engine.sum.numpy() * 40 / 0.5
@@ -178,7 +180,7 @@ def test_the_laplace_sum_is_clipped_in_l1_and_exact(monkeypatch):
     expected = (wanted * (clip / wanted.abs().sum(1)).clamp(max=1)[:, None]).sum(0)
     engine = Engine(module)
     laplace = sums.Laplace(engine, seeded_rng(0))
-    monkeypatch.setattr(sums.noise, "discrete_laplace", lambda rate, size, rng: np.zeros(size, dtype=np.int64))
+    monkeypatch.setattr(noise, "discrete_laplace", lambda rate, size, rng: np.zeros(size, dtype=np.int64))
     totals = []
     for spans in ([slice(0, 12)], [slice(0, 5), slice(5, 12)]):
         laplace.begin(clip, 1.0)
@@ -255,7 +257,7 @@ def test_the_laplace_noise_is_sized_for_what_rounding_adds_to_a_record(monkeypat
         rates.append(rate)
         return np.zeros(size, dtype=np.int64)
 
-    monkeypatch.setattr(sums.noise, "discrete_laplace", remember)
+    monkeypatch.setattr(noise, "discrete_laplace", remember)
     laplace.begin(0.3, multiplier)
     laplace.finish(0.3, multiplier)
     most = 2**laplace._bits + Fraction(engine.sum.numel(), 2)  # each entry is rounded by at most 1/2
@@ -268,5 +270,5 @@ def test_l1_norms_of_gradients_that_cancel_are_not_measured_too_small():
     inputs, outputs = torch.stack([a, a * b], 1)[:, :, None], torch.stack([b, -torch.ones(50).double()], 1)[:, :, None]
     bounds = absolute_norms(Outer(inputs, outputs, 1 << 20), 1, 1 << 20).tolist()
     for x, g, bound in zip(inputs[:, :, 0].tolist(), outputs[:, :, 0].tolist(), bounds, strict=True):
-        real = abs(sum(Fraction(one) * Fraction(other) for one, other in zip(x, g, strict=True)))
+        real = abs(sum((Fraction(one) * Fraction(other) for one, other in zip(x, g, strict=True)), Fraction()))
         assert real <= Fraction(bound) <= Fraction(1, 10**15)

@@ -19,3 +19,19 @@ with the protection, each with an interval and beside what somebody scores who s
 originals, what the protection costs, and what was not tested. An audited bound above the proof refutes the claim
 (`Finding.refuted`); an audited bound below it proves nothing.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tacit.door import door
+
+if TYPE_CHECKING:
+    from tacit.audit import bounds, tradeoff
+    from tacit.audit.finding import Cost, Finding, LowerBound, Pictures, Score
+    from tacit.dp.claim import Claim
+
+__all__ = ["Claim", "Cost", "Finding", "LowerBound", "Pictures", "Score", "bounds", "tradeoff"]
+__getattr__, __dir__ = door(
+    __name__, __all__, {"tacit.audit.finding": "Cost Finding LowerBound Pictures Score", "tacit.dp.claim": "Claim"}
+)

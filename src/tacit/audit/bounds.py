@@ -23,6 +23,19 @@ from tacit.audit.finding import LowerBound
 from tacit.audit.tradeoff import upper_rates
 from tacit.dp.gaussian import gaussian_epsilon
 
+__all__ = [
+    "Errors",
+    "attack_errors",
+    "clopper_pearson",
+    "corrected",
+    "epsilon_of_errors",
+    "gaussian_bound",
+    "gaussian_mu",
+    "mu_of_errors",
+    "pure_bound",
+    "strongest",
+]
+
 Scores = NDArray[np.float64]
 Rates = NDArray[np.float64]
 _CANDIDATES = 400  # thresholds that are tried on the first half

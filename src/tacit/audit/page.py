@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from tacit import __version__
 from tacit.audit import drawings, summary
 from tacit.audit import text as words
 from tacit.audit.finding import Finding, Score
@@ -14,6 +13,7 @@ from tacit.report import page, sections
 from tacit.report.chart import Chart, inline
 from tacit.report.markup import Markup, element, join
 from tacit.report.promises import Promise, against, explained
+from tacit.version import __version__
 
 
 def whole_page(made: Audit) -> str:

@@ -24,6 +24,15 @@ from scipy.special import betainccinv, ive, ndtr, ndtri
 from tacit.dp.accounting import Ledger
 from tacit.dp.pricing import Method
 
+__all__ = [
+    "Curve",
+    "CurveTest",
+    "claim_curve",
+    "gaussian_curve",
+    "skellam_curve",
+    "test_curve",
+]
+
 Rates = NDArray[np.float64]
 Columns = NDArray[np.float64]  # a score of each output, or several: [outputs] or [outputs, scores]
 _LINES = 120  # (ε, δ) that a curve is made of, denser at small ε, where most outputs fall

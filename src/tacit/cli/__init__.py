@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from tacit import __version__
+from tacit.version import __version__
 
 VERBS = ("init", "plan", "run", "join", "predict", "audit", "report", "export", "keys", "flower")
 

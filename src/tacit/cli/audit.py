@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -52,13 +51,14 @@ def command(
     from tacit.audit.steps import Scope
     from tacit.audit.text import false_claim, plain, print_table
     from tacit.cli.task_errors import task_traceback
+    from tacit.config.task import look_beside
     from tacit.errors import TacitError
     from tacit.store.directory import replace_file
 
     file, page = _places(target)
     page = output or page
     _check_place(page)
-    sys.path += [str(Path.cwd()), str(file.resolve().parent)]
+    look_beside(file)
     try:
         made = _carried_out(_settings(file, overrides), Scope(quick, seed), quiet)
     except Exception as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -71,6 +70,7 @@ def command(
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say, we say in words
     from tacit.config.source import ConfigError
+    from tacit.config.task import look_beside
 
     if resume is not None and state is not None:
         end("--resume and --state both name a directory: give one of them", USER)
@@ -87,7 +87,7 @@ def command(
         not_stored(resume or state or runs, error)
     if directory is None:
         return
-    sys.path += [str(Path.cwd()), str(file.resolve().parent)]
+    look_beside(file)
     outcome = _carried_out(start, directory, quiet, metrics_port)
     if outcome.status != "done":
         click.echo(f"{outcome.status}: {outcome.text}".rstrip(": "), err=True)

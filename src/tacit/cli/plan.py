@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -41,13 +40,14 @@ def command(
 
     from tacit.cli.task_errors import task_traceback
     from tacit.config.local import load_local
+    from tacit.config.task import look_beside
     from tacit.report.forecast import PartyForecast, draw, plain, words
     from tacit.runs.load import load
     from tacit.runs.plan import planned, planned_for
 
     if party is None and (local_file is not None or state is not None):
         end("--local and --state are one party's own: add --party NAME", USER)
-    sys.path += [str(Path.cwd()), str(file.resolve().parent)]
+    look_beside(file)
     try:
         settings = load(file, overrides)
         made = planned(settings) if party is None else planned_for(settings, party, *load_local(local_file), state)

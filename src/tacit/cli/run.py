@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,11 +89,11 @@ def command(
 def _carried_out(settings: Settings, directory: RunDirectory, file: Path | None, quiet: bool) -> Outcome:
     """Run it. What the user can mend ends in a sentence, anything else in a traceback."""
     from tacit.cli.progress import screen
+    from tacit.config.task import look_beside
     from tacit.events import Tee
     from tacit.runs.run import execute
 
-    # A task `module:function` may lie beside the file. Last, so that nothing there hides an installed module.
-    sys.path += [str(Path.cwd()), *([str(file.resolve().parent)] if file else [])]
+    look_beside(file)
     told = endings(directory, blame="Another party broke the protocol: ", always=True)
     with told, directory, nullcontext() if quiet else screen() as shown:
         sink = Tee(directory, shown) if shown else directory

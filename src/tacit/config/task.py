@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+
+def look_beside(file: Path | None) -> None:
+    """Find modules of tasks in this folder and beside the file too. Last, so that none there hides an installed one."""
+    folders = [Path.cwd(), *([] if file is None else [file.resolve().parent])]
+    sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
 
 
 def module_of(name: str, built_in: dict[str, str], default: str) -> tuple[ModuleType, str]:

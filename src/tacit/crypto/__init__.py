@@ -16,3 +16,15 @@
 Randomness and keys are arguments; nothing here knows the time, a network or a file. What a check refuses is raised:
 `PeerError` when the other party sent it, `ValueError` when the caller did. No function returns False for a bad value.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tacit.door import door
+
+if TYPE_CHECKING:
+    from tacit.crypto import agreement, commitment, curve, paillier, prg, sealed, shamir, signing
+
+__all__ = ["agreement", "commitment", "curve", "paillier", "prg", "sealed", "shamir", "signing"]
+__getattr__, __dir__ = door(__name__, __all__, {})

@@ -23,6 +23,8 @@ from numpy.random import Generator
 from tacit.crypto.byte_strings import random_bytes
 from tacit.errors import PeerError
 
+__all__ = ["PRIVATE_BYTES", "PUBLIC_BYTES", "KeyPair", "agree", "agree_each_way", "public_of"]
+
 PRIVATE_BYTES = 32
 PUBLIC_BYTES = 32
 _KEY_BYTES = 32

@@ -14,6 +14,8 @@ import hmac
 from tacit.crypto.byte_strings import frame
 from tacit.errors import PeerError
 
+__all__ = ["COMMITMENT_BYTES", "check", "commit"]
+
 COMMITMENT_BYTES = 32
 _SHORTEST_VALUE = 32
 _DOMAIN = b"tacit commitment 1"

@@ -33,6 +33,18 @@ from numpy.typing import NDArray
 from tacit.crypto.byte_strings import random_bytes
 from tacit.errors import PeerError
 
+__all__ = [
+    "ORDER",
+    "POINT_BYTES",
+    "PRIME",
+    "SCALAR_BYTES",
+    "Scalar",
+    "check_points",
+    "hash_all",
+    "hash_to_curve",
+    "multiply",
+]
+
 POINT_BYTES = 32
 SCALAR_BYTES = 32
 PRIME = 2**255 - 19

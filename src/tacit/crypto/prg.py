@@ -30,6 +30,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 
+__all__ = ["KEY_BYTES", "PAGE_BYTES", "add_mask", "add_masks", "page_columns"]
+
 Words = NDArray[np.uint32] | NDArray[np.uint64]
 
 KEY_BYTES = 16

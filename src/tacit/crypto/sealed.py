@@ -16,6 +16,8 @@ from numpy.random import Generator
 from tacit.crypto.byte_strings import frame, random_bytes
 from tacit.errors import PeerError
 
+__all__ = ["KEY_BYTES", "OVERHEAD_BYTES", "seal", "unseal"]
+
 KEY_BYTES = 32
 _NONCE_BYTES = 12
 _TAG_BYTES = 16

@@ -28,6 +28,19 @@ from tacit.crypto.reed_solomon import PRIME, Ints, barycentric, inverses, syndro
 from tacit.errors import PeerError
 from tacit.randomness import random_words, secure_rng
 
+__all__ = [
+    "LARGEST_SHARES",
+    "ROW_BYTES",
+    "SECRET_BYTES",
+    "canonical",
+    "combine",
+    "combine_many",
+    "from_bytes",
+    "recover",
+    "split",
+    "to_bytes",
+]
+
 Rows = NDArray[np.uint32]
 Floats = NDArray[np.float64]
 

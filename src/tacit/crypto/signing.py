@@ -16,6 +16,8 @@ from numpy.random import Generator
 from tacit.crypto.byte_strings import frame, random_bytes
 from tacit.errors import PeerError
 
+__all__ = ["PUBLIC_BYTES", "SEED_BYTES", "SIGNATURE_BYTES", "SigningKey", "verify"]
+
 SEED_BYTES = 32
 PUBLIC_BYTES = 32
 SIGNATURE_BYTES = 64

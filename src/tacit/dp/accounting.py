@@ -37,6 +37,8 @@ from tacit.dp.release import (
 )
 from tacit.errors import BudgetError
 
+__all__ = ["Budget", "Ledger", "Reading", "reading", "strength"]
+
 T = TypeVar("T")
 
 HIDES_NOTHING = 10.0  # above this epsilon; e^10 is 22,026

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from tacit.dp.release import check_positive
 
+__all__ = ["Clipped", "clip_l1", "clip_l2"]
+
 _BLOCK = 1 << 13
 _SUM_ERROR = (_BLOCK + 8) * 2.0**-53  # relative error of a block's sum, and of the sum of the blocks' sums
 Vector = NDArray[Any] | Sequence[NDArray[Any]]

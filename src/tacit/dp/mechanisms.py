@@ -36,6 +36,18 @@ from tacit.dp.release import (
 from tacit.fixedpoint import Floats, Grid, Ints, as_finite
 from tacit.randomness import secure_rng
 
+__all__ = [
+    "discrete_gaussian",
+    "discrete_laplace",
+    "gaussian",
+    "gaussian_event",
+    "k_ary_randomized_response",
+    "laplace",
+    "laplace_event",
+    "randomized_response",
+    "unary_randomized_response",
+]
+
 _NEAR_GAUSSIAN = 512  # from this sigma on, smoothing costs less than 0.02% of it
 _GAUSSIAN_RESOLUTION_BITS = 12  # an automatic grid has this many steps in one sigma ...
 _LAPLACE_RESOLUTION_BITS = 10

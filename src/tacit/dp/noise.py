@@ -28,6 +28,17 @@ from tacit.dp.alias import AliasTable, mass_precision, symmetric_log2_distance, 
 from tacit.dp.release import check_epsilon, number
 from tacit.randomness import random_words, secure_rng
 
+__all__ = [
+    "Probability",
+    "bernoulli",
+    "discrete_gaussian",
+    "discrete_gaussian_log2_distance",
+    "discrete_laplace",
+    "skellam",
+    "skellam_log2_distance",
+    "skellam_log2_tail",
+]
+
 Ints = NDArray[np.int64]
 Shape = int | tuple[int, ...]
 

@@ -13,6 +13,18 @@ from typing import Generic, Literal, TypeVar, get_args
 
 import numpy as np
 
+__all__ = [
+    "ConcentratedEvent",
+    "Event",
+    "GaussianEvent",
+    "LaplaceEvent",
+    "PureEvent",
+    "Relation",
+    "Released",
+    "SkellamEvent",
+    "Unit",
+]
+
 Unit = Literal["record", "client", "vector", "label"]
 Relation = Literal["replace-one", "add-remove", "zero-out"]
 

@@ -12,6 +12,8 @@ from typing import Literal
 
 from tacit.dp.release import check_choice, check_positive
 
+__all__ = ["ClipAdaptation", "NoiseDecay"]
+
 Decay = Literal["Time", "Step", "Exp"]
 Adaptation = Literal["Linear", "Geometric"]
 

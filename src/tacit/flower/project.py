@@ -6,11 +6,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tacit import __version__
 from tacit.config.load import resolved
 from tacit.config.source import ConfigError
 from tacit.kinds.horizontal.settings import Settings
 from tacit.runs.load import load
+from tacit.version import __version__
 
 PACKAGE = "tacit_app"
 _SLOW = 60_000  # milliseconds: a message through Flower's runtime takes about 12 s

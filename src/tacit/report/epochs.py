@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tacit import __version__
 from tacit.events import EpochFinished
 from tacit.report import page, sections
 from tacit.report.chart import Chart, Colour, Panel, Series, number
@@ -15,6 +14,7 @@ from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import duration, metric, or_nothing, short
 from tacit.report.promises import Promise, promised
 from tacit.report.sections import PRIVATE_SETTINGS, promise_card
+from tacit.version import __version__
 
 TONES: dict[str, page.Tone] = {"done": "good", "budget reached": "fair", "failed": "bad"}
 EPOCH = "epoch"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tacit.config.task import look_beside
 from tacit.events import Sink
 from tacit.kind import fingerprint
 from tacit.runs.load import load
@@ -34,6 +35,7 @@ def run(
     """
     if state is not None and resume is not None:
         raise ValueError("state and resume both name a folder: give one of them")
+    look_beside(Path(path_or_dict) if isinstance(path_or_dict, str | Path) else None)
     if resume is not None:
         if path_or_dict is not None and not isinstance(path_or_dict, dict):
             raise ValueError("a run is resumed with the settings that it stored: leave out the file")

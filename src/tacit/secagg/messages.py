@@ -26,6 +26,21 @@ import numpy as np
 from tacit.errors import PeerError
 from tacit.wire import Message, Text
 
+__all__ = [
+    "Abort",
+    "Advertise",
+    "Agreed",
+    "Agreements",
+    "Inbox",
+    "Masked",
+    "Reveal",
+    "Roster",
+    "Shares",
+    "Survivors",
+    "ToClient",
+    "ToServer",
+]
+
 Id = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
@@ -125,3 +140,8 @@ def cut(data: bytes, count: int, size: int, what: str) -> list[bytes]:
     if len(data) != count * size:
         raise PeerError(f"{count} {what} of {size} bytes are {count * size} bytes, got {len(data)}")
     return [data[i * size : (i + 1) * size] for i in range(count)]
+
+
+def fingerprint(message: ToServer) -> int:
+    """To tell a repeated message from a second one. Both are ignored, so that the start of a long vector will do."""
+    return hash((message.session, message.words[:1024])) if isinstance(message, Masked) else hash(message)

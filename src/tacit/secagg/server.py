@@ -7,21 +7,20 @@ are added as they arrive, so that memory is that of one vector, not of n.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.crypto import commitment, shamir
 from tacit.crypto.agreement import KeyPair
 from tacit.errors import PeerError
 from tacit.secagg import session as tie
 from tacit.secagg.client import SEALED_BYTES, mask_key, sign
+from tacit.secagg.complaints import Complaints, quorum
 from tacit.secagg.graph import Circle
 from tacit.secagg.messages import (
     Abort,
@@ -37,13 +36,14 @@ from tacit.secagg.messages import (
     ToClient,
     ToServer,
     cut,
+    fingerprint,
     pack_ids,
     unpack_ids,
 )
 from tacit.secagg.session import Context, name
-from tacit.secagg.settings import Settings, Topology
-from tacit.secagg.shares import RevealedShares
-from tacit.secagg.unmask import Plan, Unmasking, Words, plan_of, unmask_ranges
+from tacit.secagg.settings import Topology
+from tacit.secagg.shares import PublishedHashes, RevealedShares
+from tacit.secagg.unmask import Plan, Unmasking, Words, masked_words, plan_of, unmask_ranges
 
 
 class State(IntEnum):
@@ -66,7 +66,6 @@ _STAGE_OF: dict[type[ToServer], State] = {
 }
 
 Outgoing = list[tuple[int, ToClient]]
-_PAIR = 2 * tie.HASH_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +121,9 @@ class Server:
         self._keys: set[bytes] = set()
         self._probe = KeyPair.generate()  # to try advertised keys with
         self.blamed: dict[int, str] = {}  # clients that broke the protocol, and how
-        self.disputes: dict[int, tuple[int, ...]] = {}  # holders, and of whom each says that its shares were no good
         self._commitments: dict[int, bytes] = {}
-        self._hashes: dict[int, bytes] = {}  # of its shares, as each owner published them, in the order of its holders
-        self._complaints: Counter[int] = Counter()  # about an owner
+        self._hashes = PublishedHashes(self._holders)
+        self._complaints = Complaints()
         self._boxes: dict[int, dict[int, bytes]] = defaultdict(dict)  # receiver -> sender -> sealed shares
         self._sum: Words | None = None
         self._uploaded: set[int] = set()
@@ -134,6 +132,11 @@ class Server:
         self._shares = _no_shares()  # until it is known whose are needed
         self._tried = False  # to open the sum before everybody has revealed
         self._plan: Plan | None = None
+
+    @property
+    def disputes(self) -> dict[int, tuple[int, ...]]:
+        """Holders, and of whom each says that its shares were no good."""
+        return self._complaints.disputes
 
     def start(self, now: float) -> None:
         """Open the first stage."""
@@ -153,9 +156,9 @@ class Server:
             if not isinstance(message, Advertise) and message.session != self._session:
                 return []  # of an earlier round: it crossed with the beginning of this one
             raise PeerError(f"{type(message).__name__} is not expected in {self.state.name}")
-        fingerprint = _fingerprint(message)
+        mark = fingerprint(message)
         if sender in self._answers:
-            if self._answers[sender] != fingerprint:
+            if self._answers[sender] != mark:
                 raise PeerError(f"client {sender} sent two different {type(message).__name__}")
             return []
         if sender not in self._waiting and sender not in self._away:
@@ -171,7 +174,7 @@ class Server:
                 self._agree(message)
             case Reveal():
                 self._reveal(message)
-        self._answers[sender] = fingerprint
+        self._answers[sender] = mark
         self._waiting.discard(sender)
         self._away.discard(sender)
         return self._advance(now)
@@ -236,16 +239,14 @@ class Server:
         self._check_session(message.session)
         receivers = [holder for holder in self._holders(message.sender) if holder != message.sender]
         boxes = cut(message.sealed, len(receivers), SEALED_BYTES, "sealed shares")
-        holders = len(self._holders(message.sender))
-        if len(message.hashes) != holders * _PAIR:
-            raise PeerError(f"{holders} pairs of hashes are {holders * _PAIR} bytes, got {len(message.hashes)}")
+        self._hashes.check(message)
         if self._identities is not None:
             content = tie.dealing(message)
             tie.check_signature(self._identities, message.sender, message.signature, tie.DEALING, content)
         elif message.signature:
             raise PeerError("signed shares, and no identities to check them with")
         self._commitments[message.sender] = message.commitment
-        self._hashes[message.sender] = message.hashes
+        self._hashes.add(message)
         for receiver, box in zip(receivers, boxes, strict=True):
             self._boxes[receiver][message.sender] = box
 
@@ -274,26 +275,14 @@ class Server:
             raise PeerError(f"client {message.sender} holds no shares of {sorted(set(owners) - holding)}")
         rows = shamir.from_bytes(message.shares, len(owners))
         self._shares.add(message.sender, owners, rows)
-        self._complain(message.sender, sorted(holding.difference(owners, [message.sender])))
+        enough = quorum(len(self._holders(message.sender)), self._topology.threshold, self._settings.tolerated)
+        complaint = sorted(holding.difference(owners, [message.sender]))
+        self.blamed |= self._complaints.add(message.sender, complaint, enough)
         for owner in owners:
             if owner in self._lacking:
                 self._lacking[owner] -= 1
                 if self._lacking[owner] == 0:
                     del self._lacking[owner]
-
-    def _complain(self, holder: int, owners: list[int]) -> None:
-        """A client says that it holds no good shares of `owners`. It or they lie: nobody can tell who, unless so many
-        stand against one that a quorum of clients would have to lie together."""
-        if not owners:
-            return
-        enough = quorum(len(self._holders(holder)), self._topology.threshold, self._settings.tolerated)
-        self.disputes[holder] = tuple(owners)
-        if len(owners) >= enough:
-            self.blamed[holder] = f"it says that the shares of {len(owners)} clients are no good"
-        for owner in owners:
-            self._complaints[owner] += 1
-            if self._complaints[owner] >= enough:
-                self.blamed[owner] = f"{self._complaints[owner]} clients say that its shares are no good"
 
     # --- the stages: all messages
 
@@ -346,19 +335,9 @@ class Server:
         for identity in self._everybody:
             if whole is None or not self._topology.complete:
                 listed = sorted({identity, *self._holders(identity)})
-                whole = self._roster(digest, [self._adverts[other] for other in listed])
+                whole = tie.roster_of(digest, len(self._adverts), [self._adverts[other] for other in listed])
             messages.append((identity, whole))
         return self._next(State.SHARING, self._everybody, now, messages)
-
-    def _roster(self, digest: bytes, adverts: list[Advertise]) -> Roster:
-        return Roster(
-            digest,
-            len(self._adverts),
-            pack_ids(a.sender for a in adverts),
-            b"".join(a.sealing_key for a in adverts),
-            b"".join(a.masking_key for a in adverts),
-            b"".join(a.signature for a in adverts),
-        )
 
     def _send_inboxes(self, now: float) -> Outgoing:
         self._sharers = set(self._commitments)
@@ -371,7 +350,7 @@ class Server:
             boxes = self._boxes.pop(identity, {})
             senders = sorted(boxes)
             sealed = b"".join(boxes[sender] for sender in senders)
-            hashes = b"".join(self._hash_pair(sender, identity) for sender in senders)
+            hashes = b"".join(self._hashes.pair(sender, identity) for sender in senders)
             messages.append((identity, Inbox(self._session, present, pack_ids(senders), hashes, sealed)))
         self._boxes.clear()
         return self._next(State.UPLOADING, self._sharers, now, messages)
@@ -387,7 +366,8 @@ class Server:
         dropped = self._sharers - self._uploaded
         self._missing = {u for u in dropped if not self._uploaded.isdisjoint(self._holders(u))}
         self._lacking = dict.fromkeys(self._uploaded | self._missing, self._topology.threshold)
-        self._shares = RevealedShares(self._holders, self._topology.threshold, self._matches)
+        matches = partial(self._hashes.matches, self._session, self._uploaded)
+        self._shares = RevealedShares(self._holders, self._topology.threshold, matches)
         state = State.AGREEING if self._settings.mode == "active" else State.REVEALING
         return self._next(state, self._uploaded, now, messages)
 
@@ -443,17 +423,6 @@ class Server:
         self._plan = plan_of(masks)
         return True
 
-    def _matches(self, owner: int, holder: int, row: NDArray[np.uint32]) -> bool:
-        """Whether a revealed share has the hash that its owner published."""
-        pair = self._hash_pair(owner, holder)
-        alive = owner in self._uploaded
-        kind, published = (tie.SELF_MASK, pair[tie.HASH_BYTES :]) if alive else (tie.MASKING, pair[: tie.HASH_BYTES])
-        return tie.share_hash(self._session, owner, holder, kind, shamir.to_bytes(row)) == published
-
-    def _hash_pair(self, owner: int, holder: int) -> bytes:
-        place = bisect_left(self._holders(owner), holder)
-        return self._hashes[owner][place * _PAIR : (place + 1) * _PAIR]
-
     def _holders(self, owner: int) -> tuple[int, ...]:
         """Who holds the shares of `owner`, ascending: everybody, or its neighbours. Holding is mutual."""
         return self._everybody if self._topology.complete else self._neighbours[owner]
@@ -475,28 +444,5 @@ class Server:
         self._hashes.clear()
 
 
-def quorum(holders: int, threshold: int, colluders: int) -> int:
-    """Complaints by which a client is blamed, of many about one or of one about many: without it one client could end
-    every round and stay.
-
-    Guarantee: more than `colluders`, so that one of the many is honest if no more lie together. Also more than half as
-    many as there are shares to spare, and never fewer than three: fewer bad shares hardly end a round.
-    """
-    return max(3, colluders + 1, (holders - threshold) // 2 + 1)
-
-
-def masked_words(message: Masked, settings: Settings) -> Words:
-    """The ring words of an upload, or PeerError."""
-    size = settings.columns * settings.word_bytes
-    if len(message.words) != size:
-        raise PeerError(f"a masked vector of {len(message.words)} bytes, {size} are due")
-    return np.frombuffer(message.words, dtype=f"<u{settings.word_bytes}")
-
-
 def _no_shares() -> RevealedShares:
     return RevealedShares(lambda owner: (), 1, lambda owner, holder, row: False)
-
-
-def _fingerprint(message: ToServer) -> int:
-    """To tell a repeated message from a second one. Both are ignored, so that the start of a long vector will do."""
-    return hash((message.session, message.words[:1024])) if isinstance(message, Masked) else hash(message)

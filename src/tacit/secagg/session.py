@@ -14,7 +14,7 @@ from functools import lru_cache
 from tacit.crypto import shamir, signing
 from tacit.crypto.byte_strings import frame
 from tacit.errors import PeerError
-from tacit.secagg.messages import Advertise, Shares
+from tacit.secagg.messages import Advertise, Roster, Shares, pack_ids
 from tacit.secagg.settings import Settings
 
 ADVERTISE = b"secagg advertise"
@@ -120,6 +120,18 @@ def roster_digest(advertisements: list[Advertise]) -> bytes:
     ordered = sorted(advertisements, key=lambda a: a.sender)
     parts = [part for a in ordered for part in (name(a.sender), a.sealing_key, a.masking_key)]
     return hashlib.sha256(frame(b"secagg roster", *parts)).digest()
+
+
+def roster_of(digest: bytes, present: int, adverts: list[Advertise]) -> Roster:
+    """What a client is told of those who hold its shares, out of `present` that advertised."""
+    return Roster(
+        digest,
+        present,
+        pack_ids(a.sender for a in adverts),
+        b"".join(a.sealing_key for a in adverts),
+        b"".join(a.masking_key for a in adverts),
+        b"".join(a.signature for a in adverts),
+    )
 
 
 def survivors_digest(session: bytes, alive: bytes, dropped: bytes) -> bytes:

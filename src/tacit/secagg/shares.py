@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from functools import partial
 
 import numpy as np
@@ -18,12 +18,45 @@ from numpy.typing import NDArray
 
 from tacit.crypto import shamir
 from tacit.errors import PeerError
+from tacit.secagg.messages import Shares
+from tacit.secagg.session import HASH_BYTES, MASKING, SELF_MASK, share_hash
 
 DECODINGS = 16  # in one round: owners that lie must not buy more of the server's time
+_PAIR = 2 * HASH_BYTES
 _DEALT_WRONG = "its shares match the hashes that it published and do not open what it committed to"
 
 Row = NDArray[np.uint32]
 Matches = Callable[[int, int, Row], bool]  # whether a share of an owner, as its holder revealed it, has the hash
+
+
+class PublishedHashes:
+    """The hashes of its shares that each owner published: a pair for each of its holders, in their order."""
+
+    def __init__(self, holders: Callable[[int], tuple[int, ...]]) -> None:
+        self._holders = holders
+        self._hashes: dict[int, bytes] = {}
+
+    def check(self, message: Shares) -> None:
+        """PeerError unless there is one pair for each holder."""
+        holders = len(self._holders(message.sender))
+        if len(message.hashes) != holders * _PAIR:
+            raise PeerError(f"{holders} pairs of hashes are {holders * _PAIR} bytes, got {len(message.hashes)}")
+
+    def add(self, message: Shares) -> None:
+        self._hashes[message.sender] = message.hashes
+
+    def pair(self, owner: int, holder: int) -> bytes:
+        place = bisect_left(self._holders(owner), holder)
+        return self._hashes[owner][place * _PAIR : (place + 1) * _PAIR]
+
+    def matches(self, session: bytes, uploaded: Container[int], owner: int, holder: int, row: Row) -> bool:
+        """Whether a revealed share has the hash that its owner published."""
+        pair = self.pair(owner, holder)
+        kind, published = (SELF_MASK, pair[HASH_BYTES:]) if owner in uploaded else (MASKING, pair[:HASH_BYTES])
+        return share_hash(session, owner, holder, kind, shamir.to_bytes(row)) == published
+
+    def clear(self) -> None:
+        self._hashes.clear()
 
 
 class RevealedShares:

@@ -14,9 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.crypto.prg import add_masks
+from tacit.errors import PeerError
+from tacit.secagg.messages import Masked
+from tacit.secagg.settings import Settings
 
 Words = NDArray[np.uint32] | NDArray[np.uint64]
 _KEY_BYTES = 16
+
+
+def masked_words(message: Masked, settings: Settings) -> Words:
+    """The ring words of an upload, or PeerError."""
+    size = settings.columns * settings.word_bytes
+    if len(message.words) != size:
+        raise PeerError(f"a masked vector of {len(message.words)} bytes, {size} are due")
+    return np.frombuffer(message.words, dtype=f"<u{settings.word_bytes}")
 
 
 @dataclass(frozen=True, slots=True)

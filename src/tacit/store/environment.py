@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import tacit
+from tacit.version import __version__
 
 _PACKAGES = (
     "numpy",
@@ -32,7 +32,7 @@ def environment() -> dict[str, Any]:
         "system": platform.system(),
         "machine": platform.machine(),
         "processors": os.cpu_count(),
-        "packages": {"tacit": tacit.__version__, **_versions()},
+        "packages": {"tacit": __version__, **_versions()},
     }
 
 

@@ -5,9 +5,9 @@ attach      puts a plan into the ordinary loop: `sampler`, `optimizer`, `sums` (
             `checkpoint`; `source` reads the data, `independence` looks whether records keep apart (`generators`),
             `contents` whether anything is stored without noise
 losses      one value for each record
-engine      records one backward pass and adds clipped gradients; `layers`, `attention`, `recurrent` and `fallback` say
-            how each kind of layer is recorded, `recorded` has the gradients, `margins` bound what rounding can
-            hide
+engine      records one backward pass and adds clipped gradients; `rules` says how each kind of layer is recorded:
+            `layers`, `attention`, `recurrent`, those of `register_layer`, which `probe` tries, and `fallback`;
+            `recorded` has the gradients, `margins` bound what rounding can hide
 checks      refuses unfit models
 
 A plan and its price need no torch; training needs the extra `torch`.
@@ -15,20 +15,32 @@ A plan and its price need no torch; training needs the extra `torch`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tacit.door import door
 from tacit.training.monitor import Monitor
 from tacit.training.plan import Plan
 
 if TYPE_CHECKING:
     from tacit.training.checks import refuse_unfit
     from tacit.training.engine import Engine
+    from tacit.training.layers import Layer
     from tacit.training.losses import record_loss
     from tacit.training.optimizer import PrivateOptimizer
+    from tacit.training.recorded import Kept
+    from tacit.training.rules import register_layer
 
-__all__ = ["Engine", "Monitor", "Plan", "PrivateOptimizer", "record_loss", "refuse_unfit"]
-
-_HOMES = {"Engine": "engine", "PrivateOptimizer": "optimizer", "record_loss": "losses", "refuse_unfit": "checks"}
+__all__ = [
+    "Engine",
+    "Kept",
+    "Layer",
+    "Monitor",
+    "Plan",
+    "PrivateOptimizer",
+    "record_loss",
+    "refuse_unfit",
+    "register_layer",
+]
 
 
 def require_torch() -> None:
@@ -39,10 +51,17 @@ def require_torch() -> None:
         raise ValueError("private training needs torch: pip install 'tacit[torch]'") from error
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    require_torch()
-    return getattr(importlib.import_module(f"tacit.training.{_HOMES[name]}"), name)
+__getattr__, __dir__ = door(
+    __name__,
+    __all__,
+    {
+        "tacit.training.checks": "refuse_unfit",
+        "tacit.training.engine": "Engine",
+        "tacit.training.layers": "Layer",
+        "tacit.training.losses": "record_loss",
+        "tacit.training.optimizer": "PrivateOptimizer",
+        "tacit.training.recorded": "Kept",
+        "tacit.training.rules": "register_layer",
+    },
+    require_torch,
+)

@@ -7,24 +7,19 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from tacit.training.layers import Forward, Site, linear
-from tacit.training.rules import replaces_forward
+from tacit.training.layers import Forward, Layer, linear
 
 _REPLACEMENT = "build it of nn.Linear layers and F.scaled_dot_product_attention"
 
 
-def supported(module: nn.Module) -> bool:
-    return type(module).forward is nn.MultiheadAttention.forward and not replaces_forward(module)
-
-
-def attention(site: Site, output: Site) -> Forward:
-    """The forward of a packed attention layer; `output` is the site of its `out_proj`."""
-    module: Any = site.module
+def attention(layer: Layer) -> Forward:
+    """The forward of a packed attention layer. Its `out_proj` is a layer that records itself."""
+    module: Any = layer.module
     if not module._qkv_same_embed_dim or module.bias_k is not None:
-        raise ValueError(f"{site.name}: nn.MultiheadAttention with kdim, vdim or add_bias_kv: {_REPLACEMENT}")
-    project_in, project_out = linear(site, "in_proj_weight", "in_proj_bias"), linear(output)
+        raise ValueError(f"{layer.name}: nn.MultiheadAttention with kdim, vdim or add_bias_kv: {_REPLACEMENT}")
+    project_in = linear(layer, "in_proj_weight", "in_proj_bias")
     heads, width = module.num_heads, module.embed_dim
 
     def projected(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
@@ -47,9 +42,9 @@ def attention(site: Site, output: Site) -> Forward:
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         if query.dim() != 3:
-            raise ValueError(f"{site.name}: a query of shape {tuple(query.shape)} has no dimension of records: add it")
+            raise ValueError(f"{layer.name}: a query of shape {tuple(query.shape)} has no dimension of records: add it")
         if is_causal and attn_mask is None:
-            raise ValueError(f"{site.name}: is_causal is a hint about attn_mask: give the mask as well")
+            raise ValueError(f"{layer.name}: is_causal is a hint about attn_mask: give the mask as well")
         if not module.batch_first:
             shared = query is key and key is value, key is value
             query = query.transpose(0, 1)
@@ -69,7 +64,7 @@ def attention(site: Site, output: Site) -> Forward:
             weights = weights.mean(1) if average_attn_weights else weights
         else:
             mixed = F.scaled_dot_product_attention(q, k, v, mask, dropout)
-        out = project_out(mixed.transpose(1, 2).flatten(2))
+        out = module.out_proj.forward(mixed.transpose(1, 2).flatten(2))  # without its hooks, as torch does
         return (out if module.batch_first else out.transpose(0, 1)), weights
 
     return forward

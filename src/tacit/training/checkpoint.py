@@ -1,16 +1,49 @@
-"""The state of a torch optimizer as arrays and plain numbers, without pickle."""
+"""What a training is resumed from: the state of a torch optimizer as arrays and plain numbers, without pickle; and
+whether it is of the same plan."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tacit.training.plan import Plan
+
+VERSION = 2
 _PREFIX = "inner/"
+
+
+def refuse_other(state: Mapping[str, Any], plan: Plan) -> None:
+    """Raise ValueError if a state is not of this plan."""
+    if state["version"] != VERSION:
+        raise ValueError(f"a state of version {state['version']!r} is not known here, only {VERSION}")
+    differing = {key for key, value in fixed(plan).items() if state["plan"].get(key) != value}
+    if differing:
+        raise ValueError(f"the state is of a plan with another {', '.join(sorted(differing))}: make the same plan")
+    begun = float(state["initial_noise"])
+    if not math.isclose(begun, plan.initial_noise, rel_tol=1e-4):  # calibration leaves 1e-5
+        raise ValueError(
+            f"the training began with a noise of {begun:.6g} times the clipping norm, this plan has "
+            f"{plan.initial_noise:.6g}: go on with the release that began it"
+        )
+
+
+def fixed(plan: Plan) -> dict[str, Any]:
+    """What must not change between two parts of one training: all that the noise of a step depends on.
+
+    A noise that is calibrated, or falls in levels, depends on the number of epochs.
+    """
+    kept = asdict(plan)
+    del kept["physical"]
+    if plan.noise_multiplier is not None and plan.decay is None:
+        del kept["epochs"]
+    return kept
 
 
 def store(inner: torch.optim.Optimizer) -> dict[str, Any]:

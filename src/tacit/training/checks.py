@@ -16,6 +16,8 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 from torch.optim import Optimizer
 
+from tacit.training.rules import rule
+
 _OBSERVERS = ("ObserverBase", "FakeQuantizeBase")  # of torch.ao, by name: it takes long to import
 _REPLICAS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule")
 
@@ -71,9 +73,9 @@ def _unrecorded(module: nn.Module) -> str | None:
             return "computes its weight in a hook: use torch.nn.utils.parametrizations, or torch.nn.utils.parametrize"
         case nn.Embedding() | nn.EmbeddingBag() if module.sparse:
             return "sparse gradients: use sparse=False"
-        case nn.EmbeddingBag():
+        case nn.EmbeddingBag() if rule(module) is None:
             return "takes the ids of all records in one list: use nn.Embedding and a sum or mean over dimension 1"
-        case nn.RNNBase() if _trained(module):
+        case nn.RNNBase() if _trained(module) and rule(module) is None:
             return "runs all steps in one kernel: use nn.RNNCell, nn.GRUCell or nn.LSTMCell in a loop, or attention"
         case nn.MultiheadAttention() if not module._qkv_same_embed_dim or module.bias_k is not None:
             return "kdim, vdim or add_bias_kv: build it of nn.Linear layers and F.scaled_dot_product_attention"

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from tacit.training import attention
 from tacit.training.checks import refuse_unfit
 from tacit.training.fallback import Arguments, fallback
-from tacit.training.layers import Forward, Site
+from tacit.training.layers import Forward, Layer
 from tacit.training.margins import gamma, unit_roundoff
+from tacit.training.probe import probed
 from tacit.training.recorded import Part, absolute_norms, join, squared_norms_of
 from tacit.training.rules import rule
 
@@ -37,7 +37,7 @@ def _warn(message: str) -> None:
 
 
 class Pass:
-    """What one backward pass recorded. The recorder of all sites."""
+    """What one backward pass recorded. The recorder of all layers."""
 
     def __init__(self, parameters: Sequence[nn.Parameter], names: Sequence[str], memory: int) -> None:
         self.memory = memory // 4  # of what is computed in spans of records and not kept
@@ -287,12 +287,11 @@ class Engine:
         if any(module is patched for patched, _ in self._patched):
             return
         shown = name or "the model"
-        made = rule(module)
-        if attention.supported(module) and rule(module.out_proj) is not None:
-            output = Site(f"{shown}.out_proj", module.out_proj, _own(module.out_proj), self._pass)
-            self._patch(module, attention.attention(Site(shown, module, _own(module), self._pass), output))
-        elif made is not None:
-            self._patch(module, made(Site(shown, module, _own(module), self._pass)))
+        found = rule(module)
+        if found is not None:
+            layer = Layer(shown, module, _own(module), self._pass)
+            self._patch(module, found.make(layer) if found.built_in else probed(layer, found.make, self._bypass))
+            self._instrument_inside(module, name)
         elif _own(module) or parametrize.is_parametrized(module) or any(map(_holds_only, module.children())):
             self._announce(
                 f"{shown} ({type(module).__name__}) has no rule of its own: it and all inside it run once for each "
@@ -300,11 +299,14 @@ class Engine:
             )
             inside = frozenset(path for path, parameter in module.named_parameters() if parameter.requires_grad)
             self._arguments.append(Arguments(shown))
-            site = Site(shown, module, inside, self._pass)
-            self._patch(module, fallback(site, self._bypass, self._arguments[-1]))
+            whole = Layer(shown, module, inside, self._pass)
+            self._patch(module, fallback(whole, self._bypass, self._arguments[-1]))
         else:
-            for child_name, child in module.named_children():
-                self._instrument(child, f"{name}.{child_name}" if name else child_name)
+            self._instrument_inside(module, name)
+
+    def _instrument_inside(self, module: nn.Module, name: str) -> None:
+        for child_name, child in module.named_children():
+            self._instrument(child, f"{name}.{child_name}" if name else child_name)
 
     def _patch(self, module: nn.Module, recorded: Forward) -> None:
         forward = Recorded(self, module, recorded)

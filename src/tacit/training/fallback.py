@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from tacit.training.layers import Forward, Site
+from tacit.training.layers import Forward, Layer
 
 
 class Arguments:
@@ -63,16 +63,16 @@ class Arguments:
         return True
 
 
-def fallback(site: Site, bypass: Callable[[], Any], arguments: Arguments) -> Forward:
+def fallback(layer: Layer, bypass: Callable[[], Any], arguments: Arguments) -> Forward:
     """Any module: run once for each record under `vmap`, each with its own copy of the parameters inside."""
-    inside = _Inside(site.module)
+    inside = Inside(layer.module, layer.module.forward)
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         leaves, spec = pytree.tree_flatten((args, kwargs))
         records, split = arguments.split(leaves, str(spec))
         own = {
-            f"module.{name}": _named(site, name).per_record(name.rpartition(".")[2], records)
-            for name in sorted(site.trained)
+            f"module.{name}": _named(layer, name).per_record(name.rpartition(".")[2], records)
+            for name in sorted(layer.trained)
         }
 
         def one(parameters: dict[str, Tensor], *tensors: Tensor) -> Any:
@@ -90,27 +90,27 @@ def fallback(site: Site, bypass: Callable[[], Any], arguments: Arguments) -> For
             if "vmap" not in str(error):
                 raise
             raise ValueError(
-                f"{site.name} ({type(site.module).__name__}) has no rule of its own and cannot run once for each "
+                f"{layer.name} ({type(layer.module).__name__}) has no rule of its own and cannot run once for each "
                 f"record: put its own parameters into a small module, apart from what vmap cannot do ({error})"
             ) from error
 
     return forward
 
 
-class _Inside(nn.Module):  # type: ignore[misc]
-    """A module's own forward, without its hooks: they run around the recorded one."""
+class Inside(nn.Module):  # type: ignore[misc]
+    """A forward of a module, without the module's hooks: they run around the recorded one."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, forward: Forward) -> None:
         super().__init__()
         self.module = module
-        self._original: Forward = module.forward
+        self._forward = forward
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._original(*args, **kwargs)
+        return self._forward(*args, **kwargs)
 
 
-def _named(site: Site, path: str) -> Site:
-    """The site of the submodule that holds the parameter at `path`."""
+def _named(layer: Layer, path: str) -> Layer:
+    """The layer of the submodule that holds the parameter at `path`."""
     inner, _, parameter = path.rpartition(".")
-    name = f"{site.name}.{inner}" if inner else site.name
-    return Site(name, site.module.get_submodule(inner), frozenset([parameter]), site.recorder)
+    name = f"{layer.name}.{inner}" if inner else layer.name
+    return Layer(name, layer.module.get_submodule(inner), frozenset([parameter]), layer.recorder)

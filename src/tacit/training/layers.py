@@ -30,8 +30,8 @@ class Recorder(Room, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """A layer in its model. Frozen parameters are not in `trained`."""
+class Layer:
+    """A layer in its model, as a rule is given it. Frozen parameters are not in `trained`."""
 
     name: str
     module: nn.Module
@@ -42,6 +42,7 @@ class Site:
         return parameter in self.trained
 
     def add(self, parameter: str, part: Part) -> None:
+        """Record the gradients of one use of a parameter, in the backward pass."""
         self.recorder.add(self.name, getattr(self.module, parameter), part)
 
     def value(self, parameter: str) -> Any:
@@ -59,35 +60,35 @@ class Site:
 
 class _PerRecord(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, anchor: Tensor, site: Site, parameter: str, records: int) -> Tensor:
-        ctx.site, ctx.parameter = site, parameter
+    def forward(ctx: Any, tensor: Tensor, anchor: Tensor, layer: Layer, parameter: str, records: int) -> Tensor:
+        ctx.layer, ctx.parameter = layer, parameter
         return tensor.expand(records, *tensor.shape)
 
     @staticmethod
     def backward(ctx: Any, gradients: Tensor) -> tuple[None, ...]:
-        ctx.site.add(ctx.parameter, Kept(gradients))
+        ctx.layer.add(ctx.parameter, Kept(gradients))
         return None, None, None, None, None
 
 
 class _Linear(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, anchor: Tensor, site: Site, names: tuple[str, str], weight: Tensor, bias: Tensor | None
+        ctx: Any, x: Tensor, anchor: Tensor, layer: Layer, names: tuple[str, str], weight: Tensor, bias: Tensor | None
     ) -> Tensor:
-        ctx.site, ctx.names = site, names
-        ctx.save_for_backward(x if site.wants(names[0]) else None, weight)
+        ctx.layer, ctx.names = layer, names
+        ctx.save_for_backward(x if layer.wants(names[0]) else None, weight)
         return F.linear(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        site, (weight_name, bias_name) = ctx.site, ctx.names
+        layer, (weight_name, bias_name) = ctx.layer, ctx.names
         squared = squared_norms(gradient) if gradient.dim() == 2 else None  # for the weight and the bias
-        if site.wants(weight_name):
-            site.add(weight_name, linear_part(x, gradient, site.recorder, squared))
-        if site.wants(bias_name):
+        if layer.wants(weight_name):
+            layer.add(weight_name, linear_part(x, gradient, layer.recorder, squared))
+        if layer.wants(bias_name):
             summed = gradient if gradient.dim() == 2 else gradient.flatten(1, -2).sum(1)
-            site.add(bias_name, Kept(summed, squared=squared))
+            layer.add(bias_name, Kept(summed, squared=squared))
         passed = gradient.matmul(weight) if ctx.needs_input_grad[0] else None
         return passed, None, None, None, None, None
 
@@ -106,13 +107,13 @@ def linear_part(x: Tensor, gradient: Tensor, room: Room, squared: Tensor | None 
     return Kept(kept.flatten(1))
 
 
-def linear(site: Site, weight: str = "weight", bias: str = "bias") -> Forward:
+def linear(layer: Layer, weight: str = "weight", bias: str = "bias") -> Forward:
     def forward(x: Tensor) -> Tensor:
         if x.dim() < 2:
             raise ValueError(
-                f"{site.name}: an input of shape {tuple(x.shape)} has no dimension of records: add it first"
+                f"{layer.name}: an input of shape {tuple(x.shape)} has no dimension of records: add it first"
             )
-        return _Linear.apply(x, site.recorder.anchor, site, (weight, bias), site.value(weight), site.value(bias))
+        return _Linear.apply(x, layer.recorder.anchor, layer, (weight, bias), layer.value(weight), layer.value(bias))
 
     forward.__name__ = "forward"
     return forward
@@ -121,23 +122,23 @@ def linear(site: Site, weight: str = "weight", bias: str = "bias") -> Forward:
 class _Conv2d(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, anchor: Tensor, site: Site, walk: Geometry, weight: Tensor, bias: Tensor | None
+        ctx: Any, x: Tensor, anchor: Tensor, layer: Layer, walk: Geometry, weight: Tensor, bias: Tensor | None
     ) -> Tensor:
-        ctx.site, ctx.walk = site, walk
+        ctx.layer, ctx.walk = layer, walk
         ctx.save_for_backward(x, weight)
         return F.conv2d(x, weight, bias, walk.stride, walk.padding, walk.dilation, walk.groups)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        site, walk = ctx.site, ctx.walk
+        layer, walk = ctx.layer, ctx.walk
         gradient = gradient.contiguous()
-        if site.wants("weight"):
-            part = Patches(x, gradient, walk, site.recorder.memory)
-            fits = site.recorder.reserve(x.shape[0] * weight.numel() * x.element_size())
-            site.add("weight", part.keep() if fits else part)
-        if site.wants("bias"):
-            site.add("bias", Kept(gradient.sum((2, 3))))
+        if layer.wants("weight"):
+            part = Patches(x, gradient, walk, layer.recorder.memory)
+            fits = layer.recorder.reserve(x.shape[0] * weight.numel() * x.element_size())
+            layer.add("weight", part.keep() if fits else part)
+        if layer.wants("bias"):
+            layer.add("bias", Kept(gradient.sum((2, 3))))
         passed = None
         if ctx.needs_input_grad[0]:
             passed = torch.ops.aten.convolution_backward(
@@ -147,9 +148,9 @@ class _Conv2d(torch.autograd.Function):  # type: ignore[misc]
         return passed, None, None, None, None, None
 
 
-def convolution(site: Site) -> Forward:
+def convolution(layer: Layer) -> Forward:
     """Conv1d and Conv2d; the first as images of height one."""
-    module = site.module
+    module = layer.module
     flat = isinstance(module, nn.Conv1d)
     padding, ahead = _padding(module)
 
@@ -168,14 +169,14 @@ def convolution(site: Site) -> Forward:
     def forward(x: Tensor) -> Tensor:
         if x.dim() != (3 if flat else 4):
             raise ValueError(
-                f"{site.name}: an input of shape {tuple(x.shape)} has no dimension of records: add it first"
+                f"{layer.name}: an input of shape {tuple(x.shape)} has no dimension of records: add it first"
             )
         if ahead is not None:
             x = F.pad(x, ahead, mode=mode)
-        weight, bias = site.value("weight"), site.value("bias")
+        weight, bias = layer.value("weight"), layer.value("bias")
         if not flat:
-            return _Conv2d.apply(x, site.recorder.anchor, site, walk, weight, bias)
-        return _Conv2d.apply(x.unsqueeze(2), site.recorder.anchor, site, walk, weight.unsqueeze(2), bias).squeeze(2)
+            return _Conv2d.apply(x, layer.recorder.anchor, layer, walk, weight, bias)
+        return _Conv2d.apply(x.unsqueeze(2), layer.recorder.anchor, layer, walk, weight.unsqueeze(2), bias).squeeze(2)
 
     return forward
 
@@ -197,16 +198,16 @@ def _padding(module: Any) -> tuple[tuple[int, ...], list[int] | None]:
 
 class _Embedding(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
-    def forward(ctx: Any, ids: Tensor, anchor: Tensor, site: Site, weight: Tensor) -> Tensor:
-        ctx.site = site
+    def forward(ctx: Any, ids: Tensor, anchor: Tensor, layer: Layer, weight: Tensor) -> Tensor:
+        ctx.layer = layer
         ctx.save_for_backward(ids)
         return F.embedding(ids, weight)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, ...]:
         (ids,) = ctx.saved_tensors
-        module = ctx.site.module
-        ctx.site.add("weight", embedding_part(ids, gradient, tuple(module.weight.shape), module.padding_idx))
+        module = ctx.layer.module
+        ctx.layer.add("weight", embedding_part(ids, gradient, tuple(module.weight.shape), module.padding_idx))
         return None, None, None, None
 
 
@@ -224,21 +225,21 @@ def embedding_part(ids: Tensor, gradient: Tensor, shape: tuple[int, int], paddin
     return Rows(records, pairs // vocabulary, pairs % vocabulary, rows, shape)
 
 
-def embedding(site: Site) -> Forward:
-    if site.module.max_norm is not None or site.module.sparse or site.module.scale_grad_by_freq:
-        raise ValueError(f"{site.name}: embeddings with max_norm, sparse or scale_grad_by_freq are not supported")
+def embedding(layer: Layer) -> Forward:
+    if layer.module.max_norm is not None or layer.module.sparse or layer.module.scale_grad_by_freq:
+        raise ValueError(f"{layer.name}: embeddings with max_norm, sparse or scale_grad_by_freq are not supported")
 
     def forward(ids: Tensor) -> Tensor:
         if ids.dim() < 1:
-            raise ValueError(f"{site.name}: ids without a dimension of records: add it first")
-        return _Embedding.apply(ids, site.recorder.anchor, site, site.value("weight"))
+            raise ValueError(f"{layer.name}: ids without a dimension of records: add it first")
+        return _Embedding.apply(ids, layer.recorder.anchor, layer, layer.value("weight"))
 
     return forward
 
 
-def normalization(site: Site) -> Forward:
+def normalization(layer: Layer) -> Forward:
     """LayerNorm, RMSNorm, GroupNorm and InstanceNorm: normalized without parameters, then scaled record by record."""
-    module: Any = site.module
+    module: Any = layer.module
     grouped = isinstance(module, (nn.GroupNorm, _InstanceNorm))
 
     def normalized(x: Tensor) -> Tensor:
@@ -251,11 +252,11 @@ def normalization(site: Site) -> Forward:
         return F.layer_norm(x, tuple(module.normalized_shape), eps=module.eps)
 
     def fitted(name: str, x: Tensor) -> Any:
-        tensor = site.per_record(name, x.shape[0]) if hasattr(module, name) else None
+        tensor = layer.per_record(name, x.shape[0]) if hasattr(module, name) else None
         if tensor is None:
             return None
-        first = tensor.shape[0] if site.wants(name) else 1
-        own = tensor.shape[1:] if site.wants(name) else tensor.shape
+        first = tensor.shape[0] if layer.wants(name) else 1
+        own = tensor.shape[1:] if layer.wants(name) else tensor.shape
         middle = x.dim() - 1 - len(own)
         return tensor.reshape(first, *own, *[1] * middle) if grouped else tensor.reshape(first, *[1] * middle, *own)
 
@@ -263,7 +264,7 @@ def normalization(site: Site) -> Forward:
         own = 1 if grouped else len(module.normalized_shape)
         if x.dim() < 1 + own:
             raise ValueError(
-                f"{site.name}: an input of shape {tuple(x.shape)} has no dimension of records: add it first"
+                f"{layer.name}: an input of shape {tuple(x.shape)} has no dimension of records: add it first"
             )
         weight, bias = fitted("weight", x), fitted("bias", x)
         return normalized(x) * weight if bias is None else torch.addcmul(bias, normalized(x), weight)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,6 @@ from tacit.training.monitor import Monitor, most_steps
 from tacit.training.plan import Plan
 from tacit.training.sampler import Piece, Sampler
 from tacit.training.sums import NoisySum
-
-_VERSION = 2
 
 
 class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
@@ -383,12 +380,12 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         """Arrays and plain numbers, all but the model. Taken within a sample, it says that this one was abandoned."""
         self._refuse_changed()
         return {
-            "version": _VERSION,
+            "version": checkpoint.VERSION,
             "round": self.epoch,
             "steps": self.steps,
             "clip_norm": self.clip_norm,
             "abandoned": self.abandoned,
-            "plan": _same(self.plan),
+            "plan": checkpoint.fixed(self.plan),
             "initial_noise": self.plan.initial_noise,
             "ledger": self.ledger.to_json(),
             **self._sampler.state(),
@@ -409,17 +406,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             raise ValueError(f"this is not the state of a private optimizer: {error!r}") from error
 
     def _restore(self, state: dict[str, Any], repeated: int) -> None:
-        if state["version"] != _VERSION:
-            raise ValueError(f"a state of version {state['version']!r} is not known here, only {_VERSION}")
-        differing = {key for key, value in _same(self.plan).items() if state["plan"].get(key) != value}
-        if differing:
-            raise ValueError(f"the state is of a plan with another {', '.join(sorted(differing))}: make the same plan")
-        begun = float(state["initial_noise"])
-        if not math.isclose(begun, self.plan.initial_noise, rel_tol=1e-4):  # calibration leaves 1e-5
-            raise ValueError(
-                f"the training began with a noise of {begun:.6g} times the clipping norm, this plan has "
-                f"{self.plan.initial_noise:.6g}: go on with the release that began it"
-            )
+        checkpoint.refuse_other(state, self.plan)
         steps, clip_norm = int(state["steps"]), float(state["clip_norm"])
         if not (0 <= steps <= self.plan.steps and math.isfinite(clip_norm) and clip_norm > 0):
             raise ValueError(f"{steps} steps with a clipping norm of {clip_norm} are no state of this plan")
@@ -441,15 +428,3 @@ def _settings(group: dict[str, Any]) -> dict[str, Any]:
 
 def _equal(one: Any, other: Any) -> bool:
     return torch.equal(one, other) if isinstance(one, Tensor) and isinstance(other, Tensor) else bool(one == other)
-
-
-def _same(plan: Plan) -> dict[str, Any]:
-    """What must not change between two parts of one training: all that the noise of a step depends on.
-
-    A noise that is calibrated, or falls in levels, depends on the number of epochs.
-    """
-    kept = asdict(plan)
-    del kept["physical"]
-    if plan.noise_multiplier is not None and plan.decay is None:
-        del kept["epochs"]
-    return kept

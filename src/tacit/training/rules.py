@@ -1,42 +1,105 @@
-"""Which layer is recorded how."""
+"""Which layer is recorded how: torch's own, and those that `register_layer` adds from outside.
+
+A rule is given a `Layer` and returns the forward that runs in place of the layer's own while a model is trained.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from torch import nn
 from torch.nn.utils import parametrize
 
 from tacit.training import recurrent
-from tacit.training.layers import Forward, Site, convolution, embedding, linear, normalization
+from tacit.training.attention import attention
+from tacit.training.layers import Forward, Layer, convolution, embedding, linear, normalization
 
-Rule = Callable[[Site], Forward]
+Rule = Callable[[Layer], Forward]
 
-_AFFINE = frozenset({"weight", "bias"})
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A rule for all layers that run the forward of `kind`."""
+
+    kind: type[nn.Module]
+    make: Rule
+    parameters: frozenset[str] = frozenset({"weight", "bias"})  # of built-in rules: those that they record
+    inside: frozenset[str] = frozenset()  # of built-in rules: the layers inside, each with a built-in rule
+    built_in: bool = True
+
+    def fits(self, module: nn.Module) -> bool:
+        if type(module).forward is not self.kind.forward or not module._parameters:
+            return False
+        if not self.built_in:
+            return True
+        children = dict(module.named_children())
+        return (
+            self.parameters >= module._parameters.keys()
+            and self.inside == children.keys()
+            and all((found := rule(child)) is not None and found.built_in for child in children.values())
+        )
+
+
 _CELL = frozenset({"weight_ih", "weight_hh", "bias_ih", "bias_hh"})
-_RULES: tuple[tuple[type[nn.Module], frozenset[str], Rule], ...] = (
-    (nn.Linear, _AFFINE, linear),
-    (nn.Conv1d, _AFFINE, convolution),
-    (nn.Conv2d, _AFFINE, convolution),
-    (nn.Embedding, _AFFINE, embedding),
-    (nn.LayerNorm, _AFFINE, normalization),
-    (nn.GroupNorm, _AFFINE, normalization),
-    (nn.RMSNorm, _AFFINE, normalization),
-    (nn.InstanceNorm2d, _AFFINE, normalization),  # all of them share one forward
-    (nn.RNNCell, _CELL, recurrent.simple_cell),
-    (nn.GRUCell, _CELL, recurrent.gated_cell),
-    (nn.LSTMCell, _CELL, recurrent.long_cell),
-)
+_PROJECTED = frozenset(f"{name}_proj_weight" for name in ("in", "q", "k", "v")) | {"in_proj_bias", "bias_k", "bias_v"}
+_rules: list[Registered] = [
+    Registered(nn.Linear, linear),
+    Registered(nn.Conv1d, convolution),
+    Registered(nn.Conv2d, convolution),
+    Registered(nn.Embedding, embedding),
+    Registered(nn.LayerNorm, normalization),
+    Registered(nn.GroupNorm, normalization),
+    Registered(nn.RMSNorm, normalization),
+    Registered(nn.InstanceNorm2d, normalization),  # all of them share one forward
+    Registered(nn.RNNCell, recurrent.simple_cell, _CELL),
+    Registered(nn.GRUCell, recurrent.gated_cell, _CELL),
+    Registered(nn.LSTMCell, recurrent.long_cell, _CELL),
+    Registered(nn.MultiheadAttention, attention, _PROJECTED, frozenset({"out_proj"})),
+]
 
 
-def rule(module: nn.Module) -> Rule | None:
-    """The rule for a layer that computes what its class in torch computes, from parameters that it holds itself."""
-    if replaces_forward(module) or parametrize.is_parametrized(module) or list(module.children()):
+def register_layer(module_type: type[nn.Module], rule: Rule) -> None:
+    """Record the layers of a class by a rule of one's own, in every model that is attached from now on.
+
+    `rule(layer)` returns a function of what `module_type.forward` takes, and of the same value. It takes the
+    parameters that the layer holds itself from `layer`: as `layer.per_record(name, records)`, one copy for each record,
+    of which ordinary autograd finds one gradient each; or as `layer.value(name)`, a constant, whose gradients it
+    records itself by `layer.add(name, Kept(gradients))` in a backward pass of its own. Layers inside record themselves
+    when they are called. Subclasses that do not replace `forward` share the rule; a second rule replaces the first.
+
+    Guarantee: none by itself. What a record adds is clipped as the rule recorded it, so a rule that records too little
+    breaks the privacy of the training. In each model the rule is tried on the first records, beside the layer's own
+    forward, and ValueError is raised where outputs or gradients differ (`probe`).
+    Assumes: record i is row i of what the layer is given, and of what it returns first.
+    """
+    given: object = module_type  # whatever the caller passes
+    if not (isinstance(given, type) and issubclass(given, nn.Module)):
+        raise ValueError(f"{module_type!r} is not a class of layers: give a subclass of torch.nn.Module")
+    if module_type.forward is nn.Module.forward:
+        raise ValueError(f"{module_type.__name__} has no forward, so there is nothing to record: define one")
+    if not callable(rule):
+        raise ValueError(
+            f"the rule for {module_type.__name__} is {rule!r}: give a function of a layer that returns its forward"
+        )
+    for place, known in enumerate(_rules):
+        if known.kind.forward is not module_type.forward:
+            continue
+        if known.built_in:
+            raise ValueError(
+                f"{module_type.__name__} runs the forward of {known.kind.__name__}, which has a built-in rule: "
+                "register a class with a forward of its own"
+            )
+        del _rules[place]
+        break
+    _rules.append(Registered(module_type, rule, built_in=False))
+
+
+def rule(module: nn.Module) -> Registered | None:
+    """The rule for a layer that runs the forward of its class, on parameters that it holds itself."""
+    if replaces_forward(module) or parametrize.is_parametrized(module):
         return None
-    for kind, names, made in _RULES:
-        if type(module).forward is kind.forward and names >= module._parameters.keys() and module._parameters:
-            return made
-    return None
+    return next((each for each in _rules if each.fits(module)), None)
 
 
 def replaces_forward(module: nn.Module) -> bool:

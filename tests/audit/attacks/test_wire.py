@@ -10,7 +10,6 @@ from tacit.audit.attacks import wire as network
 from tacit.audit.attacks.wire import NetworkView, audit_reading, tap_parties, union_of
 from tacit.audit.attacks.wiretap import Wiretap
 from tacit.kinds.horizontal import frames
-from tacit.kinds.horizontal.attacks import wire
 from tacit.kinds.horizontal.attacks.wire import tap_federation
 from tacit.kinds.horizontal.frames import UpdateFrame, WorkFrame
 from tacit.kinds.horizontal.settings import Settings
@@ -18,6 +17,7 @@ from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.kinds.split import messages as split
 from tacit.kinds.split.messages import Reached, Start
 from tacit.net.link import PIECE_BYTES, Link
+from tacit.net.star_guest import StarGuest
 from tacit.secagg import messages as secagg
 from tacit.wire import encode
 
@@ -88,9 +88,8 @@ def test_any_bytes_are_no_messages(seed):
 
 
 def digits(encrypt: str, clients: int = 6) -> tuple[Settings, object]:
-    settings = Settings(
-        task="digits", rounds=1, clients=clients, start_fl_job_threshold=3, encrypt={"encrypt_type": encrypt}, seed=3
-    )
+    keys = {"task": "digits", "rounds": 1, "clients": clients, "start_fl_job_threshold": 3, "seed": 3}
+    settings = Settings.model_validate({**keys, "encrypt": {"encrypt_type": encrypt}})
     return settings, tasks.make("digits", clients, 3, {})
 
 
@@ -148,22 +147,15 @@ def test_what_cannot_be_parsed_is_searched_for():
 def test_a_client_that_comes_after_the_end_is_not_waited_for(monkeypatch):
     """On a busy machine one may connect when the only round is over, and would wait for a coordinator to come back."""
     settings, task = digits("NOT_ENCRYPT")
-    run = wire.StarGuest.run
+    run, begun = StarGuest.run, []
 
     async def late(guest, *given):
-        if guest.said is late.first:
+        begun.append(guest)
+        if guest is begun[0]:
             await asyncio.Event().wait()
         return await run(guest, *given)
 
-    made = wire._Telling.__init__
-
-    def init(guest, *given, **options):
-        made(guest, *given, **options)
-        late.first = late.first if late.first is not None else guest.said
-
-    late.first = None
-    monkeypatch.setattr(wire._Telling, "__init__", init)
-    monkeypatch.setattr(wire.StarGuest, "run", late)
+    monkeypatch.setattr(StarGuest, "run", late)
     found = tap_federation(settings, task, secure=False)
     assert not found.took_part["client-0"]
     assert sum(found.took_part.values()) == 3
@@ -173,7 +165,7 @@ def test_a_client_that_fails_is_heard(monkeypatch):
     async def broken(guest, *given):
         raise ZeroDivisionError("a mistake")
 
-    monkeypatch.setattr(wire.StarGuest, "run", broken)
+    monkeypatch.setattr(StarGuest, "run", broken)
     settings, task = digits("NOT_ENCRYPT")
     with pytest.raises(ZeroDivisionError, match="a mistake"):
         tap_federation(settings, task, secure=False)

@@ -52,7 +52,7 @@ class Inferring(SoftmaxTask):
     classes = 10
 
     def __init__(self) -> None:
-        made = tasks.make("digits", 12, 0, {})
+        made: Any = tasks.make("digits", 12, 0, {})
         super().__init__(made._parts, made._test, 10)
 
     def infer(self, client, model, count):
@@ -100,4 +100,4 @@ def another_model_after(coordinator: Coordinator, aborted: int) -> None:
             coordinator._model = coordinator._model + 1
             coordinator._answers._declined = set()
 
-    coordinator._abort = counted  # type: ignore[method-assign]
+    coordinator._abort = counted

@@ -22,6 +22,7 @@ from tacit.kinds.horizontal.tally import Tally
 from tacit.kinds.horizontal.vector import Layout
 from tacit.secagg.messages import Abort, Advertise
 from tacit.secagg.unmask import unmask_ranges
+from tests.inside import inside
 from tests.kinds.horizontal.federations import Numbers, settings_for
 
 LAYOUT = Layout.of(Numbers().model())
@@ -44,7 +45,7 @@ def update(client: int, **changes) -> Update:
 def client(mechanism=None, **keys) -> Client:
     """A client whose carrier does what it is told."""
     settings = settings_for(**{"encrypt": NOISED} | keys)
-    carrier = carrier_of(settings, LAYOUT)
+    carrier = inside(carrier_of(settings, LAYOUT))
     return Client(
         settings, 1, Numbers().fit, LAYOUT, carrier=replace(carrier, mechanism=mechanism or carrier.mechanism)
     )
@@ -109,7 +110,7 @@ def test_a_wrong_message_raises_and_changes_nothing(sender, message, words):
     found.receive(1, update(1), 1.0)
     found.left(2)
     found.left(3)
-    assert found.over.survivors == 2
+    assert inside(found.over).survivors == 2
 
 
 def test_a_protected_update_says_nothing_else():

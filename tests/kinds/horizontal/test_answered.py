@@ -12,12 +12,13 @@ from tacit.errors import Declined, Unfit
 from tacit.events import ClientRefused, Kept, RoundAborted
 from tacit.kinds.horizontal import boundary
 from tacit.kinds.horizontal.answered import Answered, check_answers, check_state
-from tacit.kinds.horizontal.coordinator import Coordinator, sample
+from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.forecast import plan
 from tacit.kinds.horizontal.frames import to_coordinator
 from tacit.kinds.horizontal.messages import Work
 from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.protections.contract import UnusableUpdate
+from tacit.kinds.horizontal.sampling import sample
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.simulate.ray_worker import Head, Worker

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting import pld, rdp
 
-from tacit.dp.release import PureEvent, SkellamEvent
+from tacit.dp.release import Event
 from tacit.errors import BudgetError
 from tacit.events import BudgetReached
 from tacit.kinds.horizontal.client import Client
@@ -34,7 +34,7 @@ def composed(costs: Costs, uploads: int, sums: int):
     return next(spent for spent in costs.spent(uploads, sums) if spent.view == "composed")
 
 
-def events(costs: Costs) -> tuple[PureEvent, SkellamEvent]:
+def events(costs: Costs) -> tuple[Event, Event]:
     (local,), (central,) = costs.local, costs.central
     return local.event, central.event
 

@@ -27,8 +27,7 @@ from tacit.store.files import write_twice
 
 def test_a_state_is_stored_when_it_changed(tmp_path, monkeypatch):
     written = []
-    write = join.write_twice
-    monkeypatch.setattr(join, "write_twice", lambda path, data: (written.append(path), write(path, data)))
+    monkeypatch.setattr(join, "write_twice", lambda path, data: (written.append(path), write_twice(path, data)))
     state = {"attempts": 1, "uploads": 1, "sums": 0}
     client = SimpleNamespace(state=lambda: dict(state))
     store = join._storer(tmp_path, 3, Costs(Settings(task="digits", rounds=3, clients=5), 10))

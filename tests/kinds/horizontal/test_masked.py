@@ -12,12 +12,13 @@ from tacit.kinds.horizontal.answered import Answers
 from tacit.kinds.horizontal.carrier import Failed, Host, Mean, Opening, carrier_of
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.masked import inside_of
-from tacit.kinds.horizontal.messages import Inference, Update, Work
+from tacit.kinds.horizontal.messages import Inference, Outgoing, Update, Work
 from tacit.kinds.horizontal.sums import Part, Together
 from tacit.kinds.horizontal.tally import Tally
 from tacit.kinds.horizontal.vector import Layout
 from tacit.secagg.messages import Abort, Advertise, Masked, Reveal, Shares
 from tacit.secagg.unmask import unmask_ranges
+from tests.inside import inside
 from tests.kinds.horizontal.federations import Inferring, Numbers, settings_for
 
 LAYOUT = Layout.of(Numbers().model())
@@ -129,7 +130,7 @@ def test_inference_vectors_leave_with_the_masked_update():
     opening = Opening(0, model, 1.0, range(12), frozenset())
     host = Host(None, unmask_ranges, Answers(settings))
     gathering = carrier.gathering(opening, host, Tally(0, Kept(), lambda: 0.0), 0.0)
-    outgoing = [(i, Work(0, model)) for i in range(12)]
+    outgoing: Outgoing = [(i, Work(0, model)) for i in range(12)]
     kinds = []
     for _ in range(3):
         answers = [(i, each) for i, message in outgoing for each in clients[i].receive(message, 0.0)]
@@ -151,4 +152,4 @@ def test_keys_of_clients_beyond_the_file_are_not_known():
     public = {i: key.public for i, key in keys.items()}
     client = Client(settings, 1, Numbers().fit, LAYOUT, key=keys[1], identities=public)
     client.receive(Work(0, np.zeros(5)), 0.0)
-    assert client._round._secure._identities.keys() == set(range(6))
+    assert inside(client._round)._secure._identities.keys() == set(range(6))

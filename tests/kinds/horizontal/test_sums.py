@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,10 +13,10 @@ from tacit.kinds.horizontal.coordinator import Coordinator, Phase
 from tacit.kinds.horizontal.messages import Update
 from tacit.kinds.horizontal.sums import Group, Part, Together
 from tacit.secagg.client import Client
-from tacit.secagg.messages import Masked
-from tacit.secagg.server import Server, State, masked_words
+from tacit.secagg.server import Server, State
 from tacit.secagg.session import Context
 from tacit.secagg.settings import Settings as SecureSettings
+from tacit.secagg.unmask import masked_words
 from tests.kinds.horizontal.federations import Numbers, finished, settings_for
 
 
@@ -69,7 +71,7 @@ def test_who_is_in_a_sum_is_not_taken_again():
     assert [event.reason for event in kept.events[1:]] == ["a second update in one round"]
 
 
-def masked_round() -> tuple[Server, dict[int, Client], dict[int, Masked]]:
+def masked_round() -> tuple[Server, dict[int, Client], dict[int, Any]]:
     """A server that waits for uploads, and these."""
     context = Context(SecureSettings(5, 3, mode="semi_honest"), bytes(32), 0)
     server = Server(context, range(5))

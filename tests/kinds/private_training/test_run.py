@@ -14,11 +14,9 @@ import dp_accounting
 import numpy as np
 import pytest
 import safetensors.numpy
-from click.testing import CliRunner
 from dp_accounting.pld import pld_privacy_accountant
 
 import tacit
-from tacit.cli import main
 from tacit.events import EpochFinished, Kept, RunFinished, Stepped, TrainingResumed
 from tacit.kinds.private_training import run as private_training
 from tacit.report.epochs_view import epochs_of
@@ -27,6 +25,7 @@ from tacit.runs.load import load
 from tacit.runs.report import read_run, write_report
 from tacit.runs.run import execute
 from tacit.store.directory import RunDirectory, read_events
+from tests.commands import invoke
 from tests.subprocesses import kill, launch, until
 
 pytest.importorskip("torch")
@@ -98,11 +97,11 @@ def test_two_trainings_side_by_side_and_none_beside_a_federation(finished, tmp_p
 
 def test_the_plan_says_what_the_run_costs(finished, tmp_path):
     (tmp_path / "file.yaml").write_text(json.dumps(SMALL))
-    result = CliRunner().invoke(main, ["plan", str(tmp_path / "file.yaml"), "--json"])
+    result = invoke("plan", str(tmp_path / "file.yaml"), "--json")
     planned = json.loads(result.stdout)
     assert planned["epsilon"] == pytest.approx(finished.ledger["ledgers"][0]["epsilon"], rel=1e-9)
     assert planned["steps"] == 12
-    words = CliRunner().invoke(main, ["plan", str(tmp_path / "file.yaml")]).stdout
+    words = invoke("plan", str(tmp_path / "file.yaml")).stdout
     assert "What it costs in privacy" in words
     assert "Tier fast" in words
 
@@ -137,7 +136,7 @@ def test_killed_at_any_moment_the_ledger_is_not_below_what_the_stored_model_saw(
     counted = json.loads((run / "ledger.json").read_text())["ledgers"][0]["lines"][0]["count"]
     assert counted >= state["steps"] > 0
     epochs = state["steps"] // 6 + 2
-    result = CliRunner().invoke(main, ["run", "--resume", str(run), "--quiet", "--set", f"train.epochs={epochs}"])
+    result = invoke("run", "--resume", str(run), "--quiet", "--set", f"train.epochs={epochs}")
     assert result.exit_code == 0, result.output
     assert json.loads((run / "ledger.json").read_text())["ledgers"][0]["lines"][0]["count"] == 6 * epochs
 
@@ -148,7 +147,7 @@ def _epochs(run: Path) -> int:
 
 def test_a_budget_stops_the_training_before_it_is_exceeded(tmp_path):
     (tmp_path / "file.yaml").write_text(json.dumps(SMALL | {"monitor": {"budget": 1.0}}))
-    result = CliRunner().invoke(main, ["run", str(tmp_path / "file.yaml"), "--runs", str(tmp_path / "runs")])
+    result = invoke("run", str(tmp_path / "file.yaml"), "--runs", str(tmp_path / "runs"))
     assert result.exit_code == 4, result.output
     (run,) = (tmp_path / "runs").iterdir()
     assert json.loads((run / "ledger.json").read_text())["ledgers"][0]["epsilon"] <= 1.0
@@ -171,7 +170,7 @@ def test_a_budget_stops_the_training_before_it_is_exceeded(tmp_path):
 )
 def test_bad_input_is_answered_by_a_sentence(tmp_path, change, words):
     (tmp_path / "file.yaml").write_text(json.dumps(SMALL | change))
-    result = CliRunner().invoke(main, ["run", str(tmp_path / "file.yaml"), "--runs", str(tmp_path / "runs")])
+    result = invoke("run", str(tmp_path / "file.yaml"), "--runs", str(tmp_path / "runs"))
     assert result.exit_code == 2, result.output
     assert words in result.output
     assert "Traceback" not in result.output
@@ -179,7 +178,7 @@ def test_bad_input_is_answered_by_a_sentence(tmp_path, change, words):
 
 def test_join_says_that_there_is_one_party(tmp_path):
     (tmp_path / "file.yaml").write_text(json.dumps(SMALL))
-    result = CliRunner().invoke(main, ["join", str(tmp_path / "file.yaml"), "--party", "me", "--insecure"])
+    result = invoke("join", str(tmp_path / "file.yaml"), "--party", "me", "--insecure")
     assert result.exit_code == 2
     assert "one party" in result.output
 
@@ -210,7 +209,7 @@ def test_every_option_of_the_file_trains(tmp_path, change):
 def test_a_finished_run_with_a_given_noise_goes_on_for_more_epochs(tmp_path):
     small = SMALL | {"train": {"epochs": 1, "batch": 500}}
     run = tacit.run(small, runs=tmp_path).directory
-    result = CliRunner().invoke(main, ["run", "--resume", str(run), "--set", "train.epochs=2", "--quiet"])
+    result = invoke("run", "--resume", str(run), "--set", "train.epochs=2", "--quiet")
     assert result.exit_code == 0, result.output
     assert json.loads((run / "ledger.json").read_text())["ledgers"][0]["lines"][0]["count"] == 6
 

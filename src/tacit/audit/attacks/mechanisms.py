@@ -32,6 +32,19 @@ from tacit.dp.claim import Claim
 from tacit.dp.gaussian import gaussian_sigma
 from tacit.secagg.skellam import SkellamEncoding
 
+__all__ = [
+    "BRIEF",
+    "MANY",
+    "THOROUGH",
+    "Effort",
+    "audit_bits",
+    "audit_clipping",
+    "audit_gaussian",
+    "audit_labels",
+    "audit_laplace",
+    "audit_skellam",
+]
+
 Rows = NDArray[Any]
 Mechanism = Callable[[Rows], Rows]  # rows in, as many protected rows out
 Sums = Callable[[Rows, int], Rows]  # gradients of records, a row each: so many noisy sums of them

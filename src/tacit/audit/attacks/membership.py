@@ -23,6 +23,16 @@ from tacit.audit.attacks.one_run import expected_limit, one_run_bound
 from tacit.audit.finding import Cost, Finding, LowerBound, Score
 from tacit.dp.claim import Claim
 
+__all__ = [
+    "Trials",
+    "area_under_curve",
+    "audit_membership",
+    "loss_scores",
+    "reference_scores",
+    "run_trials",
+    "true_positives",
+]
+
 Indices = NDArray[np.int64]
 Losses = NDArray[np.float64]
 Predict = Callable[[Indices], Losses]  # the loss of each of these records

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import signal
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from types import TracebackType
 from typing import TypeVar
@@ -19,6 +15,7 @@ from tacit.crypto.paillier import multiexp
 from tacit.crypto.paillier.ciphertexts import Ciphertexts
 from tacit.crypto.paillier.private import PrivateKey
 from tacit.crypto.paillier.public import PublicKey
+from tacit.crypto.processes import Pool
 
 Part = TypeVar("Part")
 
@@ -26,15 +23,15 @@ Part = TypeVar("Part")
 class Workers:
     """Runs batches on `workers` processes; with one, in this process. They end with this process, or by `close`.
 
-    Private keys go to the processes through pipes and stay in their memory until they end. Processes start by `spawn`
-    at first use: a script that wants more than one needs `if __name__ == "__main__":`.
+    Private keys go to the processes through pipes and stay in their memory until they end. Processes start at first
+    use.
     """
 
     def __init__(self, workers: int = 1) -> None:
         if workers < 1:
             raise ValueError(f"workers must be 1 or more, got {workers}")
         self.workers = workers
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: Pool | None = None
         self._closed = False
 
     def __enter__(self) -> Workers:
@@ -100,22 +97,13 @@ class Workers:
         if self._closed:
             raise ValueError("these workers are closed: make new ones")
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn"), _start)
+            self._pool = Pool(self.workers, _start)
         futures = [self._pool.submit(call, *each) for each in arguments]
         return [future.result() for future in futures]
 
 
 def _start() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and closes the pool
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A worker must not outlive a run that was killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _numbers(key: PublicKey | PrivateKey) -> tuple[int, ...]:

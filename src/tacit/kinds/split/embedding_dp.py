@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -143,6 +143,3 @@ def _check_one_hot(values: NDArray[Any]) -> None:
             f"domain is one_hot, but {int(wrong.sum())} of {wrong.size} vectors are not: leave domain out, and each "
             "bit costs eps/2"
         )
-
-
-DOMAINS = get_args(Domain)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,10 +131,6 @@ class Trunk:
 LeaderPart = Top | Ends
 FollowerPart = Bottom | Trunk
 Part = LeaderPart | FollowerPart
-
-
-class MakeParts(Protocol):
-    def __call__(self, seat: Seat, **options: Any) -> Part: ...
 
 
 def aligned(part: Bottom | Top, order: NDArray[np.int64]) -> Bottom | Top:

@@ -51,8 +51,6 @@ class Connection:
         self._met = False  # whether there was a welcome yet
         self._reached = -1  # the link's progress when this connection got as far as a welcome
         self._rejected = 0  # handshakes in a row that failed at a certificate
-        self.bytes_in = 0
-        self.bytes_out = 0
 
     @property
     def pending(self) -> int:
@@ -155,7 +153,6 @@ class Connection:
                     piece = await stream.read()
                     if piece is grpc.aio.EOF:
                         return
-                    self.bytes_in += len(piece)
                     for frame in self._link.receive(piece):
                         self._wake.set()
                         await self._told.arrived(frame)
@@ -178,7 +175,6 @@ class Connection:
             piece = self._link.next()
             if piece is not None:
                 await stream.write(piece)
-                self.bytes_out += len(piece)
             elif self._closing.is_set():
                 await stream.done_writing()
                 return

@@ -64,8 +64,6 @@ class Peer:
     stream: Task = None  # that serves it now
     ready: bool = False  # whether the listener knows of it
     left: bool = False  # it said that it goes: its stream ends once that is confirmed
-    bytes_in: int = 0
-    bytes_out: int = 0
 
     @property
     def pending(self) -> int:
@@ -299,7 +297,6 @@ class Server:
                 piece = await (context.read() if frame is None else self._paced(name, frame, pace, context))
                 if piece is grpc.aio.EOF:
                     return
-                peer.bytes_in += len(piece)
                 if announced := peer.link.announced(piece):
                     pace = Pace(self._about.network.least_rate)
                     frame = self._room.begin(announced, functools.partial(self._slower, name, task))
@@ -352,7 +349,6 @@ class Server:
             piece = peer.link.next()
             if piece is not None:
                 await context.write(piece)
-                peer.bytes_out += len(piece)
             elif peer.left:
                 return
             else:

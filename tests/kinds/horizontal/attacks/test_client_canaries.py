@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tacit.audit.attacks.mechanisms import Effort, audit_skellam
-from tacit.dp import mechanisms
+from tacit.dp import mechanisms, noise
+from tacit.dp.clipping import clip_l2
 from tacit.dp.release import Released
 from tacit.kinds.horizontal.attacks.client_canaries import audit_sums, audit_uploads, tensors
 from tacit.kinds.horizontal.protections import local_dp
@@ -116,13 +117,13 @@ def test_uploads_that_are_not_clipped_are_refuted(monkeypatch):
 
 @pytest.mark.slow  # half a minute on a busy machine: a client for each of 8,000 uploads
 def test_tensors_that_are_clipped_one_by_one_are_refuted(monkeypatch):
-    honest = local_dp.clip_l2
+    honest = clip_l2
 
-    def clip_l2(update, clip):
+    def apart(update, clip):
         for part in np.split(update, [48, 56]):
             honest(part, clip)
 
-    monkeypatch.setattr(local_dp, "clip_l2", clip_l2)
+    monkeypatch.setattr(local_dp, "clip_l2", apart)
     found = uploads(replace(FAULTY, samples=8_000))
     assert found.curve.refuted
     assert found.attack.endswith("closest in all tensors together")
@@ -144,8 +145,8 @@ def test_skellam_noise_of_an_honest_sum_is_consistent():
 
 
 def test_half_a_share_of_skellam_noise_is_refuted(monkeypatch):
-    honest = skellam.noise.skellam
-    monkeypatch.setattr(skellam.noise, "skellam", lambda variance, shape, rng: honest(variance / 2, shape, rng))
+    honest = noise.skellam
+    monkeypatch.setattr(noise, "skellam", lambda variance, shape, rng: honest(variance / 2, shape, rng))
     assert noise_of_a_sum().curve.refuted
 
 
@@ -162,6 +163,6 @@ def test_sums_that_are_not_clipped_are_not_released(monkeypatch):
 def test_canaries_in_opened_sums(monkeypatch):
     layout = Layout(("one",), ((24,),), "float32")
     assert not audit_sums(CENTRAL, layout, seeded_rng(0), replace(HONEST, samples=160), clip=0.5).refuted
-    honest = skellam.noise.skellam
-    monkeypatch.setattr(skellam.noise, "skellam", lambda variance, shape, rng: honest(variance / 400, shape, rng))
+    honest = noise.skellam
+    monkeypatch.setattr(noise, "skellam", lambda variance, shape, rng: honest(variance / 400, shape, rng))
     assert audit_sums(CENTRAL, layout, seeded_rng(0), replace(FAULTY, samples=160), clip=0.5).curve.refuted

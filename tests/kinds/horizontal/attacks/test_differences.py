@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from tacit.audit.steps import Scope
 from tacit.kinds.horizontal import attacks as horizontal
 from tacit.kinds.horizontal.attacks.differences import Subtracting, audit_differences
 from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.kinds.horizontal.tasks.softmax import SoftmaxTask
 from tests.kinds.horizontal.federations import settings_for
 
 CLIENTS = 8
@@ -73,13 +76,13 @@ def test_no_more_sums_are_opened_than_were_paid_for():
 
 
 def test_a_client_that_cannot_be_judged_counts_as_not_recovered():
-    class Fails(type(tasks.make("digits", CLIENTS, 0, {}))):
+    class Fails(SoftmaxTask):
         def fit(self, client, model, work):
             if client == 1:
                 raise FloatingPointError("in the data")
             return super().fit(client, model, work)
 
-    made = tasks.make("digits", CLIENTS, 0, {})
+    made: Any = tasks.make("digits", CLIENTS, 0, {})
     coordinator = Subtracting(scene(repeats=100), Fails(made._parts, made._test, 10))
     with pytest.raises(FloatingPointError):  # a mistake of the task is not hidden
         coordinator.subtract("same model")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tacit.crypto.prg import add_masks
 from tacit.kinds.horizontal.attacks.masks import audit_federation_masks, audit_masks, correlation
 from tacit.kinds.horizontal.task import Fitted
 from tests.kinds.horizontal.federations import settings_for
@@ -69,7 +70,7 @@ def test_ring_masks_that_are_too_short_are_caught(encrypt_type, bits, monkeypatc
     """Sabotage: masks that leave so many upper bits of the ring alone. The least correlation of the three is 0.02."""
     from tacit.secagg import client
 
-    real = client.add_masks
+    real = add_masks
 
     def short(words, keys, **options):
         mask = np.zeros_like(words)

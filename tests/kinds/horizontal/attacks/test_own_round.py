@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tacit.kinds.horizontal.attacks.own_round import audit_own_round, first_layer, fits
 from tacit.kinds.horizontal.tasks import load as tasks
+from tacit.kinds.horizontal.tasks.softmax import SoftmaxTask
 from tests.kinds.horizontal.federations import Numbers, settings_for
 
 TRAIN = {"epochs": 1, "batch": 1000, "learning_rate": 0.5}
@@ -18,11 +21,8 @@ def audited(encrypt, clients=6):
 
 
 def test_a_client_with_one_record_is_read():
-    class Alone(type(tasks.make("digits", 6, 0, {}))):
-        """Every client holds one image."""
-
-    made = tasks.make("digits", 6, 0, {})
-    task = Alone([(x[:1], y[:1]) for x, y in made._parts], made._test, 10)
+    made: Any = tasks.make("digits", 6, 0, {})
+    task = SoftmaxTask([(x[:1], y[:1]) for x, y in made._parts], made._test, 10)
     settings = settings_for(rounds=1, clients=6, train=TRAIN)
     each, total = audit_own_round(settings, task, protection="none", seed=0)
     assert each.off.value == 1

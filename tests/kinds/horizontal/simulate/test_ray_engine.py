@@ -12,11 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.cli import main
 from tacit.crypto.prg import page_columns
 from tacit.events import ClientRefused, Evaluated, Kept, Noted, RoundAborted, RoundFinished
 from tacit.kinds.horizontal.settings import Engine, Settings
@@ -26,6 +24,7 @@ from tacit.kinds.horizontal.simulate.ray_engine import RayEngine
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.ray.cluster import SpreadUnmasking, cluster, column_ranges
 from tacit.secagg.unmask import plan_of, unmask
+from tests.commands import invoke
 from tests.kinds.horizontal.federations import finished, settings_for
 from tests.kinds.horizontal.simulate.stumbling import STUMBLES
 from tests.subprocesses import HANGS
@@ -66,7 +65,7 @@ def assert_same_model(one, other) -> None:
 
 def told(kept: Kept) -> list[object]:
     """What happened, without times."""
-    found = []
+    found: list[object] = []
     for event in kept.events:
         match event:
             case RoundFinished():
@@ -263,7 +262,7 @@ def fleet(tmp_path: Path) -> str:
 
 def test_the_command_says_so_too(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ray", None)
-    done = CliRunner().invoke(main, ["run", fleet(tmp_path), "--engine", "ray", "--runs", str(tmp_path / "runs")])
+    done = invoke("run", fleet(tmp_path), "--engine", "ray", "--runs", str(tmp_path / "runs"))
     assert done.exit_code == 2
     assert "pip install 'tacit[ray]'" in done.output
 
@@ -271,10 +270,10 @@ def test_the_command_says_so_too(monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_the_command_runs_a_file_on_ray_and_resumes_it_in_memory(ray, tmp_path):
     runs = tmp_path / "runs"
-    done = CliRunner().invoke(main, ["run", fleet(tmp_path), "--engine", "ray", "--runs", str(runs), "--quiet"])
+    done = invoke("run", fleet(tmp_path), "--engine", "ray", "--runs", str(runs), "--quiet")
     assert done.exit_code == 0, done.output
     (run,) = runs.iterdir()
-    more = CliRunner().invoke(main, ["run", "--resume", str(run), "--engine", "memory", "--set", "rounds=3", "--quiet"])
+    more = invoke("run", "--resume", str(run), "--engine", "memory", "--set", "rounds=3", "--quiet")
     assert more.exit_code == 0, more.output
     assert (run / "events.jsonl").read_text().count('"RoundFinished"') == 3
 

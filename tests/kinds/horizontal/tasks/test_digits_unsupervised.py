@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.kinds.horizontal.tasks.clustering import Clustering, ClusteringTask, gradient, probabilities
 from tacit.runs.load import load
 
-EXAMPLE = load(Path(__file__).parents[4] / "examples" / "digits_unsupervised.yaml")
+EXAMPLE: Any = load(Path(__file__).parents[4] / "examples" / "digits_unsupervised.yaml")
 
 
 def work(seed: int = 1, **keys) -> FitWork:
@@ -102,7 +103,8 @@ def test_labels_are_not_trained_on(monkeypatch):
 
 
 def test_it_shares_its_images_with_the_task_that_has_labels():
-    labelled, unlabelled = tasks.make("digits", 30, 4, {}), tasks.make("digits_unsupervised", 30, 4, {})
+    labelled: Any = tasks.make("digits", 30, 4, {})
+    unlabelled: Any = tasks.make("digits_unsupervised", 30, 4, {})
     for client in (0, 29):
         np.testing.assert_array_equal(unlabelled._parts[client], labelled._parts[client][0])
     np.testing.assert_array_equal(unlabelled._test[0], labelled._test[0])
@@ -141,7 +143,7 @@ def test_options_that_make_no_sense_are_refused(options):
 
 def test_the_score_rises_as_the_loss_falls():
     """The example's federation, a quarter of its rounds: plain FedAvg, scored as a coordinator scores it."""
-    task = tasks.make(EXAMPLE.task, EXAMPLE.clients, EXAMPLE.seed, EXAMPLE.task_options)
+    task: Any = tasks.make(EXAMPLE.task, EXAMPLE.clients, EXAMPLE.seed, EXAMPLE.task_options)
     awaited, vectors = EXAMPLE.unsupervised.cluster_client_num, EXAMPLE.unsupervised.vectors
     noise = np.random.default_rng(1)
     model, losses, scores = task.model(), [], []

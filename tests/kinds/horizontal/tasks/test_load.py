@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def test_one_full_batch_step_is_the_gradient():
 
 @pytest.mark.parametrize("split", ["iid", "dirichlet"])
 def test_digits(split):
-    task = tasks.make("digits", 20, 0, {"split": split})
+    task: Any = tasks.make("digits", 20, 0, {"split": split})
     model = task.model()
     assert task.evaluate(model)["accuracy"] < 0.2
     fitted = task.fit(3, model, work())
@@ -106,12 +107,13 @@ def test_mnist_by_writer(tmp_path):
 
 
 def test_a_users_own_task(monkeypatch):
-    module = ModuleType("mine")
+    module: Any = ModuleType("mine")
     made = SimpleNamespace(model=lambda: {}, fit=lambda client, model, work: None)
     module.make_task = lambda clients, seed, size=1: SimpleNamespace(**vars(made), given=(clients, seed, size))
     module.make_nothing = lambda clients, seed: None
     monkeypatch.setitem(sys.modules, "mine", module)
-    assert tasks.make("mine:make_task", 3, 4, {"size": 5}).given == (3, 4, 5)
+    own: Any = tasks.make("mine:make_task", 3, 4, {"size": 5})
+    assert own.given == (3, 4, 5)
     for name, options, words in (
         ("mine:other", {}, "has no function other"),
         ("mine:make_nothing", {}, "made a NoneType, which has no method model"),
@@ -126,7 +128,7 @@ def test_a_users_own_task(monkeypatch):
 
 
 def test_the_torch_network_learns_like_any_task():
-    task = tasks.make("digits", 4, 0, {"network": "mlp"})
+    task: Any = tasks.make("digits", 4, 0, {"network": "mlp"})
     model = task.model()
     assert set(model) == {"0.weight", "0.bias", "2.weight", "2.bias"}
     fitted = task.fit(0, model, work(epochs=20, batch=16, learning_rate=0.5))

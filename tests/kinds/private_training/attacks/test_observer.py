@@ -25,11 +25,11 @@ from tacit.kinds.private_training.attacks.single_steps import (
 )
 from tacit.kinds.private_training.attacks.whole_training import Work, guess_trainings, training_plan
 from tacit.training import engine as engines
-from tacit.training import optimizer as optimizers
 from tacit.training import sums
 from tacit.training.engine import Engine
 from tacit.training.noise import Gaussian
 from tacit.training.optimizer import PrivateOptimizer
+from tacit.training.recorded import squared_norms_of
 from tacit.training.sampler import Loader, Sampler
 from tests.kinds.private_training.attacks.small_trainings import PLAN, training
 
@@ -228,7 +228,7 @@ def clipped_at(times):
 
 
 def one_left_out_of_the_norm(patch):
-    honest = engines.squared_norms_of
+    honest = squared_norms_of
     patch.setattr(engines, "squared_norms_of", lambda parts: honest(parts[1:]))
 
 
@@ -238,7 +238,7 @@ def secure_halved(patch):
     def gaussian(values, *, noise_multiplier, **given):
         return honest(values, noise_multiplier=noise_multiplier / 2, **given)
 
-    patch.setattr(sums.mechanisms, "gaussian", gaussian)
+    patch.setattr(mechanisms, "gaussian", gaussian)
 
 
 OF_STEPS = {
@@ -304,7 +304,8 @@ def test_noise_that_other_numbers_or_steps_tell_is_predicted(fault):
     rng = np.random.default_rng(6)
     guesses = guesses_of(rng, 1500, 83, fault or (lambda rng, noise: noise))
     assert (guesses.shares < 1).any() == (fault is not None)
-    made = test_curve(*guesses.of(None, rng), gaussian_curve(1.0), confidence=0.999 if fault else SURE)
+    one, other = guesses.of(None, rng)
+    made = test_curve(one, other, gaussian_curve(1.0), confidence=0.999 if fault else SURE)
     assert made.refuted == (fault is not None)
 
 
@@ -340,7 +341,7 @@ def count_without_noise(patch):
         def __init__(self, value):
             self.value = value
 
-    patch.setattr(optimizers.mechanisms, "gaussian", lambda values, **given: Bare(values))
+    patch.setattr(mechanisms, "gaussian", lambda values, **given: Bare(values))
 
 
 def longest(of_each):

@@ -58,7 +58,7 @@ def test_the_noise_of_the_count_does_not_grow_with_smaller_batches():
 
 
 def test_few_records_are_refused_before_anything_is_trained(monkeypatch):
-    monkeypatch.setattr(private_training.tasks, "make_training", lambda *given: SimpleNamespace(records=range(39)))
+    monkeypatch.setattr(tasks, "make_training", lambda *given: SimpleNamespace(records=range(39)))
     with pytest.raises(ValueError, match="39 records, an audit needs 40"):
         private_training.attacks(SETTINGS, Scope())
 
@@ -66,6 +66,6 @@ def test_few_records_are_refused_before_anything_is_trained(monkeypatch):
 def test_a_model_without_trained_parameters_is_refused(task, monkeypatch):
     frozen = task.model().requires_grad_(False)
     monkeypatch.setattr(task, "model", lambda: frozen)
-    monkeypatch.setattr(private_training.tasks, "make_training", lambda *given: task)
+    monkeypatch.setattr(tasks, "make_training", lambda *given: task)
     with pytest.raises(ValueError, match="has no parameter that is trained: there is nothing to audit"):
         private_training.attacks(SETTINGS, Scope())

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.inside import inside
+
 pytest.importorskip("torch")
 
 from tacit.audit.attacks.mechanisms import Effort
+from tacit.dp.mechanisms import gaussian
 from tacit.kinds.split import tensors
 from tacit.kinds.split.attacks.gradient_canaries import audit_gradients
 from tacit.kinds.split.tasks.load import make_part
@@ -29,7 +32,7 @@ SETTINGS = load(
 
 
 def audited(confidence=0.99, samples=1600):
-    parts = {name: make_part(SETTINGS, name) for name in SETTINGS.parties}
+    parts = {name: make_part(SETTINGS, name) for name in inside(SETTINGS).parties}
     return audit_gradients(SETTINGS, parts, GradientNoise(0.5, 1.0), seeded_rng(0), Effort(samples, confidence))
 
 
@@ -49,7 +52,7 @@ def half_bare(gradient, noise):
 
 @pytest.mark.parametrize("fault", [lambda gradient, noise: gradient + noise / 2, half_bare])
 def test_faulty_noise_of_gradients_is_refuted(fault, monkeypatch):
-    honest = tensors.gaussian
+    honest = gaussian
 
     def faulty(rows, **keys):
         released = honest(rows, **keys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ TEXT = {
 def trained(data, **changes):
     settings = Settings.model_validate({**data, **changes})
     parts = {party: make_part(settings, party) for party in settings.parties}
-    functions = {
+    functions: dict[str, Any] = {
         party: (lambda channels, party=party: follower(channels, settings, party, parts[party], Context()))
         for party in settings.followers
     }

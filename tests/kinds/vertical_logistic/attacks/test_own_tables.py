@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 from tacit.kinds.vertical_logistic.attacks import own_tables
 from tacit.kinds.vertical_logistic.attacks.own_tables import Deal
-from tacit.kinds.vertical_logistic.protocol import batches, logistic_masked
+from tacit.kinds.vertical_logistic.protocol import batches, checks
 from tacit.kinds.vertical_logistic.protocol.messages import Scores
 from tacit.kinds.vertical_logistic.protocol.model import Scaler
 from tests.kinds.vertical_logistic.parties import deal, key, people, plain, shared_out
@@ -40,8 +40,8 @@ def test_encryption_costs_no_accuracy(passives):
 def test_a_protocol_that_learns_otherwise_shows_in_its_cost(monkeypatch):
     """The positive control: gradients that arrive with the wrong sign."""
     played, _ = made(1, epochs=10, learning_rate=0.5)
-    unpacked = logistic_masked.checks.unpacked
-    monkeypatch.setattr(logistic_masked.checks, "unpacked", lambda *given: [-value for value in unpacked(*given)])
+    unpacked = checks.unpacked
+    monkeypatch.setattr(checks, "unpacked", lambda *given: [-value for value in unpacked(*given)])
     loss = next(cost for cost in own_tables.cost(played, epochs=50) if cost.metric.startswith("loss"))
     assert loss.on > loss.off + 0.05
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 
-from tacit import __version__
 from tacit.kinds.horizontal import boundary
 from tacit.kinds.horizontal.report import figures
 from tacit.kinds.horizontal.report.notices import notices
@@ -21,6 +20,7 @@ from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import cut, duration, metric, numbered, or_nothing, percent, short, signed
 from tacit.report.promises import Promise
 from tacit.report.sections import promise_card
+from tacit.version import __version__
 
 _TONES: dict[str, page.Tone] = {"done": "good", "budget reached": "fair", "failed": "bad"}
 _MOST_REASONS = 20

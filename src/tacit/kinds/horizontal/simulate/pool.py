@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import threading
-import time
 from collections import deque
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 
+from tacit.crypto.processes import Pool
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Task
 from tacit.kinds.horizontal.tasks import load as tasks
@@ -18,15 +15,7 @@ _task: Task | None = None  # of a worker process
 
 def _start_worker(settings: Settings) -> None:
     global _task
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     _task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
-
-
-def _end_with(parent: int) -> None:
-    """A worker must not outlive a run that was killed."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
 
 
 def _fit(client: int, model: Arrays, work: FitWork) -> Fitted:
@@ -42,10 +31,7 @@ class Trainer:
         self._settings = settings
         self._task = task
         self._workers = settings.simulation.workers
-        self._pool: ProcessPoolExecutor | None = None
-        if self._workers:
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._workers, context, _start_worker, (settings,))
+        self._pool = Pool(self._workers, _start_worker, settings) if self._workers else None
         self._expected: deque[int] = deque()
         self._ahead: dict[int, Future[Fitted]] = {}
 

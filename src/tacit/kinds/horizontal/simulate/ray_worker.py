@@ -27,9 +27,8 @@ from tacit.kinds.horizontal.sums import Group, Part, Together
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.kinds.horizontal.vector import Flat
 from tacit.secagg.messages import Masked
-from tacit.secagg.server import masked_words
 from tacit.secagg.session import Context
-from tacit.secagg.unmask import Words
+from tacit.secagg.unmask import Words, masked_words
 
 Kind = TypeVar("Kind", Update, Masked)
 Before = Mapping[int, dict[str, Any]]  # what each client has answered before: see `Client.restore`

@@ -14,7 +14,7 @@ from tacit.crypto import paillier
 from tacit.crypto.paillier import Ciphertexts, PrivateKey, PublicKey
 from tacit.errors import PeerError
 
-VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "paillier.json").read_text())["vectors"]
+VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "paillier.json").read_text())["vectors"]
 KEY = paillier.generate(512, insecure_bits=True)
 PUBLIC = KEY.public
 LONG = PrivateKey(int(VECTORS[-1]["p"], 16), int(VECTORS[-1]["q"], 16))  # of 2048 bits

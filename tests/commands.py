@@ -15,11 +15,19 @@ from tacit.cli import main
 from tacit.net import key_files
 from tests.subprocesses import HANGS, free_port, kill, launch, until
 
-__all__ = ["certify", "ended", "free_port", "invoke", "kill_once", "start"]
+__all__ = ["certify", "done", "ended", "free_port", "invoke", "kill_once", "start"]
 
 
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
+def invoke(*arguments: object) -> Result:
+    """`tacit` in this process."""
+    return CliRunner().invoke(main, [str(each) for each in arguments])
+
+
+def done(*arguments: object) -> str:
+    """What `tacit` prints on its output, in this process, where it must end well."""
+    ended_well = invoke(*arguments)
+    assert ended_well.exit_code == 0, ended_well.output
+    return ended_well.stdout
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

@@ -1,0 +1,54 @@
+"""What makes no sense is refused in words; the file of the design is read."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from tacit.kinds.vertical_logistic.settings import Settings
+
+PARTIES = {"bank": {"role": "active"}, "shop": {"role": "passive"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"parties": {"a": {"role": "passive"}}}, "0 of them are active"),
+        ({"parties": {"a": {"role": "active"}, "b": {"role": "active"}}}, "2 of them are active"),
+        ({"parties": {"a": {"role": "active"}}}, "no passive one"),
+        ({"protocol": "shared"}, "not part of this release"),
+        ({"data": {"post": {"path": "x.csv"}}}, "none of the parties"),
+        ({"data": {"shop": {"path": "x.csv", "label": "y"}}}, "passive and has no label"),
+        ({"data": {"bank": {"path": "x.csv"}}, "task": "cancer"}, "both given"),
+        ({"task_options": {"overlap": 1}}, "without a task"),
+        ({"train": {"epochs": 30}, "checks": {"row_uses": 20}}, "lower the first or raise the last"),
+        ({"train": {"schedule": "step", "decay": 2.0}}, "at most 1"),
+        ({"train": {"batch": 1}}, "greater than or equal to 2"),
+        ({"train": {"epoch": 1}}, "Extra inputs"),
+        ({"paillier": {"bits": 1000}}, "512, 1024, 2048"),
+        ({"parties": {"bank": {"role": "active", "address": "nowhere"}, "shop": {"role": "passive"}}}, "HOST:PORT"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_in_words(changes, words):
+    with pytest.raises(ValidationError, match=words):
+        Settings.model_validate({"parties": PARTIES} | changes)
+
+
+def test_the_file_of_the_design():
+    settings = Settings.model_validate(
+        {
+            "kind": "vertical_logistic",
+            "protocol": "masked",
+            "parties": {
+                "bank": {"role": "active", "address": "bank.example:8443"},
+                "shop": {"role": "passive", "address": "shop.example:8443"},
+            },
+            "data": {"bank": {"path": "bank.csv", "id": "id", "label": "y"}, "shop": {"path": "shop.csv", "id": "id"}},
+            "align": True,
+            "train": {"epochs": 20, "batch": 512, "learning_rate": 0.1, "l2": 0.001, "batch_order": "epoch"},
+            "paillier": {"bits": 3072, "workers": 2},
+        }
+    )
+    assert settings.active == "bank"
+    assert settings.passives == ("shop",)
+    assert settings.notes() == ["one passive: bank sees the score w·x of shop for every row, in every epoch"]
