@@ -11,6 +11,7 @@ import click
 from tacit.cli.exits import AGAIN, PEER, USER, end
 
 if TYPE_CHECKING:
+    from tacit.sections import Settings
     from tacit.store.scores import Scores
 
 
@@ -46,15 +47,12 @@ def command(
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from tacit.cli.task_errors import task_traceback
-    from tacit.config.local import load_local
     from tacit.errors import PeerAway, PeerError
     from tacit.kind import kind_of
-    from tacit.runs.join import site_of
     from tacit.runs.load import load
-    from tacit.runs.predict import predict_as, predict_here
+    from tacit.runs.predict import predict_here
     from tacit.store.scores import write_scores
 
-    sink = _Told()
     try:
         settings = load(file, overrides)
         predict = kind_of(settings).predict
@@ -63,13 +61,9 @@ def command(
         if output is not None and not output.absolute().parent.is_dir():
             end(f"--output: there is no folder {output.parent}: make it first", USER)
         if party is None:
-            scores: Scores | None = predict_here(settings, run, _by_party(inputs), sink)
+            scores: Scores | None = predict_here(settings, run, _by_party(inputs), _Told())
         else:
-            if len(inputs) > 1:
-                end("--input: with --party give your own rows only, one FILE", USER)
-            local, folder = load_local(local_file)
-            site = site_of(settings, local, folder, party, insecure=insecure)
-            scores = predict_as(settings, party, run, Path(inputs[0]) if inputs else None, site, sink)
+            scores = _as_party(settings, party, run, inputs, local_file, insecure)
         if scores is not None and output is not None:
             write_scores(scores, output)
             click.echo(f"Scores of {len(scores.rows)} rows: {output}")
@@ -87,6 +81,20 @@ def command(
         end(str(error), USER)
     except OSError as error:
         end(f"{error.filename}: {error.strerror}", USER)
+
+
+def _as_party(
+    settings: Settings, party: str, run: Path, inputs: tuple[str, ...], local_file: Path | None, insecure: bool
+) -> Scores | None:
+    from tacit.config.local import load_local
+    from tacit.runs.join import site_of
+    from tacit.runs.predict import predict_as
+
+    if len(inputs) > 1:
+        end("--input: with --party give your own rows only, one FILE", USER)
+    local, folder = load_local(local_file)
+    site = site_of(settings, local, folder, party, insecure=insecure)
+    return predict_as(settings, party, run, Path(inputs[0]) if inputs else None, site, _Told())
 
 
 class _Told:

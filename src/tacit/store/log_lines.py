@@ -32,6 +32,16 @@ from tacit.events import (
 )
 
 UPLOADS = frozenset({"Update", "Masked"})  # messages with what a client learnt
+_OfRound = (
+    RoundStarted
+    | ClientRefused
+    | ClientBlamed
+    | SharesDisputed
+    | RoundFinished
+    | Evaluated
+    | RoundAborted
+    | BudgetReached
+)
 _REFUSALS = {
     "budget": "answers no more",
     "request": "refused what it was asked",
@@ -64,36 +74,6 @@ def _words(event: Event, rounds: int | None) -> str:
             return f"note: {event.text}"
         case PortWatched():
             return f"note: {event.text}" if event.text else ""
-        case RoundStarted():
-            return f"{_round(event.round, rounds)} sampled {event.sampled}"
-        case ClientRefused():
-            return f"{_round(event.round, rounds)} client {event.client} refused: {event.reason}"
-        case ClientBlamed():
-            left_out = ", and is left out of the rest of the run" if event.excluded else ""
-            return f"{_round(event.round, rounds)} client {event.client} broke the protocol{left_out}: {event.reason}"
-        case SharesDisputed():
-            owners = ", ".join(map(str, event.owners)) + (", …" if event.count > len(event.owners) else "")
-            whose = f"client {owners}" if event.count == 1 else f"{event.count} clients ({owners})"
-            return (
-                f"{_round(event.round, rounds)} client {event.holder} says that its shares of {whose} are no good: one "
-                "side lies, nobody can tell which"
-            )
-        case RoundFinished():
-            return " ".join([_round(event.round, rounds), *measured(event), f"{event.seconds or 0:.1f} s"])
-        case Evaluated() if event.score is None:
-            return f"{_round(event.round, rounds)} {event.eval_type}: not evaluable: {event.reason}"
-        case Evaluated():
-            return (
-                f"{_round(event.round, rounds)} {event.eval_type}: {number(event.score)} ({event.vectors} vectors of "
-                f"{event.clients} clients, {event.clusters} clusters)"
-            )
-        case RoundAborted():
-            return f"{_round(event.round, rounds)} changed nothing: {event.reason} {event.seconds or 0:.1f} s"
-        case BudgetReached():
-            return (
-                f"{_round(event.round, rounds)} not begun: it would bring the epsilon of {event.of} to "
-                f"{number(event.epsilon)}, above the budget of {number(event.budget)} (delta {number(event.delta)})"
-            )
         case Answered():
             return _answered(event)
         case AnswerRefused():
@@ -120,6 +100,43 @@ def _words(event: Event, rounds: int | None) -> str:
             return " ".join([f"epoch {event.epoch + 1} done", *measured_epoch(event), f"{event.seconds or 0:.1f} s"])
         case Curve():
             return f"curve: {event.name}, {len(event.points)} points"
+        case _:
+            return f"{_round(event.round, rounds)} {_of_round(event)}"
+
+
+def _of_round(event: _OfRound) -> str:
+    """What is told of a round, after its number."""
+    match event:
+        case RoundStarted():
+            return f"sampled {event.sampled}"
+        case ClientRefused():
+            return f"client {event.client} refused: {event.reason}"
+        case ClientBlamed():
+            left_out = ", and is left out of the rest of the run" if event.excluded else ""
+            return f"client {event.client} broke the protocol{left_out}: {event.reason}"
+        case SharesDisputed():
+            owners = ", ".join(map(str, event.owners)) + (", …" if event.count > len(event.owners) else "")
+            whose = f"client {owners}" if event.count == 1 else f"{event.count} clients ({owners})"
+            return (
+                f"client {event.holder} says that its shares of {whose} are no good: one "
+                "side lies, nobody can tell which"
+            )
+        case RoundFinished():
+            return " ".join([*measured(event), f"{event.seconds or 0:.1f} s"])
+        case Evaluated() if event.score is None:
+            return f"{event.eval_type}: not evaluable: {event.reason}"
+        case Evaluated():
+            return (
+                f"{event.eval_type}: {number(event.score)} ({event.vectors} vectors of "
+                f"{event.clients} clients, {event.clusters} clusters)"
+            )
+        case RoundAborted():
+            return f"changed nothing: {event.reason} {event.seconds or 0:.1f} s"
+        case BudgetReached():
+            return (
+                f"not begun: it would bring the epsilon of {event.of} to "
+                f"{number(event.epsilon)}, above the budget of {number(event.budget)} (delta {number(event.delta)})"
+            )
 
 
 def _answered(event: Answered) -> str:

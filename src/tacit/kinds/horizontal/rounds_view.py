@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tacit.events import (
     BudgetReached,
@@ -82,9 +83,7 @@ def rounds_of(record: Record[Settings]) -> Rounds:
             case RunResumed():
                 resumed += 1
                 finished, budget = None, None
-                for told in (rounds, aborted, evaluations, sampled, refused, blamed, disputed):
-                    for number in [number for number in told if number >= event.round]:
-                        del told[number]
+                _forget(event.round, rounds, aborted, evaluations, sampled, refused, blamed, disputed)
             case Noted():
                 notes[event.text] = None
             case RoundStarted():
@@ -126,3 +125,10 @@ def rounds_of(record: Record[Settings]) -> Rounds:
         ledgers=record.ledgers,
         environment=record.environment,
     )
+
+
+def _forget(first: int, *told: dict[int, Any]) -> None:
+    """What was told of round `first` and later ones: they are done again."""
+    for by_round in told:
+        for number in [number for number in by_round if number >= first]:
+            del by_round[number]

@@ -75,19 +75,9 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     else:
         not_tested.append(f"the wire, because {_TAPPED // 2} clients cannot have the file's protection: {reason}")
     if settings.masked:
-        try:
-            nearly = variants.same_clients(settings, scope)
-            Costs(nearly, size)
-        except ValueError as error:
-            not_tested.append(f"sums over nearly the same clients: few clients cannot have the protection: {error}")
-        else:
-            steps.append(Step("sums subtracted", lambda: _subtracted(nearly, task)))
-            steps.append(Step("masks of two rounds", lambda: [_masking(nearly, task)]))
-        few = settings if settings.sampled <= _MOST_ASKED else None
-        if few is not None and _complete(few, size):
-            steps.append(Step("a sum of too few", lambda: [_too_few(few, layout)]))
-        else:
-            not_tested.append(f"a sum of too few: more than {_MOST_ASKED} clients, or a sparse graph")
+        more, left_out = _on_sums(settings, task, scope)
+        steps += more
+        not_tested += left_out
     if settings.clients <= _MOST_CLIENTS:
         once = variants.one_round(settings, price, scope)
         if own_round.fits(task):
@@ -109,6 +99,26 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     promises = [_proved(spent) for spent in costs.spent(most_uploads(settings), settings.rounds)]
     summaries = [each.summary for each in protections_of(settings) if each.summary]
     return Attacks("; ".join(summaries), steps, promises, not_tested)
+
+
+def _on_sums(settings: Settings, task: Task, scope: Scope) -> tuple[list[Step], list[str]]:
+    """What is tried on masks and the sums that they open, and what is not, with the reason."""
+    layout = Layout.of(task.model())
+    steps: list[Step] = []
+    not_tested = []
+    try:
+        nearly = variants.same_clients(settings, scope)
+        Costs(nearly, layout.size)
+    except ValueError as error:
+        not_tested.append(f"sums over nearly the same clients: few clients cannot have the protection: {error}")
+    else:
+        steps.append(Step("sums subtracted", lambda: _subtracted(nearly, task)))
+        steps.append(Step("masks of two rounds", lambda: [_masking(nearly, task)]))
+    if settings.sampled <= _MOST_ASKED and _complete(settings, layout.size):
+        steps.append(Step("a sum of too few", lambda: [_too_few(settings, layout)]))
+    else:
+        not_tested.append(f"a sum of too few: more than {_MOST_ASKED} clients, or a sparse graph")
+    return steps, not_tested
 
 
 def _tested(test: NoiseTest, scope: Scope, effort: Effort, task: Task) -> list[Finding]:
