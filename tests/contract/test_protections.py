@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -21,6 +24,7 @@ from tacit.kinds.horizontal.settings import Settings
 from tests.contract.installing import TOY_NAMES, installed, package
 from tests.kinds.horizontal.federations import Inferring, Numbers, finished, run, settings_for
 
+SRC = Path(__file__).parents[2] / "src" / "tacit"
 SIZE = 650  # of the model of digits
 BUILT_IN = ("NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT")
 UPDATES = (*BUILT_IN, *TOY_NAMES)
@@ -71,8 +75,7 @@ def test_each_describes_itself(name):
     assert {attack for attack, _ in found.inversions} <= set(get_args(Attack))
     assert {target for _, target in found.inversions} <= set(get_args(Target))
     assert found.inversions
-    seen = found.mechanism(settings_of(name), SIZE) if name in TOY_NAMES else None
-    assert seen is None or isinstance(seen, Inside if found.masked else Alone)
+    assert isinstance(found.mechanism(settings_of(name), SIZE), Inside if found.masked else Alone)
 
 
 @pytest.mark.parametrize("name", UPDATES)
@@ -221,6 +224,30 @@ def test_a_minimum_is_one_of_survivors(name):
     assert least is None or (settings.masked and 2 <= least <= settings.sampled)
     if settings.masked:
         assert settings.secure(1, 64).minimum == least
+
+
+# --- one file each
+
+
+def test_no_other_module_knows_a_protection_by_its_name():
+    """A branch on a name would be forgotten when a protection is added."""
+    named = re.compile(r"""_ENCRYPT["']|["']LAPLACE["']""")
+    package = SRC / "kinds" / "horizontal"
+    allowed = {*(package / "protections").glob("*.py"), package / "encrypt.py"}  # the section of the settings
+    assert [path for path in SRC.rglob("*.py") if path not in allowed and named.search(path.read_text())] == []
+
+
+def test_protections_are_under_the_contract_that_keeps_them_apart():
+    contracts = tomllib.loads((SRC.parents[1] / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = [contract for contract in contracts if contract["name"] == "protections do not know each other"]
+    files = {path.stem for path in (SRC / "kinds" / "horizontal" / "protections").glob("*.py")}
+    of = files - {"__init__", "contract"}
+    assert sorted(contract["modules"]) == sorted(f"tacit.kinds.horizontal.protections.{name}" for name in of)
+    assert of == {each.__class__.__module__.rpartition(".")[2] for each in built_in()}
+
+
+def built_in() -> list[Any]:
+    return [*map(protections.find, BUILT_IN), *map(protections.find_vectors, VECTORS)]
 
 
 # --- keys

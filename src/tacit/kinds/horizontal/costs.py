@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from tacit.dp.accounting import Budget, Ledger, Reading, reading
 from tacit.dp.release import Event, PureEvent
-from tacit.kinds.horizontal.protections import price_of
+from tacit.kinds.horizontal.protections import price_of, protections_of
 from tacit.kinds.horizontal.protections.contract import Cost, Covers
 from tacit.kinds.horizontal.settings import Settings
 
@@ -57,7 +57,7 @@ class Costs:
 
     def __init__(self, settings: Settings, size: int) -> None:
         self._settings = settings
-        prices = [price_of(each, settings, size) for each in (settings.updates, settings.vectors)]
+        prices = [price_of(each, settings, size) for each in protections_of(settings)]
         self.local: list[Cost] = [cost for price in prices for cost in price.local]
         self.central: list[Cost] = [cost for price in prices for cost in price.central]
         self.limit = settings.updates.limit(settings)

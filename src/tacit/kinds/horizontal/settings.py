@@ -267,7 +267,8 @@ class Settings(Section):
 
     @property
     def unpaid_sums(self) -> bool:
-        """Whether sums are opened that no epsilon covers: then uploads for the same model are counted."""
+        """Whether sums are opened that no epsilon covers: then uploads for the same model are counted. With an epsilon
+        a repeat is paid for in the ledger like any other answer."""
         return self.updates.masked and not self.updates.promises
 
     @property

@@ -47,7 +47,7 @@ CENTRAL = Settings.model_validate(
 
 
 def uploads(effort=FAULTY):
-    return audit_uploads(LOCAL, LAYOUT, seeded_rng(0), effort)
+    return audit_uploads(LOCAL, LAYOUT, seeded_rng(0), effort, clip=0.5)
 
 
 def test_each_tensor_holds_a_canary_of_its_own():
@@ -161,7 +161,7 @@ def test_sums_that_are_not_clipped_are_not_released(monkeypatch):
 
 def test_canaries_in_opened_sums(monkeypatch):
     layout = Layout(("one",), ((24,),), "float32")
-    assert not audit_sums(CENTRAL, layout, seeded_rng(0), replace(HONEST, samples=160)).refuted
+    assert not audit_sums(CENTRAL, layout, seeded_rng(0), replace(HONEST, samples=160), clip=0.5).refuted
     honest = skellam.noise.skellam
     monkeypatch.setattr(skellam.noise, "skellam", lambda variance, shape, rng: honest(variance / 400, shape, rng))
-    assert audit_sums(CENTRAL, layout, seeded_rng(0), replace(FAULTY, samples=160)).curve.refuted
+    assert audit_sums(CENTRAL, layout, seeded_rng(0), replace(FAULTY, samples=160), clip=0.5).curve.refuted

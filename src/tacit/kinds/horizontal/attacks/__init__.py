@@ -22,7 +22,7 @@ from tacit.kinds.horizontal.attacks.wire import tap_federation
 from tacit.kinds.horizontal.costs import Costs, Spent
 from tacit.kinds.horizontal.forecast import most_uploads
 from tacit.kinds.horizontal.masked import inside_of
-from tacit.kinds.horizontal.protections import find, price_of
+from tacit.kinds.horizontal.protections import find, price_of, protections_of
 from tacit.kinds.horizontal.protections.contract import NoiseTest
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
@@ -47,7 +47,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     size = Layout.of(task.model()).size
     costs = Costs(settings, size)
     price = price_of(settings.updates, settings, size)
-    tests = (*settings.updates.tests(settings), *settings.vectors.tests(settings))
+    tests = [test for each in protections_of(settings) for test in each.tests(settings)]
     effort = Effort(confidence=scope.confidence(sum(test.bounds for test in tests)))
     layout = Layout.of(task.model())
     scene, many = _scenes(settings, scope)
@@ -107,7 +107,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         else:
             steps.append(Step(test.name, partial(_tested, test, scope, effort, task)))
     promises = [_proved(spent) for spent in costs.spent(most_uploads(settings), settings.rounds)]
-    summaries = [each.summary for each in (settings.updates, settings.vectors) if each.summary]
+    summaries = [each.summary for each in protections_of(settings) if each.summary]
     return Attacks("; ".join(summaries), steps, promises, not_tested)
 
 

@@ -27,8 +27,7 @@ from tacit.dp.claim import Claim
 from tacit.kinds.horizontal.masked import inside_of
 from tacit.kinds.horizontal.messages import Update, Work
 from tacit.kinds.horizontal.prepared import Prepared
-from tacit.kinds.horizontal.protections import one_of
-from tacit.kinds.horizontal.protections.distributed_dp import NoisySum
+from tacit.kinds.horizontal.protections import one_of, price_of
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork
 from tacit.kinds.horizontal.vector import Flat, Layout
@@ -94,9 +93,12 @@ def _canary(layout: Layout, places: Places, signs: NDArray[np.float64], norm: fl
     return canary
 
 
-def audit_uploads(settings: Settings, layout: Layout, rng: Generator, effort: Effort) -> Finding:
-    """Audit uploads under local DP: a canary against its opposite, in each tensor. `samples` are for all of them."""
-    clip, claim = settings.encrypt.dp_encrypt.dp_norm_clip, settings.updates.claim(settings)
+def audit_uploads(settings: Settings, layout: Layout, rng: Generator, effort: Effort, *, clip: float) -> Finding:
+    """Audit uploads with Gaussian noise, clipped to `clip`: a canary against its opposite, in each tensor.
+
+    The samples of `effort` are for all of them.
+    """
+    claim = settings.updates.claim(settings)
     if claim is None:
         raise ValueError(f"{settings.updates.name} claims nothing of an upload: take {one_of('promises')}")
     asked = AskedClient(settings, layout)
@@ -123,14 +125,15 @@ def audit_uploads(settings: Settings, layout: Layout, rng: Generator, effort: Ef
     )
 
 
-def audit_sums(settings: Settings, layout: Layout, rng: Generator, effort: Effort) -> Finding:
-    """Audit opened sums under distributed DP: a canary in each tensor against nothing."""
-    inside = inside_of(settings, layout.size)
-    stated = settings.updates.claim(settings)
-    if not isinstance(inside, NoisySum) or stated is None:
-        raise ValueError(f"{settings.updates.name} has no noise in its sums: take {one_of('sized_for_rounds')}")
-    encoding = inside.encoding
-    honest = encoding.fewest - encoding.colluders
+def audit_sums(settings: Settings, layout: Layout, rng: Generator, effort: Effort, *, clip: float) -> Finding:
+    """Audit opened sums of updates that are clipped to `clip`: a canary in each tensor against nothing."""
+    updates = settings.updates
+    stated, least = updates.claim(settings), updates.minimum(settings)
+    sums = price_of(updates, settings, layout.size).central
+    if stated is None or least is None or not sums:
+        raise ValueError(f"{updates.name} has no noise in its sums: take {one_of('sized_for_rounds')}")
+    inside, fewest = inside_of(settings, layout.size), least
+    honest = fewest - settings.colluders
     nothing = np.zeros(layout.size, dtype=layout.dtype)
 
     def opened(update: Flat, places: Places, count: int) -> NDArray[np.float64]:
@@ -139,17 +142,18 @@ def audit_sums(settings: Settings, layout: Layout, rng: Generator, effort: Effor
             words = inside.encode(update, 1, _ROTATION, None)
             for _ in range(honest - 1):
                 words += inside.encode(nothing, 1, _ROTATION, None)  # the ring wraps, as it does in a round
-            found.append(inside.decode(words, encoding.fewest, _ROTATION)[places] * encoding.fewest)
+            found.append(inside.decode(words, fewest, _ROTATION)[places] * fewest)
         return np.asarray(found, dtype=np.float64)
 
     found = list(tensors(layout, rng))
     each = max(40, effort.each // len(found))
     pairs: list[Pair] = []
     for _, places, signs in found:
-        canary = _canary(layout, places, signs, _TOO_LONG * encoding.clip)
+        canary = _canary(layout, places, signs, _TOO_LONG * clip)
         pairs.append(columns_of(opened(nothing, places, each), opened(canary, places, each), signs))
     ledger, delta = Ledger("client", "zero-out"), stated.delta
-    ledger.spend(encoding.event())
+    for cost in sums:
+        ledger.spend(cost.event, cost.count)
     claim = Claim(ledger.epsilon(delta, "rdp"), delta, "client", "zero-out")
     names = [name for name, _, _ in found]
     return judged(

@@ -24,12 +24,12 @@ from tacit.audit.bounds import clopper_pearson
 from tacit.audit.finding import Finding, Score
 from tacit.audit.intervals import CONFIDENCE, resampled
 from tacit.errors import BudgetError, PeerError
+from tacit.kinds.horizontal.attacks.variants import protected_by
 from tacit.kinds.horizontal.masked import inside_of, secure_context
 from tacit.kinds.horizontal.messages import ToClient, ToCoordinator, Work
 from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.protections import MASKS, one_of
 from tacit.kinds.horizontal.protections.contract import UnusableUpdate
-from tacit.kinds.horizontal.protections.secure_aggregation import WeightedSum
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Task
 from tacit.kinds.horizontal.vector import Flat
@@ -120,7 +120,7 @@ class Subtracting:
             return None
         opened = server.finish()
         count = len(opened.survivors)
-        weight = float(opened.words[-1]) if isinstance(self._sums, WeightedSum) else float(count)
+        weight = self._sums.weight(opened.words, count)
         try:
             mean = self._sums.decode(opened.words, count, context.digest())
         except PeerError:
@@ -152,7 +152,7 @@ class Subtracting:
             update, samples = self._learnt[victim]
             guess = (total.vector - part.vector) / (weight or 1.0)
             errors[-1] = float(np.linalg.norm(guess - update) / (np.linalg.norm(update) or 1.0))
-            counted[-1] = isinstance(self._sums, WeightedSum) and weight == samples
+            counted[-1] = self._settings.updates.weighted and weight == samples
         return Recovered(tuple(errors), tuple(counted), opened - (total is None))
 
 
@@ -192,6 +192,6 @@ def _off_and_on(settings: Settings, task: Task, models: Models) -> tuple[Recover
 def _unlimited(settings: Settings) -> Settings:
     data: dict[str, Any] = settings.model_dump()
     data["round"] |= {"repeats": settings.answers, "least_difference": None}
-    data["encrypt"]["encrypt_type"] = MASKS
+    data["encrypt"] = protected_by(MASKS, data["encrypt"])
     data["budget"] = None
     return Settings.model_validate(data)

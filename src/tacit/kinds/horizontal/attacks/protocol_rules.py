@@ -23,6 +23,7 @@ from tacit.crypto.agreement import KeyPair, public_of
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, Declined, PeerError
 from tacit.events import Kept
+from tacit.kinds.horizontal.attacks.variants import protected_by
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.masked import inside_of, secure_context
 from tacit.kinds.horizontal.messages import Inference, ToClient, ToCoordinator, Update, Work
@@ -366,7 +367,7 @@ def audit_inference(settings: Settings, layout: Layout, classes: int, *, protect
     """Ask a client for inference vectors in two rounds, as if it inferred the same: only the noise is different."""
     settings = Settings.model_validate(
         {**settings.model_dump(), "rounds": max(2, settings.rounds), "budget": None, "simulation": {}, "engine": {}}
-        | {"encrypt": {**settings.model_dump()["encrypt"], "encrypt_type": CLEAR}}
+        | {"encrypt": protected_by(CLEAR, settings.model_dump()["encrypt"])}
     )
     model = np.zeros(layout.size, dtype=layout.dtype)
     sent: list[NDArray[np.float64]] = []

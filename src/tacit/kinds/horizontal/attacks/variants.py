@@ -57,6 +57,11 @@ def unlimited(settings: Settings) -> Settings:
     return Settings.model_validate(data)
 
 
+def protected_by(name: str, encrypt: dict[str, Any]) -> dict[str, Any]:
+    """A section `encrypt` with another protection of updates: the options are those of the first alone."""
+    return {key: value for key, value in encrypt.items() if key != "options"} | {"encrypt_type": name}
+
+
 def without_vectors(encrypt: dict[str, Any]) -> dict[str, Any]:
     """A section `encrypt` for a federation whose clients infer nothing."""
     return encrypt | {"privacy_eval_type": CLEAR, "laplace_eval": None}

@@ -175,6 +175,9 @@ class Inside(Protocol):
     def decode(self, words: Words, survivors: int, rotation: bytes) -> Flat:
         """At the coordinator: the mean of an opened sum."""
 
+    def weight(self, words: Words, survivors: int) -> float:
+        """What the coordinator learns of all weights in an opened sum: their sum, or how many survived."""
+
     def seen(self, words: Words, rotation: bytes) -> Flat:
         """One client's words, read as if they had no mask."""
 

@@ -69,6 +69,9 @@ class NoisySum:
     def decode(self, words: Words, survivors: int, rotation: bytes) -> Flat:
         return self.encoding.decode(words, survivors, rotation)
 
+    def weight(self, words: Words, survivors: int) -> float:
+        return float(survivors)
+
     def seen(self, words: Words, rotation: bytes) -> Flat:
         survivors = self.encoding.fewest  # decode divides by their number, which is undone
         return self.decode(words, survivors, rotation) * survivors
@@ -212,5 +215,6 @@ def _canaries(settings: Settings, scope: Scope, effort: Effort, task: Task) -> F
     from tacit.kinds.horizontal.vector import Layout
 
     layout = Layout.of(task.model())
-    found = audit_sums(settings, layout, scope.rng("canaries of sums"), replace(effort, samples=_SUMS))
+    clip, rng = settings.encrypt.ddp_encrypt.ddp_norm_clip, scope.rng("canaries of sums")
+    found = audit_sums(settings, layout, rng, replace(effort, samples=_SUMS), clip=clip)
     return named(found, "Opened sums", "clients' own clipping and noise shares, the file's own model", "server")

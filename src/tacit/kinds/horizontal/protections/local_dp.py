@@ -205,5 +205,6 @@ def _canaries(settings: Settings, scope: Scope, effort: Effort, task: Task) -> F
 
     brief = replace(effort, samples=scope.pick(1_200, 24_000))
     layout = Layout.of(task.model())
-    found = audit_uploads(unlimited(settings), layout, scope.rng("canaries of uploads"), brief)
+    clip, rng = settings.encrypt.dp_encrypt.dp_norm_clip, scope.rng("canaries of uploads")
+    found = audit_uploads(unlimited(settings), layout, rng, brief, clip=clip)
     return named(found, "Uploads of a client", "its own clipping and noise, the file's own model", "server")

@@ -50,6 +50,9 @@ class WeightedSum:
     def decode(self, words: Words, survivors: int, rotation: bytes) -> Flat:
         return self.encoding.decode(words, survivors).mean
 
+    def weight(self, words: Words, survivors: int) -> float:
+        return float(words[-1])
+
     def seen(self, words: Words, rotation: bytes) -> Flat:
         signed = words.view(np.int32 if self.ring[1] == 32 else np.int64).astype(np.float64)
         return np.asarray(signed[: self.encoding.values] * 2.0**-self.encoding.fraction_bits)
