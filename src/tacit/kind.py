@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tacit.audit.steps import Attacks, Scope
+    from tacit.audit.scope import Scope
+    from tacit.audit.steps import Attacks
     from tacit.boundary import Boundary
     from tacit.events import Event, Sink
     from tacit.net.site import Site

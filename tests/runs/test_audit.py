@@ -17,7 +17,8 @@ from tacit.audit import text as words
 from tacit.audit.finding import Cost, Finding, LowerBound, Pictures, Score
 from tacit.audit.page import whole_page
 from tacit.audit.result import advantage
-from tacit.audit.steps import Attacks, Proved, Scope, Step, bare
+from tacit.audit.scope import Scope
+from tacit.audit.steps import Attacks, Proved, Step, bare
 from tacit.audit.tradeoff import CurveTest, claim_curve, gaussian_curve
 from tacit.dp.accounting import Ledger, reading
 from tacit.dp.claim import Claim

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tacit.audit.finding import Cost, Finding, Score
-from tacit.audit.steps import Proved, Scope
+from tacit.audit.scope import Scope
+from tacit.audit.steps import Proved
 from tacit.boundary import Boundary
 from tacit.sections import Settings
 

@@ -1,4 +1,4 @@
-"""What an audit is made of: how hard to try, what is proved, and the attacks that fit, one step after the other.
+"""What an audit is made of: what is proved, and the attacks that fit, one step after the other.
 
 Each kind has a package `attacks`, whose function `attacks` returns `Attacks`; `tacit.runs.audit` runs them.
 """
@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tacit.audit.finding import Cost, Finding
-from tacit.audit.scope import CONFIDENCE as CONFIDENCE
-from tacit.audit.scope import Scope as Scope
 from tacit.audit.tradeoff import Curve, claim_curve
 from tacit.dp.accounting import HIDES_NOTHING, Ledger
 from tacit.dp.pricing import Method

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from tacit.audit.result import Audit
-    from tacit.audit.steps import Scope
+    from tacit.audit.scope import Scope
     from tacit.sections import Settings
 
 _WIDTH = 118  # of the tables, where stdout is no terminal
@@ -48,7 +48,7 @@ def command(
     import json
 
     from tacit.audit.page import whole_page
-    from tacit.audit.steps import Scope
+    from tacit.audit.scope import Scope
     from tacit.audit.text import false_claim, plain, print_table
     from tacit.cli.task_errors import task_traceback
     from tacit.config.task import look_beside

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tacit.audit.finding import Cost, Finding
 from tacit.audit.result import Audit, advantage, share_found
-from tacit.audit.steps import Scope
+from tacit.audit.scope import Scope
 from tacit.errors import loggable
 from tacit.kind import kind_of
 from tacit.sections import Settings

@@ -1,14 +1,16 @@
 """Horizontal federation: many clients with the same features train one model.
 
-    settings      what a file says
+    settings      what a file says; `encrypt` is its section of that name
     task          what a user writes: fit, and optionally evaluate; `tasks` are the built-in ones
-    protection    how an update leaves a client and is added up: in the clear, with local DP, under masks
-    sums          updates that come in one by one, or by the group, added up
-    messages      what the coordinator and a client send each other; `frames` has them as bytes
+    protections   one file each: how updates or inference vectors leave a client, what it costs, every word about it
+    carrier       the two ways in which updates travel: `alone`, and `masked` under secure aggregation
+    sums, tally   updates that come in one by one, or by the group, added up; the figures of one round
+    messages      what the coordinator and a client send each other; `frames` has them as bytes, for any transport
     boundary      everything that leaves a client, and how it is protected; `costs` and `forecast` what it costs, which
                   `plan_words` puts into words, and `party_forecast` for one party
-    client        one client, a state machine without I/O
-    coordinator   the coordinator, the same; `optimizer` turns a mean update into the next model
+    prepared      makes clients and coordinators, and nothing else does
+    client        one client, a state machine without I/O; `answered` is what it remembers having answered
+    coordinator   the coordinator, the same; `sampling` chooses clients, `optimizer` turns a mean into the next model
     simulate      every client on one machine or one cluster; `join`: one party over a network; `run`: either of them
     rounds_view   a run as its record tells it; `participation` that of a client; `report` makes pages of both
     attacks       what the coordinator learns of the clients
@@ -27,7 +29,8 @@ from tacit.kind import Join, Kind, Resume
 from tacit.kinds.horizontal.settings import Settings
 
 if TYPE_CHECKING:
-    from tacit.audit.steps import Attacks, Scope
+    from tacit.audit.scope import Scope
+    from tacit.audit.steps import Attacks
     from tacit.boundary import Boundary
     from tacit.kind import Here, Result, Seat
     from tacit.net.site import Site

@@ -10,7 +10,8 @@ from tacit.kind import Kind, Resume
 from tacit.kinds.private_training.settings import Settings
 
 if TYPE_CHECKING:
-    from tacit.audit.steps import Attacks, Scope
+    from tacit.audit.scope import Scope
+    from tacit.audit.steps import Attacks
     from tacit.boundary import Boundary
     from tacit.kind import Here, Result
     from tacit.report.figure import Report

@@ -17,7 +17,8 @@ from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.lockstep import verbs
 
 if TYPE_CHECKING:
-    from tacit.audit.steps import Attacks, Scope
+    from tacit.audit.scope import Scope
+    from tacit.audit.steps import Attacks
     from tacit.boundary import Boundary
     from tacit.lockstep.run import Lockstep
     from tacit.report.forecast import Forecast

@@ -10,7 +10,8 @@ import numpy as np
 
 from tacit import sections
 from tacit.audit.finding import Finding, Score
-from tacit.audit.steps import Attacks, Scope, Step
+from tacit.audit.scope import Scope
+from tacit.audit.steps import Attacks, Step
 from tacit.boundary import CLEAR, Boundary, Release
 from tacit.events import EpochFinished, TrainingResumed, TrainingStarted
 from tacit.kind import Here, Kind, Result, Resume, ended_early

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.audit.steps import Scope
+from tacit.audit.scope import Scope
 from tacit.kinds.horizontal import attacks as horizontal
 from tacit.kinds.horizontal.attacks.differences import Subtracting, audit_differences
 from tacit.kinds.horizontal.tasks import load as tasks

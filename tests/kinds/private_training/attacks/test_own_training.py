@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tacit.audit.steps import Scope
+from tacit.audit.scope import Scope
 from tacit.dp.schedules import ClipAdaptation
 from tacit.kinds.private_training import attacks as private_training
 from tacit.kinds.private_training.attacks.own_training import Subject, resized

@@ -14,7 +14,8 @@ import numpy as np
 from tacit.audit.attacks.mechanisms import Effort, judged
 from tacit.audit.attacks.membership import audit_membership, run_trials
 from tacit.audit.finding import Cost, Finding
-from tacit.audit.steps import Attacks, Proved, Scope, Step
+from tacit.audit.scope import Scope
+from tacit.audit.steps import Attacks, Proved, Step
 from tacit.audit.tradeoff import Curve, gaussian_curve
 from tacit.dp.claim import Claim
 from tacit.dp.gaussian import gaussian_epsilon

@@ -10,7 +10,8 @@ import numpy as np
 
 from tacit.audit.attacks.mechanisms import Effort, Rows, audit_bits, audit_gaussian, audit_labels
 from tacit.audit.finding import Finding
-from tacit.audit.steps import Attacks, Proved, Scope, Step, bare, named
+from tacit.audit.scope import Scope
+from tacit.audit.steps import Attacks, Proved, Step, bare, named
 from tacit.dp.accounting import Ledger
 from tacit.dp.claim import Claim
 from tacit.dp.gaussian import gaussian_epsilon

@@ -6,7 +6,8 @@ import numpy as np
 
 from tacit.audit.attacks import wire as network
 from tacit.audit.finding import Finding
-from tacit.audit.steps import Attacks, Scope, Step
+from tacit.audit.scope import Scope
+from tacit.audit.steps import Attacks, Step
 from tacit.crypto.paillier import generate
 from tacit.kinds.vertical_logistic.attacks import own_tables
 from tacit.kinds.vertical_logistic.attacks.own_tables import Deal
