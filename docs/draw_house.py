@@ -27,9 +27,9 @@ WORDS = {  # what lies in a layer, by its first name
     "training": "libraries: private SGD, alignment, secure aggregation, tables, splits",
     "wire": "typed messages and the channels they travel on",
     "crypto": "masks, shares, Paillier, signatures · mechanisms, noise, ledgers",
-    "errors": "the bottom: no imports of our own below",
+    "door": "the bottom: no imports of our own below",
 }
-WIDTH, ROW, GAP, LEFT = 1040, 34, 6, 500
+WIDTH, ROW, GAP, LEFT = 1120, 34, 6, 590
 STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #1b1f24 } .name { font-weight: 600 }
 rect { fill: #eef2f7; stroke: #b8c4d3 } .kinds { fill: #d9ead3; stroke: #93b88a }

@@ -43,7 +43,7 @@ CLIENTS = 4
 SIZE = 60
 PARTIES = ("coordinator", *(f"client-{i}" for i in range(CLIENTS)))
 _PRIMES = (29, 2, 3, 5, 7, 11, 13, 17, 19, 23)
-METRICS = importlib.util.find_spec("tacit.store.metrics") is not None
+METRICS = importlib.util.find_spec("tacit.store.prometheus") is not None
 TASK = """
 import json
 import numpy as np

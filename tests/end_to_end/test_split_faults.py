@@ -13,7 +13,7 @@ from torch.ao.quantization import FakeQuantize
 
 from tacit.channel import pair
 from tacit.errors import BudgetError, PeerError, Unfit
-from tacit.kinds.split.agreement import refuse_mixing, schedule_of
+from tacit.kinds.split.common_terms import refuse_mixing, schedule_of
 from tacit.kinds.split.messages import Activations, Gradient, Offer, Reached, Start
 from tacit.kinds.split.task import Bottom, Rows
 from tacit.kinds.split.tensors import take_gradient

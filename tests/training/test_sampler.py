@@ -9,8 +9,8 @@ from scipy import stats
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, TensorDataset, WeightedRandomSampler
 
 from tacit.randomness import seeded_rng
+from tacit.training.record_source import _UNUSED
 from tacit.training.sampler import Loader, Sampler
-from tacit.training.source import _UNUSED
 from tests.training.trainings import data, plan
 
 

@@ -9,7 +9,8 @@ from tacit.audit import text as words
 from tacit.audit.finding import Finding, Score
 from tacit.audit.result import Audit
 from tacit.config.load import resolved
-from tacit.report import page, sections
+from tacit.report import page
+from tacit.report import page_sections as sections
 from tacit.report.chart import Chart, inline
 from tacit.report.markup import Markup, element, join
 from tacit.report.promises import Promise, against, explained

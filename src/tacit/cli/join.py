@@ -165,7 +165,7 @@ def _carried_out(start: _Start, directory: RunDirectory, quiet: bool, metrics_po
             stack.enter_context(shown)
             sinks.append(shown)
         if metrics_port is not None:
-            from tacit.store.metrics import Metrics, serve_metrics
+            from tacit.store.prometheus import Metrics, serve_metrics
 
             metrics = Metrics()
             stack.enter_context(serve_metrics(metrics, metrics_port))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tacit.boundary import Boundary
+from tacit.lockstep.parties import Parties
 from tacit.report.forecast import Forecast, PartyForecast
 from tacit.report.party_forecast import Own, account, certified, counted, nothing_paid, task_options
 
 
-def party_forecast(settings: Any, own: Own, boundary: Boundary, whole: Forecast) -> PartyForecast:
+def party_forecast(settings: Parties, own: Own, boundary: Boundary, whole: Forecast) -> PartyForecast:
     """What `tacit join` will make of the file for this party."""
     role = settings.parties[own.name].role
     hub = settings.hub
@@ -35,12 +34,12 @@ def party_forecast(settings: Any, own: Own, boundary: Boundary, whole: Forecast)
     return PartyForecast(own.name, parts, whole)
 
 
-def _table(settings: Any, own: Own) -> str:
+def _table(settings: Parties, own: Own) -> str:
     if own.local.data is not None:
         return f"Its table is {own.local.data.get('path', 'not named')}, as its local file says."
-    given = getattr(settings, "data", {}).get(own.name)
-    if given is not None:
-        return f"Its table is {given.path}, as the shared file says."
-    if getattr(settings, "task", None) is not None:
-        return task_options(settings.task, settings.task_options, own)
+    shared = settings.model_dump(include={"data", "task", "task_options"})
+    if (given := shared.get("data", {}).get(own.name)) is not None:
+        return f"Its table is {given['path']}, as the shared file says."
+    if (task := shared.get("task")) is not None:
+        return task_options(task, shared["task_options"], own)
     return "No table is named: add data: {path: FILE, id: COLUMN} to its local file."

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tacit.events import EpochFinished
-from tacit.report import page, sections
+from tacit.report import page
+from tacit.report import page_sections as sections
 from tacit.report.chart import Chart, Colour, Panel, Series, number
 from tacit.report.epochs_view import Epochs
 from tacit.report.figure import EPSILONS, Figure, Report, bytes_unit, slug, with_points
 from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import duration, metric, or_nothing, short
+from tacit.report.page_sections import PRIVATE_SETTINGS, promise_card
 from tacit.report.promises import Promise, promised
-from tacit.report.sections import PRIVATE_SETTINGS, promise_card
 from tacit.version import __version__
 
 TONES: dict[str, page.Tone] = {"done": "good", "budget reached": "fair", "failed": "bad"}
@@ -249,7 +249,7 @@ def _spent_time(record: Epochs, drawn: Markup) -> Markup | None:
 
 
 def _settings(record: Epochs, share: bool) -> Markup:
-    settings: Any = record.settings
+    settings = record.settings
     notes = settings.notes() if share else list(record.notes)
     fixes = "The seed fixes the first model and the split of the data. Samples, noise and keys are drawn afresh."
     return sections.settings(settings, notes, fixes, record.environment, share)

@@ -18,8 +18,8 @@ from tacit.report.epochs_view import Epochs, epochs_of
 from tacit.report.figure import EPSILONS, Figure, Report, bytes_unit, slug, with_points
 from tacit.report.markup import Markup, element
 from tacit.report.numbers import duration, metric, short
+from tacit.report.page_sections import PRIVATE_SETTINGS, promise_card
 from tacit.report.promises import Promise, promised
-from tacit.report.sections import PRIVATE_SETTINGS, promise_card
 from tacit.store.record import Record, S
 
 _LONGEST = 60  # letters of a setting

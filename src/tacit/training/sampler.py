@@ -18,7 +18,7 @@ from tacit.randomness import secure_rng
 from tacit.training.generators import Generators
 from tacit.training.independence import Watch
 from tacit.training.plan import Plan
-from tacit.training.source import Indices, Items, source
+from tacit.training.record_source import Indices, Items, source
 
 _UNSEEN = (
     "whether records keep apart is not checked, because another record changes the shapes of the collated batch: "

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tacit.channel import run_parties
-from tacit.kinds.split.agreement import schedule_of
+from tacit.kinds.split.common_terms import schedule_of
 from tacit.kinds.split.follower import follower
 from tacit.kinds.split.leader import leader
 from tacit.kinds.split.settings import Settings

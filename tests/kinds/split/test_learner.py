@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tacit.events import EpochFinished, Kept, Noted, Stepped, TrainingResumed, TrainingStarted
-from tacit.kinds.split.agreement import schedule_of
+from tacit.kinds.split.common_terms import schedule_of
 from tacit.kinds.split.messages import Activations
 from tacit.kinds.split.task import Rows, aligned
 from tacit.lockstep.context import Context

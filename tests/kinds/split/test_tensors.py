@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tacit.dp.accounting import Ledger
-from tacit.kinds.split.agreement import schedule_of
+from tacit.kinds.split.common_terms import schedule_of
 from tacit.kinds.split.costs import gradient_noise
 from tacit.kinds.split.embedding_dp import EmbeddingDP
 from tacit.kinds.split.tensors import (

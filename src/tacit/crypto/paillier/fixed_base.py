@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from gmpy2 import mpz
 
-from tacit.crypto.paillier.inversion import inverses
+from tacit.crypto.paillier.inverses import inverses
 
 Row = tuple[mpz, ...]
 

@@ -19,7 +19,7 @@ import numpy as np
 from gmpy2 import divexact, mpz, powmod, t_divmod
 from numpy.typing import NDArray
 
-from tacit.crypto.paillier.inversion import inverses
+from tacit.crypto.paillier.inverses import inverses
 
 LARGEST_ENTRY = 2**62
 _WIDEST_WINDOW = 14

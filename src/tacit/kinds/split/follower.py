@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tacit.channel import Channel
 from tacit.errors import TOLD, PeerError
-from tacit.kinds.split.agreement import (
+from tacit.kinds.split.common_terms import (
     EVALUATION,
     RECORDS,
     Outcome,

@@ -9,8 +9,8 @@ from typing import Any
 
 from tacit.dp.accounting import Ledger, strength
 from tacit.kinds.split import boundary
-from tacit.kinds.split.agreement import bits_of, schedule_of
 from tacit.kinds.split.bits import packed_size
+from tacit.kinds.split.common_terms import bits_of, schedule_of
 from tacit.kinds.split.costs import gradient_noise
 from tacit.kinds.split.settings import Settings
 from tacit.kinds.split.task import Bottom, Ends, Part, Top, modules

@@ -14,7 +14,7 @@ from torch import Tensor
 from tacit.channel import Channel
 from tacit.dp.accounting import Ledger
 from tacit.errors import TOLD, PeerError, Unfit
-from tacit.kinds.split.agreement import (
+from tacit.kinds.split.common_terms import (
     EVALUATION,
     LABELS,
     RECORDS,

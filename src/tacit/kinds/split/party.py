@@ -74,7 +74,7 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
     """One party: aligns if that is asked for, trains, and keeps its own part."""
     part = _part(settings, name, place)  # first: it says that torch is missing
 
-    from tacit.kinds.split.agreement import schedule_of
+    from tacit.kinds.split.common_terms import schedule_of
     from tacit.kinds.split.follower import follower
     from tacit.kinds.split.forecast import Sizes
     from tacit.kinds.split.forecast import forecast as forecast_of

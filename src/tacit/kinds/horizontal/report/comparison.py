@@ -21,8 +21,8 @@ from tacit.report.correlation import correlation, mean_relative_difference
 from tacit.report.figure import Figure, Report
 from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import duration, metric, short, signed
+from tacit.report.page_sections import promise_card
 from tacit.report.promises import Promise
-from tacit.report.sections import promise_card
 
 _OPEN: tuple[Colour, ...] = ("blue", "teal", "violet", "grey")
 _PROTECTED: tuple[Colour, ...] = ("red", "amber", "violet", "grey")

@@ -7,7 +7,7 @@ from tacit.report import page
 from tacit.report.figure import EPSILONS, Figure
 from tacit.report.markup import Markup
 from tacit.report.numbers import or_nothing
-from tacit.report.sections import PRIVATE_SETTINGS
+from tacit.report.page_sections import PRIVATE_SETTINGS
 
 
 def notices(record: Rounds, cover: page.Cover, share: bool, left_out: list[Figure]) -> list[Markup]:

@@ -11,13 +11,14 @@ from tacit.dp.accounting import reading
 from tacit.kinds.horizontal import boundary
 from tacit.kinds.horizontal.participation import Participant, Participation
 from tacit.kinds.horizontal.report.single import footer, tone
-from tacit.report import page, sections
+from tacit.report import page
+from tacit.report import page_sections as sections
 from tacit.report.chart import Chart, Panel, Series
 from tacit.report.figure import Figure, Report, slug, with_points
 from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import cut, numbered, or_nothing, short, size
+from tacit.report.page_sections import promise_card
 from tacit.report.promises import Promise, promised
-from tacit.report.sections import promise_card
 
 _COVER = page.Cover(frozenset(), frozenset())
 _MOST_REASONS = 20

@@ -12,14 +12,15 @@ from tacit.kinds.horizontal.report.promises import hollow, promises, spent_on
 from tacit.kinds.horizontal.report.scores import loss, pairs
 from tacit.kinds.horizontal.rounds_view import Rounds
 from tacit.kinds.horizontal.settings import Settings
-from tacit.report import page, sections
+from tacit.report import page
+from tacit.report import page_sections as sections
 from tacit.report.chart import number
 from tacit.report.correlation import correlation
 from tacit.report.figure import Report
 from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import cut, duration, metric, numbered, or_nothing, percent, short, signed
+from tacit.report.page_sections import promise_card
 from tacit.report.promises import Promise
-from tacit.report.sections import promise_card
 from tacit.version import __version__
 
 _TONES: dict[str, page.Tone] = {"done": "good", "budget reached": "fair", "failed": "bad"}

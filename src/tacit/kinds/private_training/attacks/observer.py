@@ -27,8 +27,8 @@ from tacit.kinds.private_training.task import Task
 from tacit.training.attach import attach
 from tacit.training.optimizer import PrivateOptimizer
 from tacit.training.plan import Plan
+from tacit.training.record_source import Indices
 from tacit.training.sampler import Loader, Piece
-from tacit.training.source import Indices
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]

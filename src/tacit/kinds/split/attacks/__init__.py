@@ -15,7 +15,7 @@ from tacit.audit.steps import Attacks, Proved, Step, bare, named
 from tacit.dp.accounting import Ledger
 from tacit.dp.claim import Claim
 from tacit.dp.gaussian import gaussian_epsilon
-from tacit.kinds.split.agreement import bits_of, schedule_of
+from tacit.kinds.split.common_terms import bits_of, schedule_of
 from tacit.kinds.split.costs import gradient_noise
 from tacit.kinds.split.embedding_dp import EmbeddingDP
 from tacit.kinds.split.forecast import Sizes

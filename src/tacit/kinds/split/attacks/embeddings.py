@@ -26,8 +26,8 @@ from tacit.audit.finding import Cost, Finding, Pictures, Score
 from tacit.audit.intervals import mean_score
 from tacit.audit.similarity import psnr, ssim
 from tacit.dp.claim import Claim
-from tacit.kinds.split.agreement import EVALUATION, RECORDS, as_tensor
 from tacit.kinds.split.attacks.recording import Recording, at_most, record_cut, withhold
+from tacit.kinds.split.common_terms import EVALUATION, RECORDS, as_tensor
 from tacit.kinds.split.settings import EmbeddingProtection, Settings
 from tacit.kinds.split.task import Bottom, Part
 from tacit.kinds.split.tasks.load import make_part

@@ -22,8 +22,8 @@ from tacit.audit.separation import columns_of
 from tacit.audit.tradeoff import gaussian_curve
 from tacit.dp.claim import Claim
 from tacit.dp.gaussian import gaussian_epsilon
-from tacit.kinds.split.agreement import schedule_of
 from tacit.kinds.split.attacks.recording import at_most, record_cut, without_test
+from tacit.kinds.split.common_terms import schedule_of
 from tacit.kinds.split.settings import Settings, Simulation
 from tacit.kinds.split.task import Ends, Part, Top
 from tacit.kinds.split.tensors import GradientNoise

@@ -29,9 +29,9 @@ from tacit.audit.bounds import corrected
 from tacit.audit.finding import Finding, LowerBound, Score
 from tacit.audit.intervals import resampled
 from tacit.dp.claim import Claim
-from tacit.kinds.split.agreement import LABELS, RECORDS
 from tacit.kinds.split.attacks.embeddings import Make, cost_of
 from tacit.kinds.split.attacks.recording import Recording, at_most, record_cut
+from tacit.kinds.split.common_terms import LABELS, RECORDS
 from tacit.kinds.split.settings import Gradients, LabelProtection, Settings
 from tacit.kinds.split.task import Top
 from tacit.kinds.split.tasks.load import make_part

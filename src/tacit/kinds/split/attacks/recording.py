@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tacit.audit.attacks.inversion import one_thread
 from tacit.channel import Channel, Party, Recorded, Recorder, run_parties
-from tacit.kinds.split.agreement import Outcome, schedule_of
+from tacit.kinds.split.common_terms import Outcome, schedule_of
 from tacit.kinds.split.follower import follower
 from tacit.kinds.split.leader import leader
 from tacit.kinds.split.learner import State

@@ -30,8 +30,8 @@ from tacit.events import (
     RunStarted,
     SharesDisputed,
 )
-from tacit.store import metrics as module
-from tacit.store.metrics import CONTENT_TYPE, Metrics, serve_metrics
+from tacit.store import prometheus as module
+from tacit.store.prometheus import CONTENT_TYPE, Metrics, serve_metrics
 from tests.subprocesses import HANGS, until
 
 FINISHED = RoundFinished(

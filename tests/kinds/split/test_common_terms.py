@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.kinds.split.agreement import saves, schedule_of
+from tacit.kinds.split.common_terms import saves, schedule_of
 from tests.kinds.split.networks import settings_v
 
 
