@@ -17,11 +17,12 @@ from tacit.config.load import resolved
 from tacit.config.source import ConfigError
 from tacit.dp.accounting import Ledger
 from tacit.kinds.horizontal import boundary, protections
-from tacit.kinds.horizontal.attacks import variants
+from tacit.kinds.horizontal.attacks import any_promise, variants
 from tacit.kinds.horizontal.costs import Costs
 from tacit.kinds.horizontal.encrypt import Encrypt
 from tacit.kinds.horizontal.protections.contract import Alone, Attack, Inside, Target
 from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.runs.load import load
 from tests.contract.installing import TOY_NAMES, installed, package
 from tests.inside import inside
@@ -404,3 +405,138 @@ large = Large()
         assert Costs(settings, 100).local
         with pytest.raises(ValueError, match="LARGE promises an epsilon, and its price is empty"):
             Costs(settings, SIZE)
+
+
+CHEATS = """
+from dataclasses import replace
+
+import numpy as np
+
+from tacit.dp.claim import Claim
+from tacit.dp.release import PureEvent
+from tacit.kinds.horizontal.protections.contract import Cost, Price
+from toy_protections.coarse_sums import CoarseSums
+from toy_protections.laplace_updates import LaplaceMechanism, LaplaceUpdates
+
+class Loud(LaplaceMechanism):
+    def upload(self, learned, clip, rng):
+        return replace(super().upload(learned, clip, rng), samples=learned.samples, loss=1.0)
+
+class Quiet(LaplaceMechanism):
+    def protect(self, update, rng):
+        return update + np.random.default_rng().normal(0, 1e-6, update.shape).astype(update.dtype)
+
+class Incomplete:
+    clip = None
+    def event(self):
+        return PureEvent(4.0, "client", "replace-one")
+
+class Untested(LaplaceUpdates):
+    name = "CHEAT"
+    def tests(self, settings):
+        return ()
+
+class Unclaimed(LaplaceUpdates):
+    name = "CHEAT"
+    def claim(self, settings):
+        return None
+
+class Unlisted(LaplaceUpdates):
+    name = "CHEAT"
+    def releases(self, settings):
+        return ()
+
+class Beside(LaplaceUpdates):
+    name = "CHEAT"
+    def mechanism(self, settings, size):
+        made = super().mechanism(settings, size)
+        return Loud(size, made.epsilon, made.largest_sum)
+
+class Silent(LaplaceUpdates):
+    name = "CHEAT"
+    def mechanism(self, settings, size):
+        made = super().mechanism(settings, size)
+        return Quiet(size, made.epsilon, made.largest_sum)
+
+class Lacking(LaplaceUpdates):
+    name = "CHEAT"
+    def mechanism(self, settings, size):
+        return Incomplete()
+
+class Contradicting(LaplaceUpdates):
+    name = "CHEAT"
+    def claim(self, settings):
+        return Claim(0.001, 0.0, "client", "replace-one")
+
+class OfNobody(CoarseSums):
+    name = "CHEAT"
+    promises = True
+    def price(self, settings, size):
+        return Price(central=(Cost("updates", PureEvent(0.1, "client", "zero-out")),))
+    def tests(self, settings):
+        return (object(),)
+    def claim(self, settings):
+        return Claim(0.1, 0.0, "client", "zero-out")
+
+class Alone(CoarseSums):
+    name = "CHEAT"
+    promises = True
+    def price(self, settings, size):
+        return Price(local=(Cost("updates", PureEvent(0.1, "client", "replace-one")),))
+
+untested, unclaimed, unlisted, beside = Untested(), Unclaimed(), Unlisted(), Beside()
+silent, lacking, contradicting, of_nobody, alone = Silent(), Lacking(), Contradicting(), OfNobody(), Alone()
+"""
+
+
+@pytest.mark.parametrize(
+    ("attribute", "words"),
+    [
+        ("untested", "CHEAT promises an epsilon, and offers no test of its noise: nothing could refute the promise"),
+        ("unclaimed", "CHEAT promises an epsilon, and states no claim: say what is proved of a round"),
+        ("unlisted", "CHEAT does not list Update.vector among its releases: it must say what leaves"),
+        (
+            "of_nobody",
+            "CHEAT promises an epsilon of sums, and has no minimum: say for how many survivors its noise is sized",
+        ),
+        ("alone", "CHEAT has a price of what leaves a client by itself, and its updates are masked"),
+    ],
+)
+def test_a_promise_that_nothing_could_refute_is_refused(attribute, words, tmp_path):
+    package(tmp_path, "cheats", CHEATS, {"CHEAT": attribute})
+    with installed(tmp_path):
+        assert refusal("CHEAT") == words
+
+
+def test_what_is_not_listed_does_not_leave_a_client(tmp_path):
+    package(tmp_path, "cheats", CHEATS, {"CHEAT": "beside"})
+    with installed(tmp_path), pytest.raises(ValueError, match="would send samples and loss, and does not list it"):
+        run(inside(load(file_of("CHEAT"))))
+
+
+def test_a_mechanism_that_lacks_a_method_is_refused_by_its_name(tmp_path):
+    package(tmp_path, "cheats", CHEATS, {"CHEAT": "lacking"})
+    with installed(tmp_path), pytest.raises(ValueError, match=r"has no add, largest_norm, next_clip, seen, upload"):
+        run(inside(load(file_of("CHEAT"))))
+
+
+def test_noise_that_is_far_too_small_is_refuted_whatever_its_own_tests_say(tmp_path):
+    package(tmp_path, "cheats", CHEATS, {"CHEAT": "silent"})
+    with installed(tmp_path):
+        settings = inside(load(file_of("CHEAT", options={"epsilon": 1.0})))
+        task = tasks.make(settings.task, settings.clients, settings.seed, {})
+        price = protections.price_of(settings.updates, settings, SIZE)
+        found = any_promise.test_of_any(settings, price).find(Scope(), Effort(), task)
+        assert found.refuted
+    with installed():
+        honest = inside(load(file_of("LAPLACE_UPDATES", options={"epsilon": 1.0})))
+        price = protections.price_of(honest.updates, honest, SIZE)
+        assert not any_promise.test_of_any(honest, price).find(Scope(), Effort(), task).refuted
+
+
+def test_a_claim_below_its_price_is_refused_by_the_audit(tmp_path):
+    package(tmp_path, "cheats", CHEATS, {"CHEAT": "contradicting"})
+    with installed(tmp_path):
+        settings = inside(load(file_of("CHEAT")))
+        with pytest.raises(ValueError, match=r"claims an epsilon of 0\.001 for a round, and its price says"):
+            any_promise.test_of_any(settings, protections.price_of(settings.updates, settings, SIZE))

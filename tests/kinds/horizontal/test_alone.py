@@ -14,7 +14,7 @@ from tacit.kinds.horizontal.answered import Answers
 from tacit.kinds.horizontal.carrier import Failed, Host, Mean, Opening, carrier_of
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.messages import Update, Work
-from tacit.kinds.horizontal.protections.contract import UnusableUpdate
+from tacit.kinds.horizontal.protections.contract import UnusableUpdate, Upload
 from tacit.kinds.horizontal.protections.in_the_clear import TrainedModels
 from tacit.kinds.horizontal.protections.local_dp import LocalDP
 from tacit.kinds.horizontal.sums import Part, Together
@@ -165,7 +165,8 @@ class TooLarge(TrainedModels):
     def upload(self, learned, clip, rng):
         if learned.update().any():
             raise UnusableUpdate("its update is too large")
-        return replace(super().upload(learned, clip, rng), event=LocalDP.of(settings_for(encrypt=NOISED), 5).event())
+        event = LocalDP.of(settings_for(encrypt=NOISED), 5).event()
+        return Upload(super().upload(learned, clip, rng).vector, event=event)
 
 
 def test_an_update_that_its_mechanism_refuses_is_hidden_where_the_protection_hides_failures():

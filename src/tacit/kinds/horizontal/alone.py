@@ -13,8 +13,8 @@ import numpy as np
 from tacit.errors import PeerError
 from tacit.kinds.horizontal.carrier import OUT_OF_TURN, Failed, Host, Mean, Opening, Participant
 from tacit.kinds.horizontal.messages import HEAD_BYTES, Outgoing, ToCoordinator, Update
-from tacit.kinds.horizontal.protections import check_paid
-from tacit.kinds.horizontal.protections.contract import Alone
+from tacit.kinds.horizontal.protections import check_paid, lacking
+from tacit.kinds.horizontal.protections.contract import Alone, Upload
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.sums import Part, Sum, Together, group_size
 from tacit.kinds.horizontal.tally import Tally
@@ -27,8 +27,10 @@ def alone_of(settings: Settings, size: int) -> Alone:
     """What a federation does to updates that travel alone, for a model of `size` numbers."""
     updates = settings.updates
     mechanism = updates.mechanism(settings, size)
-    if updates.masked or not isinstance(mechanism, Alone):
+    if updates.masked:
         raise ValueError(f"{updates.name} has updates under masks: none travels alone")
+    if not isinstance(mechanism, Alone):
+        raise ValueError(f"{updates.name} cannot be used: {lacking(mechanism, Alone)}")
     return mechanism
 
 
@@ -63,7 +65,7 @@ class Carrier:
         raise PeerError(f"{type(message).__name__} belongs to secure aggregation, which is not used here")
 
     def round(self, participant: Participant) -> Round:
-        return Round(self.mechanism, participant)
+        return Round(self, participant)
 
 
 class Gathering:
@@ -153,8 +155,9 @@ class Gathering:
 class Round:
     """One round at a client."""
 
-    def __init__(self, mechanism: Alone, participant: Participant) -> None:
-        self._mechanism = mechanism
+    def __init__(self, carrier: Carrier, participant: Participant) -> None:
+        self._settings = carrier.settings
+        self._mechanism = carrier.mechanism
         self._participant = participant
         self.done = False
 
@@ -163,8 +166,21 @@ class Round:
         inferred = mine.infer()
         upload = mine.learn(lambda learned: self._mechanism.upload(learned, work.clip, mine.rng))
         check_paid(upload.event, mine.paid, "an update")
+        self._check_listed(upload)
         self.done = True
         return [*inferred, Update(work.round, mine.identity, upload.vector, upload.samples, upload.loss)]
+
+    def _check_listed(self, upload: Upload) -> None:
+        """Nothing leaves beside the vector that the protection does not list."""
+        beside = [name for name in ("samples", "loss") if getattr(upload, name) is not None]
+        if beside:
+            updates = self._settings.updates
+            listed = {each.field for each in updates.releases(self._settings) if each.message == Update.__name__}
+            if unlisted := [name for name in beside if name not in listed]:
+                raise ValueError(
+                    f"{updates.name} would send {' and '.join(unlisted)}, and does not list it among its releases: "
+                    "it is not sent"
+                )
 
     def receive(self, message: SecureToClient, now: float) -> list[ToCoordinator]:
         raise PeerError(f"{type(message).__name__} without a round of secure aggregation")

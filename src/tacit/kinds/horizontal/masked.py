@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tacit.errors import PeerError
 from tacit.kinds.horizontal.carrier import OUT_OF_TURN, Failed, Host, Mean, Opening, Participant
 from tacit.kinds.horizontal.messages import Inference, Outgoing, ToCoordinator, Update
+from tacit.kinds.horizontal.protections import lacking
 from tacit.kinds.horizontal.protections.contract import Inside
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.sums import Part, Together
@@ -40,8 +41,10 @@ def inside_of(settings: Settings, size: int) -> Inside:
     """What goes into the masks of a federation, for a model of `size` numbers."""
     updates = settings.updates
     mechanism = updates.mechanism(settings, size)
-    if not updates.masked or not isinstance(mechanism, Inside):
+    if not updates.masked:
         raise ValueError(f"{updates.name} has no masks: its updates travel alone")
+    if not isinstance(mechanism, Inside):
+        raise ValueError(f"{updates.name} cannot be used: {lacking(mechanism, Inside)}")
     return mechanism
 
 

@@ -153,6 +153,7 @@ class Settings(sections.Settings):
         if self.masked and self.sampled < 3:
             raise ValueError(f"{self.encrypt.encrypt_type} needs 3 clients in a round, got {self.sampled}")
         self.updates.check(self)
+        protections.check_offered(self.updates, self)
         if self.masked:
             secure = self.secure(columns=1, modulus_bits=64)  # refuses what is unsafe or out of reach
             if self.round.least_difference is not None and not secure.topology(secure.clients).complete:

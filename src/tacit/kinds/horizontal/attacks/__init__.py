@@ -15,6 +15,7 @@ from tacit.audit.steps import Attacks, Proved, Step
 from tacit.events import Evaluated, Event, RoundFinished
 from tacit.kinds.horizontal import frames
 from tacit.kinds.horizontal.attacks import gradients, own_round, variants
+from tacit.kinds.horizontal.attacks.any_promise import test_of_any
 from tacit.kinds.horizontal.attacks.differences import audit_differences
 from tacit.kinds.horizontal.attacks.masks import audit_federation_masks
 from tacit.kinds.horizontal.attacks.protocol_rules import audit_fewest, audit_masking, audit_repeats
@@ -22,7 +23,7 @@ from tacit.kinds.horizontal.attacks.wire import tap_federation
 from tacit.kinds.horizontal.costs import Costs, Spent
 from tacit.kinds.horizontal.forecast import most_uploads
 from tacit.kinds.horizontal.masked import inside_of
-from tacit.kinds.horizontal.protections import find, price_of, protections_of
+from tacit.kinds.horizontal.protections import find, is_built_in, price_of, protections_of
 from tacit.kinds.horizontal.protections.contract import NoiseTest
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
@@ -48,6 +49,8 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     costs = Costs(settings, size)
     price = price_of(settings.updates, settings, size)
     tests = [test for each in protections_of(settings) for test in each.tests(settings)]
+    if settings.updates.promises and not is_built_in(settings.updates.name):
+        tests.append(test_of_any(settings, price))
     effort = Effort(confidence=scope.confidence(sum(test.bounds for test in tests)))
     layout = Layout.of(task.model())
     scene, many = _scenes(settings, scope)

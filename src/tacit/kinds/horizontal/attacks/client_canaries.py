@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tacit.audit.attacks.mechanisms import Effort, Pair, curve_of_gaussian, judged
 from tacit.audit.finding import Finding
 from tacit.audit.separation import columns_of
-from tacit.audit.tradeoff import Curve
+from tacit.audit.tradeoff import Curve, claim_curve
 from tacit.dp.accounting import Ledger
 from tacit.dp.claim import Claim
 from tacit.kinds.horizontal.masked import inside_of
@@ -93,10 +93,12 @@ def _canary(layout: Layout, places: Places, signs: NDArray[np.float64], norm: fl
     return canary
 
 
-def audit_uploads(settings: Settings, layout: Layout, rng: Generator, effort: Effort, *, clip: float) -> Finding:
-    """Audit uploads with Gaussian noise, clipped to `clip`: a canary against its opposite, in each tensor.
+def audit_uploads(
+    settings: Settings, layout: Layout, rng: Generator, effort: Effort, *, clip: float, gaussian: bool = True
+) -> Finding:
+    """Audit uploads that are clipped to `clip`: a canary against its opposite, in each tensor.
 
-    The samples of `effort` are for all of them.
+    The samples of `effort` are for all of them. `gaussian`: their noise is, so that the whole curve is known.
     """
     claim = settings.updates.claim(settings)
     if claim is None:
@@ -116,10 +118,10 @@ def audit_uploads(settings: Settings, layout: Layout, rng: Generator, effort: Ef
     return judged(
         f"distinguish two updates in one tensor of the model, or in all ({_counted(names)})",
         claim,
-        curve_of_gaussian(claim),
+        curve_of_gaussian(claim) if gaussian else claim_curve(claim.epsilon, claim.delta),
         pairs,
         effort,
-        gaussian=True,
+        gaussian=gaussian,
         names=names,
         not_tested=_NOT_TESTED,
     )

@@ -168,11 +168,47 @@ def price_of(protection: Protection | VectorProtection, settings: Settings, size
     return price
 
 
+def is_built_in(name: str) -> bool:
+    """Whether a protection of updates is one of this package."""
+    return name in _UPDATES
+
+
+def check_offered(protection: Protection, settings: Settings) -> None:
+    """Refuse a protection from outside that would let something out of a client unlisted, or promise what no audit can
+    refute. The built-in ones are held to the same by tests."""
+    if is_built_in(protection.name):
+        return
+    due = ("Masked", "words") if protection.masked else ("Update", "vector")
+    if due not in {(release.message, release.field) for release in protection.releases(settings)}:
+        raise ValueError(f"{protection.name} does not list {'.'.join(due)} among its releases: it must say what leaves")
+    if not protection.promises:
+        return
+    if not protection.tests(settings):
+        raise ValueError(
+            f"{protection.name} promises an epsilon, and offers no test of its noise: nothing could refute the promise"
+        )
+    if protection.claim(settings) is None:
+        raise ValueError(f"{protection.name} promises an epsilon, and states no claim: say what is proved of a round")
+    if protection.masked and protection.minimum(settings) is None:
+        raise ValueError(
+            f"{protection.name} promises an epsilon of sums, and has no minimum: say for how many survivors its noise "
+            "is sized"
+        )
+
+
+def lacking(mechanism: object, seam: type) -> str:
+    """What a mechanism lacks of its seam, in words."""
+    names = [name for name in vars(seam) if not name.startswith("_") and not hasattr(mechanism, name)]
+    return f"its mechanism, a {type(mechanism).__name__}, has no {', '.join(sorted(names))}"
+
+
 def _check_promise(protection: Protection | VectorProtection, price: Price) -> None:
     if protection.promises and not price:
         raise ValueError(f"{protection.name} promises an epsilon, and its price is empty: nothing may be released so")
     if price and not protection.promises:
         raise ValueError(f"{protection.name} has a price, and says that it promises no epsilon: it must say so")
+    if price.local and getattr(protection, "masked", False):
+        raise ValueError(f"{protection.name} has a price of what leaves a client by itself, and its updates are masked")
     if price.central and not getattr(protection, "masked", False):
         raise ValueError(f"{protection.name} has a price of sums, and opens none: its price is of what leaves a client")
 

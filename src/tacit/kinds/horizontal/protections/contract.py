@@ -6,6 +6,8 @@
     Inside              of updates that are added up under the masks of a secure aggregation
     VectorProtection    of inference vectors
 
+One that promises an epsilon has a price, a claim and tests of its noise, or it is refused: see `check_offered`.
+
 A protection inherits from its Protocol, for the defaults. It adds no message of its own: it says what its numbers are
 in the message of its carrier.
 """
