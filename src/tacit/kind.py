@@ -62,10 +62,24 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the parties came to, where nothing was raised."""
+    """What the parties came to, where nothing was raised.
+
+    `ledger` is what ledger.json holds, plain data; empty for a party that shows none here:
+
+        {"version": 1, "ledgers": [{
+            "covers": ["model"],        what its epsilon is of, in the words of a report
+            "view": "central",          or "local": of what is released in the end, or of each message
+            "epsilon": 1.5,             "infinite" where it promises nothing
+            "delta": 1e-5,
+            "against": "for ...",       for whom it holds and against whom, in words; may be left out
+            **ledger.to_json(),         of a `dp.accounting.Ledger`: unit, relation, budget, lines
+        }]}
+
+    No ledgers where nothing has an epsilon. A ledger that lacks one of these keys is refused (`runs.outcome`).
+    """
 
     model: Mapping[str, NDArray[Any]]
-    ledger: Mapping[str, Any]  # as in ledger.json
+    ledger: Mapping[str, Any]
     status: Status = "done"
     text: str = ""
 

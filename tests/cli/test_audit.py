@@ -310,3 +310,16 @@ def test_split_learning():
     assert any(finding["pictures"] for finding in made["findings"])
     page = Path("cut-audit.html").read_text()
     assert "images: recovered with it" in page
+
+
+@pytest.mark.parametrize("encrypt_type", ["PW_ENCRYPT", "NOT_ENCRYPT"])
+def test_clients_that_are_all_refused_end_it_with_the_reason(tmp_path, encrypt_type):
+    text = MASKED.replace(
+        "{encrypt_type: PW_ENCRYPT}", f"{{encrypt_type: {encrypt_type}, pw_encrypt: {{largest_weight: 100}}}}"
+    )
+    (tmp_path / "refused.yaml").write_text(text)
+    ended = invoke("audit", tmp_path / "refused.yaml", "--quick", "--output", tmp_path / "page.html")
+    assert ended.exit_code == 2
+    assert "more samples than pw_encrypt.largest_weight = 100, from 239 to 240" in ended.output
+    assert "Traceback" not in ended.output
+    assert not (tmp_path / "page.html").exists()

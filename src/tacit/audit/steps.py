@@ -32,7 +32,7 @@ class Proved:
     ) -> Proved:
         made = bare_promise(what, epsilon, delta, ledger.relation != "replace-one")
         reading = made.reading if epsilon > HIDES_NOTHING else ledger.reading(method)
-        promise = Promise(what, epsilon, delta, made.central, reading, ledger.unit, against)
+        promise = Promise(what, epsilon, delta, made.central, reading, ledger.unit, against, ledger.relation)
         return cls(promise, ledger.relation, ledger, method)
 
     def curve(self) -> Curve:

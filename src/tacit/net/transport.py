@@ -9,6 +9,15 @@ that the server or the connection runs in.
 
 Who a party is, its certificate says. A server refuses whom it does not expect, another shared file (see `handshake`),
 and keys that this party did not have before in this run (see `pins`); a connection talks to nobody but `server`.
+
+What a transport does, and nobody above it does again (tests/net/memory_transport.py is the shortest one):
+
+    the hello       the connection makes a `Hello` of its `Conversation` for each attempt; the server checks it with
+                    `handshake.check_hello`, against the name in the certificate, before anything else is read
+    pins            the server calls `pins.check` once it knows whose certificate it is, `pins.meet` after the hello
+    limit           both sides refuse a longer frame with PeerError, before it is in memory if they can
+    no certificates both sides call `loopback.check_guarded`: then `identity` is None, `certificate` is b"", and a
+                    party is who its hello says
 """
 
 from __future__ import annotations
@@ -46,16 +55,20 @@ class Conversation:
 class Listener(Protocol):
     """What a server tells."""
 
-    async def joined(self, name: str, hello: Hello, certificate: bytes, resumed: bool) -> None: ...
+    async def joined(self, name: str, hello: Hello, certificate: bytes, resumed: bool) -> None:
+        """Before a frame of this party arrives. `certificate` is its own, in PEM; b"" where there are none."""
 
-    async def refused(self, name: str, reason: str) -> None: ...
+    async def refused(self, name: str, reason: str) -> None:
+        """An expected party came with a certificate that is not valid, and may come back with a renewed one."""
 
     async def arrived(self, name: str, frame: bytes) -> None:
         """A PeerError ends the conversation with this party."""
 
-    async def broke(self, name: str, reason: str) -> None: ...
+    async def broke(self, name: str, reason: str) -> None:
+        """This party broke the rules (PeerError): its conversation is over, and nothing is queued for it."""
 
-    async def lost(self, name: str) -> None: ...
+    async def lost(self, name: str) -> None:
+        """The connection of a party that had joined ended, after `broke` too; not where a newer one took its place."""
 
 
 class Guest(Protocol):

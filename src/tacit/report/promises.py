@@ -18,6 +18,12 @@ AGAINST_COORDINATOR = (
     "for each client, for leaving its data out, against the coordinator, who sees the noisy sums and the noisy vectors "
     "both"
 )
+_CLIENT = "client"  # the unit of a federation; of any other unit nothing is said of clients and a coordinator
+_CHANGES = {
+    "replace-one": "for replacing it, ",
+    "add-remove": "for adding it or leaving it out, ",
+    "zero-out": "for leaving it out, ",
+}
 _PURE = "pure"  # events of Laplace noise; those of updates are of other kinds
 
 
@@ -30,8 +36,9 @@ class Promise:
     delta: float
     central: bool  # of the sums, not of each message
     reading: Reading
-    unit: str = "client"
+    unit: str = _CLIENT
     against: str = ""  # for whom and against whom, where its ledger says so
+    relation: str = ""
 
 
 def promise(what: str, epsilon: float, delta: float, central: bool = False) -> Promise:
@@ -45,7 +52,8 @@ def promised(account: Account) -> Iterator[Promise]:
     One that composes two others promises only for all together.
     """
     central = account.view in ("central", _COMPOSED)
-    if len(account.covers) > 1 and account.view != _COMPOSED:
+    federated = account.unit == _CLIENT
+    if federated and len(account.covers) > 1 and account.view != _COMPOSED:
         noisy = [line for line in account.lines if line.get("kind") != _PURE]
         vectors = [line for line in account.lines if line.get("kind") == _PURE]
         for what, lines, delta in (("updates", noisy, account.delta), ("inference vectors", vectors, 0.0)):
@@ -53,8 +61,8 @@ def promised(account: Account) -> Iterator[Promise]:
                 yield Promise(what, priced[0], delta, central, priced[1])
     priced = None if math.isinf(account.epsilon) else _priced(account, list(account.lines), account.delta)
     made = promise(" and ".join(account.covers), account.epsilon, account.delta, central)
-    against = account.against or (AGAINST_COORDINATOR if account.view == _COMPOSED else "")
-    made = replace(made, unit=account.unit, against=against)
+    against = account.against or (AGAINST_COORDINATOR if federated and account.view == _COMPOSED else "")
+    made = replace(made, unit=account.unit, against=against, relation=account.relation)
     yield made if priced is None else replace(made, reading=priced[1])
 
 
@@ -80,6 +88,9 @@ def against(promise: Promise) -> str:
     """For whom an epsilon holds, and against whom."""
     if promise.against:
         return promise.against
+    if promise.unit != _CLIENT:
+        change = _CHANGES.get(promise.relation, "")
+        return f"for each {promise.unit}, {change}against anyone who sees what was released"
     if promise.central:
         return (
             "for each client, for leaving its update out of the sums, against all who see the noisy sums: the "
@@ -97,7 +108,7 @@ def explained(promise: Promise) -> str:
         return f"it promises nothing, and does not rule out that an attacker is certain of what a {promise.unit} is."
     question = (
         _question(promise)
-        if promise.unit != "client"
+        if promise.unit != _CLIENT
         else ("whether a client's " + ("data were used" if " and " in promise.what else "update is in the sums"))
         if promise.central
         else f"which of two equally likely sets of {promise.what} is a client's"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,8 @@ from tacit.events import (
 from tacit.kind import Here, Kind, Result, S, Status, kind_of
 from tacit.runs.report import report_run
 from tacit.store.directory import RunDirectory, read_events
+
+_OF_A_LEDGER = ("covers", "view", "epsilon", "delta", "unit", "relation", "lines")  # a report needs all of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ def carried_out(
     try:
         with stop.listening(kind.stopped_by):
             result = work()
+        _check_ledger(kind.name, result.ledger)
         status, text = result.status, result.text
     except BaseException as error:
         status, text = _ended_by(error)
@@ -92,6 +95,21 @@ def carried_out(
         _history(happened(), count, kind.unit),
         directory.path if directory else None,
     )
+
+
+def _check_ledger(kind: str, ledger: Mapping[str, Any]) -> None:
+    """ValueError where a kind's ledger does not say what its epsilon is, of what, and for whom (see `kind.Result`)."""
+    if not ledger:
+        return
+    found = ledger.get("ledgers")
+    if not isinstance(found, list):
+        raise ValueError(f'the ledger of the kind {kind} has no list "ledgers": see Result in tacit.kind')
+    for number, each in enumerate(found):
+        if missing := [key for key in _OF_A_LEDGER if key not in each]:
+            raise ValueError(
+                f"ledgers[{number}] of the kind {kind} lacks {', '.join(missing)}: add them beside what "
+                "Ledger.to_json() gives, see Result in tacit.kind"
+            )
 
 
 def finished(events: Sequence[Event]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tacit.kinds.horizontal.forecast import Plan, Price, plan
 from tacit.kinds.horizontal.settings import Settings
-from tacit.kinds.horizontal.task import Holds
+from tacit.kinds.horizontal.task import Holds, Task
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.kinds.horizontal.vector import Layout
 from tacit.report.chart import Chart, Panel, Series
@@ -22,8 +22,13 @@ def forecast(settings: Settings) -> Forecast:
     """What the settings come to. The task is made, for the size of its model; nothing is trained."""
     task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
     judged = tasks.infers(task, settings)
-    samples = [len(task.held(client)) for client in range(settings.clients)] if isinstance(task, Holds) else None
-    return in_words(plan(settings, Layout.of(task.model()), judged.classes if judged else None, samples))
+    classes = judged.classes if judged else None
+    return in_words(plan(settings, Layout.of(task.model()), classes, samples_of(settings, task)))
+
+
+def samples_of(settings: Settings, task: Task) -> list[int] | None:
+    """How many each client has; None if the task does not tell."""
+    return [len(task.held(client)) for client in range(settings.clients)] if isinstance(task, Holds) else None
 
 
 def in_words(made: Plan) -> Forecast:

@@ -99,6 +99,15 @@ def test_it_is_part_of_the_audit_of_a_file_with_masks():
         audit_differences(settings_for(), tasks.make("digits", 12, 0, {}), "same model", protection="none")
 
 
+def test_sums_that_never_open_are_no_finding():
+    settings = settings_for(
+        clients=CLIENTS, encrypt={"encrypt_type": "PW_ENCRYPT", "pw_encrypt": {"largest_weight": 9}}
+    )
+    task = tasks.make("digits", CLIENTS, 0, {})
+    with pytest.raises(ValueError, match=r"no sum was opened.*pw_encrypt.largest_weight = 9: raise it"):
+        audit_differences(settings, task, "same model", protection="masks")
+
+
 def test_it_comes_to_the_same_again():
     settings = scene("DDP_ENCRYPT")
     task = tasks.make("digits", CLIENTS, 0, {})

@@ -41,6 +41,12 @@ def test_masks_hide_each_upload():
     assert (noisy.proved.epsilon, noisy.proved.relation) == (2.0, "replace-one")
 
 
+def test_a_round_in_which_every_client_is_refused_says_why():
+    """With 6 clients of the digits each has more than 100 samples."""
+    with pytest.raises(ValueError, match=r"no client uploaded an update.*pw_encrypt.largest_weight = 100: raise it"):
+        audited({"encrypt_type": "PW_ENCRYPT", "pw_encrypt": {"largest_weight": 100}})
+
+
 def test_tasks_that_do_not_fit():
     assert fits(tasks.make("digits", 6, 0, {}))
     assert fits(tasks.make("digits_unsupervised", 6, 0, {}))

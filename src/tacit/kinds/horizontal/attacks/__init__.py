@@ -23,6 +23,7 @@ from tacit.kinds.horizontal.attacks.wire import tap_federation
 from tacit.kinds.horizontal.costs import Costs, Spent
 from tacit.kinds.horizontal.forecast import most_uploads
 from tacit.kinds.horizontal.masked import inside_of
+from tacit.kinds.horizontal.plan_words import samples_of
 from tacit.kinds.horizontal.protections import find, is_built_in, price_of, protections_of
 from tacit.kinds.horizontal.protections.contract import NoiseTest
 from tacit.kinds.horizontal.settings import Settings
@@ -45,6 +46,7 @@ _AGAINST = {
 def attacks(settings: Settings, scope: Scope) -> Attacks:
     """What the coordinator recovers, from single messages and from sums; the noise; what it costs."""
     task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
+    _check_weights(settings, task)
     size = Layout.of(task.model()).size
     costs = Costs(settings, size)
     price = price_of(settings.updates, settings, size)
@@ -102,6 +104,16 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     promises = [_proved(spent) for spent in costs.spent(most_uploads(settings), settings.rounds)]
     summaries = [each.summary for each in protections_of(settings) if each.summary]
     return Attacks("; ".join(summaries), steps, promises, not_tested)
+
+
+def _check_weights(settings: Settings, task: Task) -> None:
+    """Nothing is left to attack where no client may upload: ValueError."""
+    samples, most = samples_of(settings, task), settings.encrypt.pw_encrypt.largest_weight
+    if settings.updates.weighted and samples and min(samples) > most:
+        raise ValueError(
+            f"every client has more samples than pw_encrypt.largest_weight = {most}, from {min(samples)} to "
+            f"{max(samples)}, and is refused, so that there is nothing to audit: raise it to {max(samples)}"
+        )
 
 
 def _on_sums(settings: Settings, task: Task, scope: Scope) -> tuple[list[Step], list[str]]:

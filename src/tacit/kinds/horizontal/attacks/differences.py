@@ -25,6 +25,7 @@ from tacit.audit.finding import Finding, Score
 from tacit.audit.intervals import CONFIDENCE, resampled
 from tacit.errors import BudgetError, PeerError
 from tacit.kinds.horizontal.attacks.variants import protected_by
+from tacit.kinds.horizontal.attacks.view import nothing_to_attack
 from tacit.kinds.horizontal.masked import inside_of, secure_context
 from tacit.kinds.horizontal.messages import ToClient, ToCoordinator, Work
 from tacit.kinds.horizontal.prepared import Prepared
@@ -88,6 +89,7 @@ class Subtracting:
         self._layout = prepared.layout
         self._sums = inside_of(settings, self._layout.size)
         self._number = 0
+        self.refused: set[str] = set()  # why clients did not answer
         self._learnt: dict[int, tuple[Flat, int]] = {}  # what the first sum hides: each client's update and samples
         self._clients = {identity: prepared.client(identity, fit=self._fit) for identity in range(settings.clients)}
 
@@ -130,7 +132,8 @@ class Subtracting:
     def _answers(self, client: int, message: ToClient, now: float) -> list[ToCoordinator]:
         try:
             return self._clients[client].receive(message, now)
-        except (BudgetError, PeerError, UnusableUpdate):
+        except (BudgetError, PeerError, UnusableUpdate) as error:
+            self.refused.add(str(error))
             return [Abort("it refused")]
 
     def subtract(self, models: Models) -> Recovered:
@@ -186,7 +189,12 @@ def audit_differences(settings: Settings, task: Task, models: Models, *, protect
 
 
 def _off_and_on(settings: Settings, task: Task, models: Models) -> tuple[Recovered, Recovered]:
-    return Subtracting(_unlimited(settings), task).subtract(models), Subtracting(settings, task).subtract(models)
+    """ValueError where no sum is opened even without the protection: nothing found then says nothing of it."""
+    without = Subtracting(_unlimited(settings), task)
+    off = without.subtract(models)
+    if not off.opened:
+        raise ValueError(nothing_to_attack("no sum was opened", without.refused))
+    return off, Subtracting(settings, task).subtract(models)
 
 
 def _unlimited(settings: Settings) -> Settings:

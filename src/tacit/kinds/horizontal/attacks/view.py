@@ -5,11 +5,12 @@ Attacks on a federation take a `ServerView` and nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.events import Kept
+from tacit.events import ClientRefused, Kept
 from tacit.kinds.horizontal.alone import alone_of
 from tacit.kinds.horizontal.masked import inside_of, secure_context
 from tacit.kinds.horizontal.messages import ToCoordinator, Update
@@ -61,13 +62,23 @@ class ServerView:
 
 
 def record(settings: Settings, task: Task) -> ServerView:
-    """Run the first round of a federation and keep what its coordinator sees."""
+    """Run the first round of a federation and keep what its coordinator sees. ValueError if no client uploads."""
     if settings.rounds != 1:
         raise ValueError(f"one round is recorded, the settings have {settings.rounds}: set rounds to 1")
     messages: list[tuple[int, ToCoordinator]] = []
-    engine = MemoryEngine(settings, task, Kept(), watch=lambda sender, message: messages.append((sender, message)))
+    told = Kept()
+    engine = MemoryEngine(settings, task, told, watch=lambda sender, message: messages.append((sender, message)))
     before = task.model()
     layout = Layout.of(before)
     model = layout.flatten(before).copy()
     engine.run()
+    if not any(isinstance(message, Update | Masked) for _, message in messages):
+        reasons = {event.reason for event in told.events if isinstance(event, ClientRefused)}
+        raise ValueError(nothing_to_attack("no client uploaded an update", reasons))
     return ServerView(settings, layout, model, tuple(messages), layout.flatten(engine.coordinator.model).copy())
+
+
+def nothing_to_attack(what: str, reasons: Collection[str]) -> str:
+    """Why a round shows an attacker nothing, where clients were refused for these reasons."""
+    why = "; ".join(sorted(reasons)) or "no client was refused, and too few answered"
+    return f"{what}, so that there is nothing to attack: {why}"

@@ -145,19 +145,19 @@ class Alone(Protocol):
 
     @property
     def clip(self) -> float | None:
-        """The norm that updates are clipped to in the first round; None if they are not clipped."""
+        """The L2 norm that updates are clipped to in the first round; None if they are not clipped."""
 
     def upload(self, learned: Learned, clip: float | None, rng: Generator | None) -> Upload:
-        """At the client."""
+        """At the client. The vector has the dtype of the model, `learned.base.dtype`; `clip` is an L2 norm."""
 
     def add(self, into: Sum | Group, message: Update) -> Loss | None:
         """At the coordinator, or a worker of its own: take one, or refuse it with PeerError."""
 
     def largest_norm(self, clip: float | None) -> float:
-        """No honest update is longer."""
+        """No honest update is longer, in L2."""
 
     def next_clip(self, clip: float, norm: float) -> float:
-        """The clipping norm after a mean update of this norm."""
+        """The clipping norm after a mean update of this norm, both in L2."""
 
     def seen(self, message: Update, base: Flat) -> Flat:
         """A client's update as its message shows it."""
@@ -165,11 +165,17 @@ class Alone(Protocol):
 
 @runtime_checkable
 class Inside(Protocol):
-    """Updates under the masks of a secure aggregation."""
+    """Updates under the masks of a secure aggregation.
+
+    Words are unsigned, uint32 or uint64 as `ring` says, and are added modulo 2 to the power of its bits: a negative
+    number is its complement. `rotation` is public, and the same for all clients of a round and its coordinator: a seed
+    for what they must draw alike, as the rotation that spreads an update over its columns. One that needs none ignores
+    it.
+    """
 
     @property
     def ring(self) -> tuple[int, int]:
-        """Columns, and bits of each."""
+        """Columns, and bits of each: 32 or 64."""
 
     def encode(self, update: Flat, samples: int, rotation: bytes, rng: Generator | None) -> Words:
         """At the client."""
@@ -190,7 +196,7 @@ class Described(Protocol):
     name: ClassVar[str]  # as in a file
     label: ClassVar[str]  # on the pages of a report
     summary: ClassVar[str]  # in an audit
-    section: ClassVar[str]  # of `encrypt` that has its keys; "" if it has none
+    section: ClassVar[str]  # of `encrypt` that has its keys: "options" of one from outside; "" if it has none
     protects: ClassVar[bool]  # False: in the clear
     promises: ClassVar[bool]  # an epsilon: then there is a price, and only then
     options: ClassVar[type[Section] | None] = None  # the keys under encrypt.options, of a protection from outside
