@@ -86,8 +86,8 @@ def module_of(name: str, built_in: dict[str, str], default: str) -> tuple[Module
         if error.name == "torch":
             raise ValueError(f"task {name!r} needs torch: pip install 'tacit[torch]'") from error
         raise ValueError(
-            f"task {name!r} needs the module {error.name!r}, which is not installed, and not in this folder or beside "
-            "the FILE: install it, or give the FILE that it lies beside"
+            f"task {name!r} needs the module {error.name!r}, which is not installed, not beside the FILE and not in "
+            "this folder: install it, give the FILE that it lies beside, or start in the folder where it lies"
         ) from error
     if not callable(getattr(module, function, None)):
         raise ValueError(f"task {name!r}: the module {module_name} has no function {function}")
