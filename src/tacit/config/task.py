@@ -10,11 +10,13 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from contextvars import ContextVar
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+_being_imported: ContextVar[str | None] = ContextVar("_being_imported", default=None)  # the module of a task
 _added: list[str] = []  # folders at the end of sys.path that were put there for tasks
 _ever_added: set[Path] = set()
 _beside: list[str] = []  # the folder of the file, if there is one
@@ -71,6 +73,19 @@ def _refuse_hidden(name: str, module_name: str) -> None:
         )
 
 
+class _StartedInImport(ValueError):
+    pass
+
+
+def refuse_in_import() -> None:
+    """Raise ValueError if a run is started by the module of a task while that is imported for another run."""
+    if (module := _being_imported.get()) is not None:
+        raise _StartedInImport(
+            f"the module {module} is imported for its task, and starts a run itself: put what it does under "
+            '`if __name__ == "__main__":`'
+        )
+
+
 def module_of(name: str, built_in: dict[str, str], default: str) -> tuple[ModuleType, str]:
     """The module of a task, and the name of its maker there."""
     if ":" in name:
@@ -80,8 +95,11 @@ def module_of(name: str, built_in: dict[str, str], default: str) -> tuple[Module
     else:
         raise ValueError(f"task {name!r} is not known: take one of {', '.join(built_in)}, or package.module:function")
     _refuse_hidden(name, module_name)
+    before = _being_imported.set(module_name)
     try:
         module = importlib.import_module(module_name)
+    except _StartedInImport as error:
+        raise ValueError(str(error)) from None
     except ModuleNotFoundError as error:
         if error.name == "torch":
             raise ValueError(f"task {name!r} needs torch: pip install 'tacit[torch]'") from error
@@ -89,6 +107,8 @@ def module_of(name: str, built_in: dict[str, str], default: str) -> tuple[Module
             f"task {name!r} needs the module {error.name!r}, which is not installed, not beside the FILE and not in "
             "this folder: install it, give the FILE that it lies beside, or start in the folder where it lies"
         ) from error
+    finally:
+        _being_imported.reset(before)
     if not callable(getattr(module, function, None)):
         raise ValueError(f"task {name!r}: the module {module_name} has no function {function}")
     return module, function

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit.config.task import look_beside
+from tacit.config.task import look_beside, refuse_in_import
 from tacit.events import Sink
 from tacit.kind import fingerprint
 from tacit.runs.load import load
@@ -34,6 +34,7 @@ def run(
     damaged, it resumes from the last state that is intact. A run that is done already is concluded, and nothing is
     trained.
     """
+    refuse_in_import()
     if state is not None and resume is not None:
         raise ValueError("state and resume both name a folder: give one of them")
     look_beside(Path(path_or_dict) if isinstance(path_or_dict, str | Path) else None)
