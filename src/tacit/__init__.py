@@ -55,8 +55,9 @@ def run(
 ) -> Outcome:
     """Run every party of a file, or of a dict with the same keys, in this process.
 
-    `overrides` are texts such as "rounds=5". With `resume`, the run in that directory is resumed, and the first
-    argument may be left out. With `state`, the run starts in that directory, or is resumed if it is there already.
+    `overrides` are texts such as "rounds=5". With `resume`, the run in that directory is resumed with the settings that
+    it stored; a file then only says where the task lies, and may be left out. With `state`, the run starts in that
+    directory, or is resumed if it is there already.
     Returns the outcome: `status`, `model`, `history` (the finished rounds), `ledger` and `directory`.
     """
     from tacit.crypto.processes import refuse_while_imported  # heavy: only when it is used

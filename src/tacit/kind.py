@@ -179,7 +179,16 @@ def find(name: Any, where: str = "") -> Kind[Any]:
         advice = f"did you mean {near}?" if near else f"give {' or '.join(names())}"
         raise ConfigError(f"{where}kind is {name!r}, which does not exist: {advice}")
     module, _, attribute = place.partition(":")
-    kind = getattr(import_module(module), attribute, None)
+    try:
+        kind = getattr(import_module(module), attribute, None)
+    except Exception as error:
+        if name in _BUILT_IN:
+            raise
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigError(
+            f"{where}the kind {name} cannot be loaded from {place}, which an installed package offers ({reason}): mend "
+            "or uninstall that package"
+        ) from error
     if not isinstance(kind, Kind) or kind.name != name:
         raise ConfigError(f"{where}{place} is offered as the kind {name}, and is not one: uninstall that package")
     return kind

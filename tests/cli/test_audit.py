@@ -177,6 +177,22 @@ def test_a_run_is_audited_where_it_lies(monkeypatch):
     assert (Path(folder) / "audit.html").exists()
 
 
+def test_a_run_is_audited_in_the_folder_of_its_task(monkeypatch, here):
+    only_noise(monkeypatch)
+    Path("own").mkdir()
+    monkeypatch.chdir("own")
+    Path("fleet.yaml").write_text(FLEET.replace("digits_unsupervised", "tacit_test_audited:make_task"))
+    Path("tacit_test_audited.py").write_text("from tacit.kinds.horizontal.tasks.digits_unsupervised import make_task\n")
+    run = invoke("run", "fleet.yaml", "--quiet")
+    folder = Path(run.output.removeprefix("Results: ").strip()).resolve()
+    assert audit(folder, "--quiet").exit_code == 0
+    monkeypatch.chdir(here)
+    done = audit(folder, "--quiet")
+    assert done.exit_code == 2
+    assert "or start in the folder where it lies" in done.stderr
+    assert "Traceback" not in done.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -116,6 +116,31 @@ def test_what_is_no_kind_is_refused(toys, monkeypatch, name, value, words):
         find("other")
 
 
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (None, "ModuleNotFoundError: No module named 'tacit_test_offered'"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("def", "SyntaxError: "),
+    ],
+)
+def test_a_kind_that_cannot_be_imported_is_told_in_a_sentence(here, monkeypatch, source, reason):
+    (here / "packages").mkdir()
+    monkeypatch.syspath_prepend(str(here / "packages"))
+    if source is not None:
+        (here / "packages" / "tacit_test_offered.py").write_text(source)
+    offered = metadata.EntryPoints([metadata.EntryPoint("other", "tacit_test_offered:KIND", "tacit.kinds")])
+    monkeypatch.setattr(kinds, "entry_points", lambda group: offered)
+    kinds._outside.cache_clear()
+    told = tacit("init", "other", "x.yaml", code=2)
+    kinds._outside.cache_clear()
+    assert (
+        f"the kind other cannot be loaded from tacit_test_offered:KIND, which an installed package offers ({reason}"
+        in told
+    )
+    assert told.count("\n") == 1
+
+
 def test_built_in_kinds_need_no_entry_points(monkeypatch):
     """They are read only for names that are not built in: looking through all installed packages takes its time."""
     monkeypatch.setattr(kinds, "_outside", lambda: pytest.fail("entry points were read"))

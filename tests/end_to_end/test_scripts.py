@@ -103,6 +103,34 @@ def test_a_task_in_a_script_without_a_guard_is_refused_in_a_sentence():
     assert len(list(Path("runs").iterdir())) == 1  # none of the workers began a run
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_script_without_a_guard_that_names_its_own_module_is_refused_in_a_sentence(workers):
+    written("script:mine", workers)
+    code, _, err = ended(TASK + RUN)
+    assert code == 1
+    assert err.splitlines()[-1] == (
+        "ValueError: the module script is imported for its task, and starts a run itself: put what it does under "
+        '`if __name__ == "__main__":`'
+    )
+    assert not list(Path("runs").glob("*/model.safetensors"))  # nothing was trained
+
+
+def test_a_script_with_a_guard_may_name_its_own_module():
+    written("script:mine", 2)
+    code, out, err = ended("import sys\nimport tacit\n" + TASK + GUARDED)
+    assert (code, err) == (0, "")
+    assert "done runs" in out
+
+
+def test_a_command_whose_task_starts_a_run_ends_in_a_sentence():
+    written("beside:mine", 0)
+    Path("files/beside.py").write_text(TASK + "import tacit\ntacit.run('files/a.yaml')\n")
+    code, _, err = ended("", "-m", "tacit", "run")
+    assert code == 2
+    assert "Traceback" not in err
+    assert "the module beside is imported for its task, and starts a run itself" in err
+
+
 @pytest.mark.parametrize("command", [(), ("-m", "scripts.script")])
 def test_a_task_in_a_script_with_a_guard_is_found_by_its_worker_processes(command):
     written("__main__:mine", 2)

@@ -30,6 +30,21 @@ def test_a_run_from_python(tmp_path):
     assert run.ledger == {"version": 1, "ledgers": [], "attempts": 2, "sums": 0}
 
 
+def test_a_run_whose_task_lies_beside_its_file_is_resumed_with_that_file(here):
+    (here / "files").mkdir()
+    (here / "files" / "tacit_test_beside.py").write_text("from tacit.kinds.horizontal.tasks.digits import make_task\n")
+    file = here / "files" / "small.yaml"
+    file.write_text(json.dumps(DIGITS | {"task": "tacit_test_beside:make_task"}))
+    first = tacit.run(file)
+    with pytest.raises(ValueError, match="give the FILE that it lies beside, or start in the folder where it lies"):
+        tacit.run(resume=first.directory, overrides=["rounds=3"])
+    file.write_text(json.dumps(DIGITS | {"task": "tacit_test_beside:make_task", "clients": 99}))
+    again = tacit.run(file, resume=first.directory, overrides=["rounds=3"])
+    assert again.directory == first.directory
+    assert [event.round for event in again.history][-1] == 2
+    assert again.history[-1].survivors == 12  # the settings are those stored
+
+
 def test_the_stored_ledger_has_what_its_epsilon_needs(tmp_path):
     dp = DIGITS | {"encrypt": {"encrypt_type": "DP_ENCRYPT", "dp_eps": 1.0, "dp_delta": 1e-3}}
     run = tacit.run(dp, runs=tmp_path)

@@ -35,9 +35,9 @@ def command(
 ) -> None:
     """Attack what FILE describes, and say what an attacker recovers.
 
-    A RUN, the folder of one, is run again from its settings with a recorder; its private data are needed again. The
-    attacks that fit the kind are made without the protection and with it. Lower bounds on ε are set beside what is
-    proved.
+    A RUN, the folder of one, is run again from its settings with a recorder; its private data are needed again, and
+    its task, which is installed or lies in the current folder. The attacks that fit the kind are made without the
+    protection and with it. Lower bounds on ε are set beside what is proved.
 
     The page is RUN/audit.html, or NAME-audit.html here for a FILE called NAME.yaml. It may show records that the
     attacks recovered: keep it to yourself.
@@ -58,7 +58,7 @@ def command(
     file, page = _places(target)
     page = output or page
     _check_place(page)
-    look_beside(file)
+    look_beside(None if target.is_dir() else file)
     try:
         made = _carried_out(_settings(file, overrides), Scope(quick, seed), quiet)
     except Exception as error:

@@ -1,19 +1,89 @@
-"""Finding and making the task that a file names."""
+"""Finding and making the task that a file names.
+
+Its module is looked for among what is installed, then beside the file, then in the current folder. What an earlier file
+brought with it from another folder is forgotten first: two folders may hold modules of the same name.
+"""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import sys
+from contextvars import ContextVar
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+_being_imported: ContextVar[str | None] = ContextVar("_being_imported", default=None)  # the module of a task
+_added: list[str] = []  # folders at the end of sys.path that were put there for tasks
+_ever_added: set[Path] = set()
+_beside: list[str] = []  # the folder of the file, if there is one
+
 
 def look_beside(file: Path | None) -> None:
-    """Find modules of tasks in this folder and beside the file too. Last, so that none there hides an installed one."""
-    folders = [Path.cwd(), *([] if file is None else [file.resolve().parent])]
-    sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
+    """Find modules of tasks beside the file and then in this folder. Last, so that none there hides an installed one.
+
+    Of an earlier file neither the folders nor the modules from there stay, unless they are found in the same place.
+    """
+    for folder in _added:
+        if folder in sys.path:
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
+    _beside[:] = [] if file is None else [str(file.resolve().parent)]
+    _added[:] = [folder for folder in dict.fromkeys([*_beside, str(Path.cwd())]) if folder not in sys.path]
+    sys.path += _added
+    importlib.invalidate_caches()
+    for name in [name for name in sys.modules if "." not in name and _is_stale(name)]:
+        for each in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
+            del sys.modules[each]
+    _ever_added.update(Path(folder) for folder in _added)
+
+
+def _is_stale(name: str) -> bool:
+    """Whether a module came from a folder of an earlier file, and would be another one now."""
+    spec = getattr(sys.modules[name], "__spec__", None)
+    if spec is None or name == "__main__" or _folder(spec) not in _ever_added:
+        return False
+    now = PathFinder.find_spec(name)
+    return now is None or _folder(now) != _folder(spec)
+
+
+def _folder(spec: ModuleSpec) -> Path | None:
+    """Where a module or a package lies."""
+    inside = list(spec.submodule_search_locations or [])
+    place = inside[0] if inside else spec.origin if spec.has_location else None
+    return None if place is None else Path(place).resolve().parent
+
+
+def _refuse_hidden(name: str, module_name: str) -> None:
+    """Raise ValueError if a module beside the file is hidden by one that is not installed: it would not be run."""
+    top = module_name.partition(".")[0]
+    own = PathFinder.find_spec(top, _beside) if _beside and top != "__main__" else None
+    found = None if own is None or own.origin is None else importlib.util.find_spec(top)
+    if own is None or found is None or _folder(found) in (None, _folder(own)):
+        return
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    installed = {Path(folder).resolve() for folder in sys.path} - {Path.cwd().resolve()}
+    installed -= set() if script is None else {Path(script).resolve().parent}
+    if _folder(found) not in installed:
+        raise ValueError(
+            f"task {name!r} lies beside the FILE, in {own.origin}, and Python finds {found.origin} first: rename one "
+            "of them, or start from another folder"
+        )
+
+
+class _StartedInImport(ValueError):
+    pass
+
+
+def refuse_in_import() -> None:
+    """Raise ValueError if a run is started by the module of a task while that is imported for another run."""
+    if (module := _being_imported.get()) is not None:
+        raise _StartedInImport(
+            f"the module {module} is imported for its task, and starts a run itself: put what it does under "
+            '`if __name__ == "__main__":`'
+        )
 
 
 def module_of(name: str, built_in: dict[str, str], default: str) -> tuple[ModuleType, str]:
@@ -24,15 +94,21 @@ def module_of(name: str, built_in: dict[str, str], default: str) -> tuple[Module
         module_name, function = built_in[name], default
     else:
         raise ValueError(f"task {name!r} is not known: take one of {', '.join(built_in)}, or package.module:function")
+    _refuse_hidden(name, module_name)
+    before = _being_imported.set(module_name)
     try:
         module = importlib.import_module(module_name)
+    except _StartedInImport as error:
+        raise ValueError(str(error)) from None
     except ModuleNotFoundError as error:
         if error.name == "torch":
             raise ValueError(f"task {name!r} needs torch: pip install 'tacit[torch]'") from error
         raise ValueError(
-            f"task {name!r} needs the module {error.name!r}, which is not installed, and not in this folder or beside "
-            "the FILE: install it, or give the FILE that it lies beside"
+            f"task {name!r} needs the module {error.name!r}, which is not installed, not beside the FILE and not in "
+            "this folder: install it, give the FILE that it lies beside, or start in the folder where it lies"
         ) from error
+    finally:
+        _being_imported.reset(before)
     if not callable(getattr(module, function, None)):
         raise ValueError(f"task {name!r}: the module {module_name} has no function {function}")
     return module, function

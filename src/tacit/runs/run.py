@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit.config.task import look_beside
+from tacit.config.task import look_beside, refuse_in_import
 from tacit.events import Sink
 from tacit.kind import fingerprint
 from tacit.runs.load import load
@@ -28,18 +28,19 @@ def run(
 ) -> Outcome:
     """Run a file here, or a dict with the same keys. Leaves a run directory under `runs`.
 
-    With `resume`, the run in that directory is resumed instead, with the settings that it stored; a dict is needed only
-    where its task's options are Python objects. With `state`, the run lives in that folder: it starts there if the
-    folder is empty and is resumed if not. `previous`: if what was stored last is damaged, it resumes from the last
-    state that is intact. A run that is done already is concluded, and nothing is trained.
+    With `resume`, the run in that directory is resumed instead, with the settings that it stored; a file is needed only
+    where the task lies beside it, a dict only where the task's options are Python objects. With `state`, the run lives
+    in that folder: it starts there if the folder is empty and is resumed if not. `previous`: if what was stored last is
+    damaged, it resumes from the last state that is intact. A run that is done already is concluded, and nothing is
+    trained.
     """
+    refuse_in_import()
     if state is not None and resume is not None:
         raise ValueError("state and resume both name a folder: give one of them")
     look_beside(Path(path_or_dict) if isinstance(path_or_dict, str | Path) else None)
     if resume is not None:
-        if path_or_dict is not None and not isinstance(path_or_dict, dict):
-            raise ValueError("a run is resumed with the settings that it stored: leave out the file")
-        settings, directory = resumed(resume, path_or_dict, overrides, previous=previous)
+        source = path_or_dict if isinstance(path_or_dict, dict) else None
+        settings, directory = resumed(resume, source, overrides, previous=previous)
     elif path_or_dict is None:
         raise ValueError("run needs a file or a dict, or the directory of a run to resume")
     else:
