@@ -47,14 +47,13 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     """What the coordinator recovers, from single messages and from sums; the noise; what it costs."""
     task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
     _check_weights(settings, task)
-    size = Layout.of(task.model()).size
-    costs = Costs(settings, size)
-    price = price_of(settings.updates, settings, size)
+    layout = Layout.of(task.model())
+    costs = Costs(settings, layout.size)
+    price = price_of(settings.updates, settings, layout.size)
     tests = [test for each in protections_of(settings) for test in each.tests(settings)]
     if settings.updates.promises and not is_built_in(settings.updates.name):
         tests.append(test_of_any(settings, price))
     effort = Effort(confidence=scope.confidence(sum(test.bounds for test in tests)))
-    layout = Layout.of(task.model())
     scene, many = _scenes(settings, scope)
     encrypt = variants.of_scene(settings, price)
     steps: list[Step] = []

@@ -38,6 +38,7 @@ from tacit.secagg.messages import Abort, Masked
 from tacit.secagg.server import Server, State
 
 Models = Literal["same model", "moved model"]
+_ANY_WEIGHT = 100_000  # samples of a client
 _ALL = 10**6  # records in a batch: all that a client has
 RECOVERED = 0.1  # relative error below which an update counts as recovered
 _WORDS = {
@@ -201,5 +202,7 @@ def _unlimited(settings: Settings) -> Settings:
     data: dict[str, Any] = settings.model_dump()
     data["round"] |= {"repeats": settings.answers, "least_difference": None}
     data["encrypt"] = protected_by(MASKS, data["encrypt"])
+    if not settings.updates.weighted:  # the file's limit on samples is none of its protection's
+        data["encrypt"]["pw_encrypt"]["largest_weight"] = _ANY_WEIGHT
     data["budget"] = None
     return Settings.model_validate(data)
