@@ -9,6 +9,9 @@ A kind is one folder in `tacit.kinds`, or a package that offers one under the en
     model_of(name, where)   the settings of a kind, for `config.load`
     fingerprint(settings)   a digest of what a resumed run must not change
 
+A built-in name is never taken from outside. Entry points are read, which takes its time, only for a name that is not
+built in and for the list of names: a package that offers a built-in name is reported there, and goes unnoticed before.
+
 `execute` and `take_part` come in two steps. The call makes the parties: what is wrong with the file, the task or the
 data is found before anything is told or sent. The function that it returns carries them out.
 """

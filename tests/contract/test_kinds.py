@@ -141,6 +141,18 @@ def test_a_kind_that_cannot_be_imported_is_told_in_a_sentence(here, monkeypatch,
     assert told.count("\n") == 1
 
 
+def test_a_built_in_name_is_never_taken_from_outside(toys, here, monkeypatch):
+    offered = metadata.EntryPoints([metadata.EntryPoint("split", "tacit_toy_kind:KIND", "tacit.kinds")])
+    monkeypatch.setattr(kinds, "entry_points", lambda group: offered)
+    kinds._outside.cache_clear()
+    assert find("split").settings.__module__.startswith("tacit.kinds.split")
+    assert "offers the kind split, which is built in" in tacit("init", "other", code=2)
+
+
+def test_help_says_that_kinds_may_come_from_packages():
+    assert "a kind that an installed package offers" in " ".join(tacit("init", "--help").split())
+
+
 def test_built_in_kinds_need_no_entry_points(monkeypatch):
     """They are read only for names that are not built in: looking through all installed packages takes its time."""
     monkeypatch.setattr(kinds, "_outside", lambda: pytest.fail("entry points were read"))
