@@ -103,6 +103,10 @@ def module_of(name: str, built_in: dict[str, str], default: str) -> tuple[Module
     except ModuleNotFoundError as error:
         if error.name == "torch":
             raise ValueError(f"task {name!r} needs torch: pip install 'tacit[torch]'") from error
+        if (error.name or "").startswith("tacit."):
+            raise ValueError(
+                f"task {name!r} imports {error.name}, which does not exist: what tasks need is in tacit.tasks"
+            ) from error
         raise ValueError(
             f"task {name!r} needs the module {error.name!r}, which is not installed, not beside the FILE and not in "
             "this folder: install it, give the FILE that it lies beside, or start in the folder where it lies"
