@@ -90,5 +90,5 @@ def test_a_module_that_the_script_imported_from_elsewhere_is_refused(monkeypatch
 def test_a_module_of_ours_that_moved_is_named_with_its_new_door(tmp_path, monkeypatch):
     (tmp_path / "written_before.py").write_text("from tacit.horizontal.task import Fitted\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ValueError, match=r"imports tacit\.horizontal, which does not exist: .* tacit\.tasks"):
+    with pytest.raises(ValueError, match=r"needs the module tacit\.horizontal, which does not exist: .* tacit\.tasks"):
         module_of("written_before:make_task", {}, "make_task")

@@ -105,7 +105,7 @@ def module_of(name: str, built_in: dict[str, str], default: str) -> tuple[Module
             raise ValueError(f"task {name!r} needs torch: pip install 'tacit[torch]'") from error
         if (error.name or "").startswith("tacit."):
             raise ValueError(
-                f"task {name!r} imports {error.name}, which does not exist: what tasks need is in tacit.tasks"
+                f"task {name!r} needs the module {error.name}, which does not exist: what tasks need is in tacit.tasks"
             ) from error
         raise ValueError(
             f"task {name!r} needs the module {error.name!r}, which is not installed, not beside the FILE and not in "
