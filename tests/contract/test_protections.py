@@ -540,3 +540,36 @@ def test_a_claim_below_its_price_is_refused_by_the_audit(tmp_path):
         settings = inside(load(file_of("CHEAT")))
         with pytest.raises(ValueError, match=r"claims an epsilon of 0\.001 for a round, and its price says"):
             any_promise.test_of_any(settings, protections.price_of(settings.updates, settings, SIZE))
+
+
+QUIET_SUMS = """
+from dataclasses import replace
+
+from tacit.kinds.horizontal.protections.distributed_dp import DistributedDifferentialPrivacy, NoisySum
+
+class QuietSum(NoisySum):
+    def encode(self, update, samples, rotation, rng):
+        quiet = replace(self.encoding, noise_multiplier=self.encoding.noise_multiplier / 20)
+        return quiet.encode(update, rotation, rng)
+
+class Honest(DistributedDifferentialPrivacy):
+    name = "SUMS"
+    def tests(self, settings):
+        return (object(),)  # of its own, which find nothing
+
+class Quiet(Honest):
+    def mechanism(self, settings, size):
+        return QuietSum(super().mechanism(settings, size).encoding)
+
+honest, quiet = Honest(), Quiet()
+"""
+
+
+@pytest.mark.parametrize(("attribute", "refuted"), [("honest", False), ("quiet", True)])
+def test_noise_of_sums_that_is_far_too_small_is_refuted_whatever_its_own_tests_say(attribute, refuted, tmp_path):
+    package(tmp_path, "sums", QUIET_SUMS, {"SUMS": attribute})
+    with installed(tmp_path):
+        settings = inside(load(file_of("SUMS", ddp_eps=8.0)))
+        task = tasks.make(settings.task, settings.clients, settings.seed, {})
+        price = protections.price_of(settings.updates, settings, SIZE)
+        assert any_promise.test_of_any(settings, price).find(Scope(), Effort(), task).refuted == refuted
