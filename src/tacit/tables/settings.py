@@ -1,0 +1,92 @@
+"""The section `data` of a file: where a party's table lies, and what its columns are for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from tacit.sections import Count, Section
+
+Use = Literal["drop", "numeric", "log", "bin", "one_hot", "woe"]
+Missing = Literal["mean", "median", "constant", "own category", "refuse"]
+
+
+class Source(Section):
+    """A query of a database, by SQLAlchemy."""
+
+    url: str  # without a password
+    query: str
+    password: str | None = None  # the name of the environment variable that holds it
+
+
+class Ids(Section):
+    """How ids are made alike before they are compared with those of other parties."""
+
+    strip: bool = True  # white space around them
+    casefold: bool = False  # capital letters
+    dedupe: Literal["first", "refuse"] = "refuse"  # rows with the same id: keep the first, or refuse the table
+
+
+class Column(Section):
+    """What becomes of a column. What is not given is chosen by what is in it, and said."""
+
+    use: Use | None = None
+    rare: Count = 20  # one_hot and woe of text: categories with fewer training rows are taken together
+    bins: Annotated[int, Field(ge=2, le=100, strict=True)] = 10  # bin and woe of numbers: quantiles
+    least: Annotated[int, Field(ge=10, strict=True)] = 50  # woe: rows of a group, at least
+    missing: Missing | None = None
+    value: float | str | None = None  # of missing: constant
+    decimal: Literal[".", ","] | None = None  # of numbers in text; found by itself if they tell
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, data: Any) -> Any:
+        """`city: one_hot` is short for `city: {use: one_hot}`."""
+        return {"use": data} if isinstance(data, str) else data
+
+    @field_validator("missing", mode="before")
+    @classmethod
+    def _spelling(cls, value: Any) -> Any:
+        return "own category" if value == "own_category" else value
+
+    @model_validator(mode="after")
+    def _fits(self) -> Column:
+        if (self.missing == "constant") != (self.value is not None):
+            raise ValueError("missing: constant and value: NUMBER go together: give both or neither")
+        return self
+
+
+class Data(Section):
+    """Where a party's table lies, and what its columns are for."""
+
+    path: str | None = None  # CSV or Parquet
+    source: Source | None = None  # or a query
+    frame: Any = None  # or a pandas or polars frame, from Python
+    id: str | tuple[str, ...] | None = None  # the column, the first by default; several make one key, hashed
+    ids: Ids = Ids()
+    label: str | None = None  # of the active; the second column by default
+    columns: tuple[str, ...] | dict[str, Column] | None = None  # a list: which features; a mapping: what each is for
+    missing: Missing | None = None  # of every column that does not say; mean, and own category, by default
+    label_counts: bool = False  # of the active: passives may have counts of labels, for weight of evidence
+
+    @field_validator("missing", mode="before")
+    @classmethod
+    def _spelling(cls, value: Any) -> Any:
+        return "own category" if value == "own_category" else value
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Data:
+        given = [name for name in ("path", "source", "frame") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a table comes from path, source or frame: give one of them, got {', '.join(given) or 0}")
+        if self.missing == "constant":
+            raise ValueError("missing: constant needs a value for each column: give it under columns")
+        return self
+
+    def column(self, name: str) -> Column:
+        """What the file says of a column; all that is not said is left to `choose`."""
+        given = self.columns.get(name, Column()) if isinstance(self.columns, dict) else Column()
+        if given.missing is None and self.missing is not None:
+            return given.model_copy(update={"missing": self.missing})
+        return given
