@@ -39,6 +39,7 @@ class Training(Section):
     decay_every: Count = 10
     l2: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0  # on all weights but the intercept
     batch_order: Literal["epoch", "permuted", "hashed"] = "epoch"
+    class_weight: Literal["balanced"] | dict[str, Positive] | None = None  # by class; relative: the largest becomes 1
     test: Probability = 0.2  # of the rows, held out to measure the model on
     patience: Count | None = None  # epochs without a lower loss after which the active ends the training
 
@@ -71,11 +72,23 @@ class Checks(Section):
     # after a restart with other content; those that are repeated as they were cost nothing
 
 
+class Prediction(Section):
+    """What `predict` tells about new rows. `budget` is each answering party's own."""
+
+    release: Literal["exact", "points", "decile"] = "exact"
+    threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5  # probability from which the decision is the second class
+    budget: Count | None = None  # rows that a passive answers with one model, over all predictions
+    points: Annotated[float, Field(allow_inf_nan=False)] = 600.0  # of a score at these odds
+    odds: Positive = 50.0  # of the first class to the second
+    pdo: Positive = 20.0  # points that double the odds
+
+
 class Settings(Parties):
-    """A logistic regression of one party with labels and others with more features of the same rows."""
+    """A regression of one party with labels and others with more features of the same rows."""
 
     kind: Literal["vertical_logistic"] = "vertical_logistic"
     name: Name = "deal"
+    model: Literal["logistic", "linear"] = "logistic"
     protocol: Literal["masked", "shared"] = "masked"
     parties: dict[Name, Party]
     data: dict[str, Data] = Field(default_factory=dict)  # over a network in each party's own file
@@ -86,6 +99,7 @@ class Settings(Parties):
     scale: bool = True  # each party standardises its own features
     paillier: Paillier = Paillier()
     checks: Checks = Checks()
+    predict: Prediction = Prediction()
     network: Network = Network()
     seed: Seed = 0  # of the rows held out, and of the orders permuted and hashed
 
