@@ -62,3 +62,14 @@ class Raw:
 
     def column(self, name: str) -> Cells:
         return self.columns[self.names.index(name)]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the texts of a column are read. Columns that a typed source gives as numbers stay as they are."""
+
+    kind: Literal["text", "number", "date"] = "text"
+    decimal: Literal[".", ","] = "."
+    thousands: str = ""  # the separator: a comma, a point, a space, an apostrophe, or none
+    affix: str = ""  # a sign before or behind every number, such as € or %
+    date: str = ""  # the format, as strptime has it
