@@ -15,6 +15,7 @@ __all__ = [
     "Aligned",
     "AnswerRefused",
     "Answered",
+    "Bars",
     "BudgetReached",
     "ClientBlamed",
     "ClientRefused",
@@ -36,6 +37,7 @@ __all__ = [
     "SharesDisputed",
     "Sink",
     "Stepped",
+    "Tabled",
     "Tee",
     "TrainingResumed",
     "TrainingStarted",
@@ -267,7 +269,32 @@ class Curve:
     name: str
     x: str
     y: str
-    points: list[list[float]]
+    points: list[list[float]]  # none if all lines have names of their own
+    caption: str = ""
+    lines: dict[str, list[list[float]]] = field(default_factory=dict)  # further ones; "chance" and "perfect" are dashed
+    section: str = ""  # of a report; among what was learned if empty
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Numbers with names, to draw as bars to either side of 0; derived from this party's records."""
+
+    name: str
+    unit: str
+    caption: str
+    bars: dict[str, float]  # in the order in which they are drawn
+    section: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tabled:
+    """A table to show, such as counts at thresholds; derived from this party's records."""
+
+    name: str
+    caption: str
+    header: list[str]
+    rows: list[list[str | float]]  # as long as the header
+    section: str = ""
 
 
 Event = (
@@ -278,6 +305,8 @@ Event = (
     | Stepped
     | EpochFinished
     | Curve
+    | Bars
+    | Tabled
     | RunResumed
     | Noted
     | PortWatched

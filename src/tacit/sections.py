@@ -50,6 +50,11 @@ class Settings(Section):
         """Whether noise, masks or keys are fixed, so that nothing is protected."""
         return False
 
+    @property
+    def counts_whole_model(self) -> bool:
+        """Whether each of several parties tells how many parameters all have together, and not only itself."""
+        return False
+
     def notes(self) -> list[str]:
         """What is worth a thought before it runs."""
         return []

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from tacit.events import (
     Answered,
+    Bars,
     ClientRefused,
     Curve,
     EpochFinished,
@@ -22,6 +23,7 @@ from tacit.events import (
     RunResumed,
     RunStarted,
     Stepped,
+    Tabled,
     TrainingResumed,
     TrainingStarted,
 )
@@ -81,7 +83,7 @@ class Bar:
                 self._move(event.epoch, event.step, " ".join(measured_step(event)))
             case EpochFinished():
                 self._move(event.epoch + 1, 0, " ".join(measured_epoch(event)))
-            case Curve():
+            case Curve() | Bars() | Tabled():
                 pass
             case RunStarted():
                 self._rounds = event.rounds

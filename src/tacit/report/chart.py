@@ -1,7 +1,8 @@
 """Small charts as SVG.
 
-A `Chart` is one or more `Panel`s over the same x axis, each with its own y axis and `Series`. Colours are names, which
-`styles/chart.css` gives a light and a dark value; a point that has no number is a gap.
+A `Chart` is one or more `Panel`s over the same x axis, each with its own y axis and `Series`; or it is `bars` with a
+name each. Colours are names, which `styles/chart.css` gives a light and a dark value; a point that has no number is a
+gap.
 
     inline(chart)       for a page that has the style already, and says title and caption in its own words
     standalone(chart)   a file of its own
@@ -17,6 +18,7 @@ from itertools import pairwise
 from textwrap import wrap
 from typing import Literal
 
+from tacit.report.bars import Bar, drawn_bars
 from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import short
 from tacit.report.ticks import Axis, linear, logarithmic
@@ -74,6 +76,7 @@ class Chart:
     whole_x: bool = True
     tall: bool = False  # one panel as high as two
     log_x: bool = False
+    bars: tuple[Bar, ...] = ()  # instead of panels
 
 
 def inline(chart: Chart) -> Markup:
@@ -138,6 +141,8 @@ class _Box:
 
 def _drawn(chart: Chart, top: float) -> tuple[float, Markup]:
     """The height of the chart, and what is in it."""
+    if chart.bars:
+        return drawn_bars(chart.bars, chart.x_title, WIDTH, top)
     seen = [point for panel in chart.panels for series in panel.series for point in _shown(series, panel)]
     if not seen:
         words = element("text", "Nothing to show.", class_="empty", x=WIDTH / 2, y=top + 50, text_anchor="middle")
@@ -316,9 +321,10 @@ def _dots(series: Series, panel: Panel, box: _Box) -> Markup:
     scatter = series.kind == "dots"
     if len(points) > _MOST_TIPS and not scatter:
         return Markup()
-    lines = sum(other.kind == "line" for other in panel.series)  # dots of several lines hide each other's dashes
+    # Dots of several lines hide each other's dashes; a line of two points is there to compare with.
+    lines = sum(other.kind == "line" and len(other.points) > 2 for other in panel.series)
     shown = scatter or (
-        series.kind == "line" and len(points) <= (_SHOWN_DOTS if lines == 1 else _SHOWN_DOTS_OF_SEVERAL)
+        series.kind == "line" and len(points) <= (_SHOWN_DOTS if lines <= 1 else _SHOWN_DOTS_OF_SEVERAL)
     )
     alone = _alone(placed)
     found = []

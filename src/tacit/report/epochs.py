@@ -14,13 +14,15 @@ from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import duration, metric, or_nothing, short
 from tacit.report.page_sections import PRIVATE_SETTINGS, promise_card
 from tacit.report.promises import Promise, promised
+from tacit.report.results import results, unnamed
+from tacit.report.results import shown as in_words
 from tacit.version import __version__
 
 TONES: dict[str, page.Tone] = {"done": "good", "budget reached": "fair", "failed": "bad"}
 EPOCH = "epoch"
 LEFT_OUT = (
-    "Left out, because no ε covers it: losses and curves of private records, times, traffic, and how the run ended, in "
-    "words."
+    "Left out, because no ε covers it: losses, curves, tables and coefficients, which derive from private records, "
+    "times, traffic, and how the run ended, in words."
 )
 
 
@@ -32,8 +34,11 @@ def training(record: Epochs, share: bool) -> Report:
     groups = {"learning": _learning(record), "spending": _spending(record), "costs": _costs(record)}
     shown = {name: [each for each in found if not share or each.fields <= covered] for name, found in groups.items()}
     drawn = {name: page.figures(found, cover) for name, found in shown.items()}
+    left = [] if share else results(record)
+    shown |= {each.title: each.figures for each in left}
     parts = [
         ("learning", "Learning", _learned(record, drawn["learning"], share, covered)),
+        *((f"results-{slug(each.title)}", each.title, in_words(each, cover)) for each in left),
         ("privacy", "Privacy", _privacy(record, made, drawn["spending"])),
         ("boundary", "Who saw what", sections.boundary(record.boundary)),
         ("costs", "Time and traffic", None if share else _spent_time(record, drawn["costs"])),
@@ -60,7 +65,7 @@ def _headline(record: Epochs, made: list[Promise], share: bool, covered: frozens
     badge = element("span", record.status, class_=f"badge {TONES.get(record.status, 'fair')}")
     parts = []
     if record.started is not None:
-        parts = [record.started.protection, f"{record.started.parameters:,} parameters"]
+        parts = [record.started.protection, f"{record.started.parameters:,} parameters{_whose(record)}"]
         if record.started.parties > 1:
             parts.insert(0, f"{record.started.parties} parties")
     lines = [element("p", "" if share else join(badge, " "), " · ".join(parts))]
@@ -69,6 +74,13 @@ def _headline(record: Epochs, made: list[Promise], share: bool, covered: frozens
     return join(
         page.header("Tacit run", record.settings.name, *lines), page.cards(*_cards(record, made, share, covered))
     )
+
+
+def _whose(record: Epochs) -> str:
+    """Of which part of the model the parameters are."""
+    if record.started is None or record.started.parties == 1:
+        return ""
+    return " of the whole model" if record.settings.counts_whole_model else " in this party's part"
 
 
 def _cards(record: Epochs, made: list[Promise], share: bool, covered: frozenset[str]) -> list[Markup]:
@@ -158,17 +170,7 @@ def _learning(record: Epochs) -> list[Figure]:
             frozenset({"loss"}),
         )
     )
-    for curve in record.curves:
-        points = tuple((point[0], point[1]) for point in curve.points if len(point) == 2)
-        chart = Chart(
-            f"curve-{slug(curve.name)}",
-            curve.name,
-            f"{curve.y} against {curve.x}, after the last epoch.",
-            curve.x,
-            (Panel(curve.y, (Series(curve.name, points, "violet"),), from_zero=True),),
-            whole_x=False,
-        )
-        found.append(Figure(chart, frozenset({"curve"})))
+    found += unnamed(record)
     return with_points(found)
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from tacit.boundary import Boundary
 from tacit.events import (
     Aligned,
+    Bars,
     Curve,
     EpochFinished,
     Noted,
     RunFinished,
     Stepped,
+    Tabled,
     TrainingResumed,
     TrainingStarted,
 )
@@ -34,6 +36,8 @@ class Epochs:
     epochs: tuple[EpochFinished, ...]
     steps: tuple[Stepped, ...]
     curves: tuple[Curve, ...]  # the last of each name
+    bars: tuple[Bars, ...]  # the same
+    tables: tuple[Tabled, ...]  # the same
     notes: tuple[str, ...]
     resumed: int  # times
     finished: RunFinished | None  # None while it runs, and where it was cut off
@@ -57,6 +61,8 @@ def epochs_of(record: Record[S]) -> Epochs:
     epochs: dict[int, EpochFinished] = {}
     steps: dict[tuple[int, int], Stepped] = {}
     curves: dict[str, Curve] = {}
+    bars: dict[str, Bars] = {}
+    tables: dict[str, Tabled] = {}
     notes: dict[str, None] = {}  # a resumed run gives them again
     started, aligned, finished, resumed = None, None, None, 0
     for event in record.events:
@@ -78,6 +84,10 @@ def epochs_of(record: Record[S]) -> Epochs:
                 epochs[event.epoch] = event
             case Curve():
                 curves[event.name] = event
+            case Bars():
+                bars[event.name] = event
+            case Tabled():
+                tables[event.name] = event
             case RunFinished():
                 finished = event
             case _:
@@ -91,6 +101,8 @@ def epochs_of(record: Record[S]) -> Epochs:
         epochs=tuple(epochs[number] for number in sorted(epochs)),
         steps=tuple(steps[place] for place in sorted(steps)),
         curves=tuple(curves.values()),
+        bars=tuple(bars.values()),
+        tables=tuple(tables.values()),
         notes=tuple(notes),
         resumed=resumed,
         finished=finished,

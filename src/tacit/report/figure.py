@@ -36,7 +36,8 @@ def with_points(found: list[Figure]) -> list[Figure]:
     return [
         figure
         for figure in found
-        if any(number(y) is not None for panel in figure.chart.panels for s in panel.series for _, y in s.points)
+        if figure.chart.bars
+        or any(number(y) is not None for panel in figure.chart.panels for s in panel.series for _, y in s.points)
     ]
 
 

@@ -9,6 +9,7 @@ from tacit.events import (
     Aligned,
     Answered,
     AnswerRefused,
+    Bars,
     BudgetReached,
     ClientBlamed,
     ClientRefused,
@@ -27,6 +28,7 @@ from tacit.events import (
     RunStarted,
     SharesDisputed,
     Stepped,
+    Tabled,
     TrainingResumed,
     TrainingStarted,
 )
@@ -99,7 +101,11 @@ def _words(event: Event, rounds: int | None) -> str:
         case EpochFinished():
             return " ".join([f"epoch {event.epoch + 1} done", *measured_epoch(event), f"{event.seconds or 0:.1f} s"])
         case Curve():
-            return f"curve: {event.name}, {len(event.points)} points"
+            return f"curve: {event.name}, {sum(map(len, (event.points, *event.lines.values())))} points"
+        case Bars():
+            return f"bars: {event.name}, {len(event.bars)} of them"
+        case Tabled():
+            return f"table: {event.name}, {len(event.rows)} rows"
         case _:
             return f"{_round(event.round, rounds)} {_of_round(event)}"
 

@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import NoneType
+from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tacit.events import Event
@@ -59,6 +59,8 @@ def _is(value: Any, expected: Any) -> bool:
         return isinstance(value, list) and all(_is(item, get_args(expected)[0]) for item in value)
     if expected is int:
         return isinstance(value, int) and not isinstance(value, bool)
+    if get_origin(expected) is UnionType:
+        return any(_is(value, each) for each in get_args(expected))
     if expected in (str, bool, NoneType):
         return isinstance(value, expected)
     return value in get_args(expected)  # a Literal

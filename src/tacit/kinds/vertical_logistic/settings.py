@@ -148,6 +148,10 @@ class Settings(Parties):
         return self.active
 
     @property
+    def counts_whole_model(self) -> bool:
+        return True
+
+    @property
     def passives(self) -> tuple[str, ...]:
         return tuple(name for name, party in self.parties.items() if party.role == "passive")
 

@@ -1,0 +1,93 @@
+"""What a training left besides its epochs: curves, bars and tables, in the sections that their events name.
+
+They derive from this party's records, and no epsilon covers them: a page that is for sharing leaves them out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tacit.events import Bars, Curve, Tabled
+from tacit.report import page
+from tacit.report.bars import Bar
+from tacit.report.chart import COLOURS, Chart, Panel, Series, number
+from tacit.report.epochs_view import Epochs
+from tacit.report.figure import Figure, slug, with_points
+from tacit.report.markup import Markup, element, join
+from tacit.report.numbers import short
+
+COMPARED = ("chance", "perfect")  # lines to compare with: grey and dashed
+_LONG_TABLE = 12  # rows; longer ones are folded
+_UNCOVERED = "Of private records, for this party's eyes: not covered by ε."
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """One section of them."""
+
+    title: str
+    figures: list[Figure]
+    tables: list[Tabled]
+
+
+def results(record: Epochs) -> list[Results]:
+    """The sections, in the order in which their first event came; those without a name are not among them."""
+    told: list[Curve | Bars | Tabled] = [*record.curves, *record.bars, *record.tables]
+    return [_section(record, title) for title in dict.fromkeys(each.section for each in told) if title]
+
+
+def unnamed(record: Epochs) -> list[Figure]:
+    """The figures that belong to no section of their own."""
+    return _section(record, "").figures
+
+
+def shown(found: Results, cover: page.Cover) -> Markup:
+    """A section as it stands on the page."""
+    tables = [_table(each) for each in found.tables]
+    return join(page.paragraph(_UNCOVERED), page.figures(found.figures, cover), *tables)
+
+
+def _section(record: Epochs, title: str) -> Results:
+    curves = [_curve(each) for each in record.curves if each.section == title]
+    bars = [_bars(each) for each in record.bars if each.section == title]
+    return Results(title, with_points([*bars, *curves]), [each for each in record.tables if each.section == title])
+
+
+def _curve(curve: Curve) -> Figure:
+    others = [name for name in curve.lines if name not in COMPARED]
+    colours = dict(zip(others, (COLOURS[place % len(COLOURS)] for place in range(len(others))), strict=True))
+    series = [
+        Series(name, _points(points), "grey" if name in COMPARED else colours[name], dashed=name in COMPARED)
+        for name, points in curve.lines.items()
+    ]
+    if curve.points:
+        series.append(Series(curve.name, _points(curve.points), "violet"))  # above those that it is compared with
+    panel = Panel(curve.y, tuple(series), from_zero=True)
+    caption = curve.caption or f"{curve.y} against {curve.x}, after the last epoch."
+    chart = Chart(f"curve-{slug(curve.name)}", curve.name, caption, curve.x, (panel,), whole_x=False)
+    return Figure(chart, frozenset({"curve"}))
+
+
+def _points(points: list[list[float]]) -> tuple[tuple[float, float | None], ...]:
+    return tuple((point[0], point[1]) for point in points if len(point) == 2)
+
+
+def _bars(event: Bars) -> Figure:
+    bars = tuple(Bar(name, float(value)) for name, value in event.bars.items() if number(value) is not None)
+    chart = Chart(f"bars-{slug(event.name)}", event.name, event.caption, event.unit, (), bars=bars)
+    return Figure(chart, frozenset({"bars"}))
+
+
+def _table(event: Tabled) -> Markup:
+    rows = [[_cell(cell) for cell in row[: len(event.header)]] for row in event.rows]
+    drawn = page.table(event.header, rows, numbers=True, label=event.name)
+    if len(rows) > _LONG_TABLE:
+        return page.folded(f"{event.name} ({len(rows)} rows)", page.paragraph(event.caption), drawn)
+    return join(element("h3", event.name), page.paragraph(event.caption), drawn)
+
+
+def _cell(cell: str | float | None) -> str:
+    """A cell in words. What was no number in the run was stored as nothing."""
+    if isinstance(cell, str):
+        return cell
+    return "" if cell is None else short(cell)
