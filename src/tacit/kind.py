@@ -136,6 +136,24 @@ class Predict(Generic[S]):
 
 
 @dataclass(frozen=True, slots=True)
+class CardScale:
+    """How points are counted on a scorecard; None: as the file says."""
+
+    points: float | None = None
+    odds: float | None = None
+    pdo: float | None = None
+    good: str | None = None  # the label that has more points
+
+
+@dataclass(frozen=True, slots=True)
+class Scorecard(Generic[S]):
+    """A trained model as points of each party's own columns."""
+
+    parties: Callable[[S], tuple[str, ...]]
+    of: Callable[[S, str, Mapping[str, NDArray[Any]], CardScale], Scores]  # one party's card, from its stored part
+
+
+@dataclass(frozen=True, slots=True)
 class Kind(Generic[S]):
     """What can be done with a file of a kind."""
 
@@ -152,6 +170,7 @@ class Kind(Generic[S]):
     stopped_by: Literal["flag", "interrupt"] = "interrupt"  # lock step blocks in recv
     join: Join[S] | None = None
     predict: Predict[S] | None = None
+    scorecard: Scorecard[S] | None = None
 
 
 # --- the kinds that there are

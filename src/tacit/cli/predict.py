@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tacit.cli.exits import AGAIN, PEER, USER, end
+from tacit.cli.exits import AGAIN, BUDGET, PEER, USER, end
 
 if TYPE_CHECKING:
     from tacit.sections import Settings
@@ -42,12 +42,15 @@ def command(
     `tacit predict` with the same FILE, and the one with the labels gets the scores (--output). Without --party all of
     them are in this process: --input bank=new_bank.csv --input shop=new_shop.csv.
 
-    Exit codes: 0 done, 1 failed for good, 2 a mistake in the input, 3 a fault of another party, 5 stopped or
-    interrupted: start again.
+    The scores are CSV: id, score, decision. FILE says how exact they are (predict.release) and how many rows a party
+    answers with one model (predict.budget); each answer is logged at the party that gave it, in answers.jsonl.
+
+    Exit codes: 0 done, 1 failed for good, 2 a mistake in the input, 3 a fault of another party, 4 the budget of rows
+    is reached, 5 stopped or interrupted: start again.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from tacit.cli.task_errors import task_traceback
-    from tacit.errors import PeerAway, PeerError
+    from tacit.errors import BudgetError, PeerAway, PeerError
     from tacit.kind import kind_of
     from tacit.runs.load import load
     from tacit.runs.predict import predict_here
@@ -73,6 +76,8 @@ def command(
         end(f"{error}: start again.", AGAIN)
     except PeerError as error:
         end(f"{error}.", PEER)
+    except BudgetError as error:
+        end(f"{error}.", BUDGET)
     except KeyboardInterrupt:
         end("Stopped.", AGAIN)
     except ValueError as error:

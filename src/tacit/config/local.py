@@ -6,6 +6,7 @@
     task_options: {path: data.npz}      added to those of the shared file
     data: {path: bank.csv, id: id}      this party's table, in a vertical regression
     network: {patience: 600}            how this party treats its network, if not as the file says
+    predict: {budget: 10000}            rows that this party answers with one model, if not as the file says
 
 Paths are relative to the file itself.
 """
@@ -20,13 +21,19 @@ from pydantic import Field, ValidationError
 from tacit.config.explain import explain
 from tacit.config.source import ConfigError, from_file
 from tacit.config.spelling import Placed
-from tacit.sections import Address, Network, Section
+from tacit.sections import Address, Count, Network, Section
 
 
 class Keys(Section):
     private: str
     certificate: str
     authority: str
+
+
+class Answering(Section):
+    """What this party tells about new rows."""
+
+    budget: Count | None = None  # rows with one model, over all predictions
 
 
 class Local(Section):
@@ -38,6 +45,7 @@ class Local(Section):
     task_options: dict[str, Any] = Field(default_factory=dict)
     data: dict[str, Any] | None = None
     network: Network | None = None
+    predict: Answering | None = None
 
 
 def load_local(path: Path | None) -> tuple[Local, Path]:

@@ -58,6 +58,7 @@ class Place:
     local: Local = field(default_factory=Local)
     folder: Path = Path()  # that the local file's paths are relative to
     apart: bool = False  # over a network: what it draws is a secret of its own, and not the file's
+    part: Path | None = None  # of a prediction: the folder in which this party's part of the model lies
 
 
 Predictor = Callable[[Mapping[str, Channel]], Scores | None]
@@ -163,8 +164,9 @@ def predict_here(kind: Lockstep[P], settings: P, run: Path, sources: Mapping[str
         raise ConfigError(f"--input: {unknown[0]} is no party of the file: it has {', '.join(settings.parties)}")
     parties = {}
     for name in settings.parties:
-        place = Place(None, sink if name == settings.lead else Nowhere())
-        parties[name] = kind.predictor(settings, name, _model(run, name), sources.get(name), place)
+        path = model_path(run, name)
+        place = Place(None, sink if name == settings.lead else Nowhere(), part=path.parent)
+        parties[name] = kind.predictor(settings, name, read_model(path), sources.get(name), place)
     found = run_parties(parties)[settings.lead]
     if found is None:
         raise ConfigError(f"{settings.lead} made no scores")
@@ -175,8 +177,9 @@ def predict_as(
     kind: Lockstep[P], settings: P, name: str, run: Path, source: Path | None, site: Site, sink: Sink
 ) -> Scores | None:
     """Be one party of a prediction over a network: the scores, if this party gets them."""
-    place = Place(None, sink, site.local, site.folder, apart=True)
-    own = kind.predictor(settings, name, _model(run, name), source, place)
+    path = model_path(run, name)
+    place = Place(None, sink, site.local, site.folder, apart=True, part=path.parent)
+    own = kind.predictor(settings, name, read_model(path), source, place)
     with meeting_place(kind, settings, name, site, sink) as ends, telling(ends.fail, kind.told):
         return own(ends.meet())
 
@@ -188,14 +191,14 @@ def needed(name: str, source: Path | None) -> Path:
     return source
 
 
-def _model(run: Path, name: str) -> dict[str, Any]:
-    """A party's part of the model: of a run of all parties, or of its own."""
+def model_path(run: Path, name: str) -> Path:
+    """Where a party's part of the model lies: in a run of all parties, or in its own."""
     whose = party_of(run) if run.is_dir() else None
     if whose is not None and whose != name:
         raise ConfigError(f"{run}: this is the run of {whose}, and not of {name}: name the right one")
     for path in (run / name / "model.safetensors", run / "model.safetensors"):
         if path.is_file():
-            return read_model(path)
+            return path
     raise ConfigError(f"{run}: there is no model of {name}: give the folder of a finished run with --run")
 
 

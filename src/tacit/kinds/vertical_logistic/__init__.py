@@ -4,24 +4,32 @@ settings            what the file of such a training says
 protocol            logistic regression under Paillier, one function a role
 party               one party with its table: aligns, trains, keeps its own part
 boundary, forecast  who sees what, and what it will cost, before anybody trains
+coefficients        a party's own weights as people read them; `points` and `scorecard`: as points of a scorecard
+release             what a prediction tells about new rows
 attacks             what the active learns of rows, and a passive of labels
 """
 
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tacit.kind import Kind
+from tacit.kind import Kind, Scorecard
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.lockstep import verbs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
     from tacit.audit.scope import Scope
     from tacit.audit.steps import Attacks
     from tacit.boundary import Boundary
+    from tacit.kind import CardScale
     from tacit.lockstep.run import Lockstep
     from tacit.report.forecast import Forecast
+    from tacit.store.scores import Scores
 
 
 def _starter() -> str:
@@ -52,6 +60,12 @@ def _lockstep() -> Lockstep[Settings]:
     return LOCKSTEP
 
 
+def _scorecard(settings: Settings, name: str, part: Mapping[str, NDArray[Any]], asked: CardScale) -> Scores:
+    from tacit.kinds.vertical_logistic.scorecard import scorecard
+
+    return scorecard(settings, name, part, asked)
+
+
 KIND = Kind(
     name="vertical_logistic",
     settings=Settings,
@@ -64,4 +78,5 @@ KIND = Kind(
     resume=verbs.resume(_lockstep),
     join=verbs.join(_lockstep, _boundary, _forecast),
     predict=verbs.predict(_lockstep),
+    scorecard=Scorecard(lambda settings: tuple(settings.parties), _scorecard),
 )

@@ -1,0 +1,50 @@
+"""`tacit scorecard`: a trained regression as points of each party's own columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tacit.cli.exits import USER, end
+
+
+@click.command("scorecard")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--party", metavar="NAME", help="Only the card of this party.")
+@click.option(
+    "--points", type=float, metavar="NUMBER", help="Points at the odds of --odds; predict.points if left out."
+)
+@click.option("--odds", type=float, metavar="NUMBER", help="Good ones to one bad one; predict.odds if left out.")
+@click.option("--pdo", type=float, metavar="NUMBER", help="Points that double the odds; predict.pdo if left out.")
+@click.option("--good", metavar="LABEL", help="The class with more points: a label; without labels, first or second.")
+@click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Where the card of one party goes.")
+def command(
+    run: Path,
+    party: str | None,
+    points: float | None,
+    odds: float | None,
+    pdo: float | None,
+    good: str | None,
+    output: Path | None,
+) -> None:
+    """Write the scorecard of RUN, the folder of a vertical regression of two classes.
+
+    A row's points are the sum of its points in the cards of all parties. Each party's card has its own columns only:
+    points of every category, bin or group, points per unit of every number, and base points at the party with the
+    labels. The cards of a run of all parties are RUN/NAME/scorecard.csv, that of a party's own run is
+    RUN/scorecard.csv. All parties must give the same numbers and the same good class: the first label if left out.
+
+    Exit codes: 0 done, 2 a mistake in the input.
+    """
+    from tacit.kind import CardScale
+    from tacit.runs.scorecard import write_scorecards
+
+    try:
+        written = write_scorecards(run, party, CardScale(points, odds, pdo, good), output)
+    except ValueError as error:
+        end(str(error), USER)
+    except OSError as error:
+        end(f"{error.filename}: {error.strerror}", USER)
+    for path in written:
+        click.echo(f"Scorecard: {path}")
