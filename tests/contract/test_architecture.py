@@ -19,17 +19,19 @@ SAME_NAME = {  # file stems that stand more than once, and why
         ("boundary", "forecast", "messages", "settings", "task", "costs", "party", "party_forecast"), EACH_KIND
     ),
     **dict.fromkeys(("cancer", "digits", "load", "text"), "built-in data, by the name that files give it"),
-    **dict.fromkeys(("audit", "export", "join", "plan", "predict", "report", "run"), VERB),
+    **dict.fromkeys(("audit", "export", "join", "plan", "predict", "report", "run", "scorecard"), VERB),
     **dict.fromkeys(("masks", "mechanisms", "page", "promises", "scores", "wire"), THING),
     **dict.fromkeys(
         (
             "checks",
             "client",
+            "evaluation",
             "losses",
             "noise",
             "optimizer",
             "pool",
             "progress",
+            "release",
             "server",
             "sums",
             "traffic",

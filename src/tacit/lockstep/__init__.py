@@ -8,4 +8,5 @@ context         what the function of a party is given besides its data
 exchange        what parties say to each other around their protocol
 schedule        which records each step takes
 progress        what a party tells of its training; `traffic` counts bytes and seconds
+evaluation      how good the scores are in the end, as curves and tables
 """

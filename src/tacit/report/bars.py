@@ -12,7 +12,7 @@ from tacit.report.ticks import linear
 ABOVE, BELOW = "blue", "amber"  # as in styles/chart.css
 _ROW, _THICK = 19.0, 12.0  # pixels
 _LETTER = 6.4
-_LONGEST = 30  # letters of a name; the whole of it is in the tooltip
+_LONGEST = 30  # letters of a name, its end among them: the category or bin; the whole of it is in the tooltip
 _NUMBER = 58.0  # pixels of the column with the numbers
 
 
@@ -65,4 +65,5 @@ def drawn_bars(bars: tuple[Bar, ...], unit: str, width: float, top: float) -> tu
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+    half = _LONGEST // 2
+    return name if len(name) <= _LONGEST else f"{name[: half - 1]}…{name[-half:]}"

@@ -45,6 +45,7 @@ class Series:
     kind: Literal["line", "step", "dots", "bar"] = "line"  # bars of one panel are stacked
     dashed: bool = False
     tips: tuple[str, ...] = ()  # one for each point; "name, x: y" by default
+    compared: bool = False  # a line to compare others with: no dots
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,10 +322,12 @@ def _dots(series: Series, panel: Panel, box: _Box) -> Markup:
     scatter = series.kind == "dots"
     if len(points) > _MOST_TIPS and not scatter:
         return Markup()
-    # Dots of several lines hide each other's dashes; a line of two points is there to compare with.
-    lines = sum(other.kind == "line" and len(other.points) > 2 for other in panel.series)
+    if series.compared:
+        return Markup()
+    # Dots of several lines hide each other's dashes.
+    lines = sum(other.kind == "line" and not other.compared for other in panel.series)
     shown = scatter or (
-        series.kind == "line" and len(points) <= (_SHOWN_DOTS if lines <= 1 else _SHOWN_DOTS_OF_SEVERAL)
+        series.kind == "line" and len(points) <= (_SHOWN_DOTS if lines == 1 else _SHOWN_DOTS_OF_SEVERAL)
     )
     alone = _alone(placed)
     found = []

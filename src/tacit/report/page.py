@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal
@@ -115,10 +115,26 @@ def _figure(found: Figure, cover: Cover) -> Markup:
     )
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False, label: str = "") -> Markup:
-    """A table in a box of its own, which scrolls where the page is narrow. `numbers`: all columns but the first."""
-    columns = element("tr", *(element("th", name, scope="col") for name in head))
-    lines = [element("tr", *(element("td", cell, class_=_width(cell)) for cell in row)) for row in rows]
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: bool = False,
+    label: str = "",
+    words: Collection[int] = (),
+) -> Markup:
+    """A table in a box of its own, which scrolls where the page is narrow.
+
+    `numbers`: all columns but the first, and but those in `words`.
+    """
+    left = ["words" if place in words else None for place in range(len(head))]
+    names = (element("th", name, scope="col", class_=style) for name, style in zip(head, left, strict=True))
+    lines = []
+    for row in rows:
+        styles = (" ".join(filter(None, (_width(cell), style))) for cell, style in zip(row, left, strict=True))
+        cells = (element("td", cell, class_=style or None) for cell, style in zip(row, styles, strict=True))
+        lines.append(element("tr", *cells))
+    columns = element("tr", *names)
     body = element("table", element("thead", columns), element("tbody", *lines), class_="numbers" if numbers else None)
     return element("div", body, class_="scroll", tabindex="0", role="region", aria_label=label or head[0])
 

@@ -5,6 +5,7 @@ They derive from this party's records, and no epsilon covers them: a page that i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tacit.events import Bars, Curve, Tabled
@@ -31,9 +32,10 @@ class Results:
 
 
 def results(record: Epochs) -> list[Results]:
-    """The sections, in the order in which their first event came; those without a name are not among them."""
+    """The sections in the order in which they were first named; figures without one are not among them."""
     told: list[Curve | Bars | Tabled] = [*record.curves, *record.bars, *record.tables]
-    return [_section(record, title) for title in dict.fromkeys(each.section for each in told) if title]
+    found = [_section(record, title) for title in dict.fromkeys(each.section for each in told) if title]
+    return [*found, Results("Results", [], tables)] if (tables := _section(record, "").tables) else found
 
 
 def unnamed(record: Epochs) -> list[Figure]:
@@ -57,7 +59,9 @@ def _curve(curve: Curve) -> Figure:
     others = [name for name in curve.lines if name not in COMPARED]
     colours = dict(zip(others, (COLOURS[place % len(COLOURS)] for place in range(len(others))), strict=True))
     series = [
-        Series(name, _points(points), "grey" if name in COMPARED else colours[name], dashed=name in COMPARED)
+        Series(name, _points(points), "grey", dashed=True, compared=True)
+        if name in COMPARED
+        else Series(name, _points(points), colours[name])
         for name, points in curve.lines.items()
     ]
     if curve.points:
@@ -79,11 +83,20 @@ def _bars(event: Bars) -> Figure:
 
 
 def _table(event: Tabled) -> Markup:
-    rows = [[_cell(cell) for cell in row[: len(event.header)]] for row in event.rows]
-    drawn = page.table(event.header, rows, numbers=True, label=event.name)
+    wide = len(event.header)
+    rows = [[_cell(cell) for cell in row[:wide]] + [""] * (wide - len(row)) for row in event.rows]
+    words = [place for place in range(wide) if any(map(str.isalpha, "".join(_texts(event, place))))]
+    drawn = page.table(event.header, rows, numbers=True, label=event.name, words=words)
     if len(rows) > _LONG_TABLE:
         return page.folded(f"{event.name} ({len(rows)} rows)", page.paragraph(event.caption), drawn)
     return join(element("h3", event.name), page.paragraph(event.caption), drawn)
+
+
+def _texts(event: Tabled, place: int) -> Iterator[str]:
+    """The cells of a column that were no numbers."""
+    for row in event.rows:
+        if place < len(row) and isinstance(cell := row[place], str):
+            yield cell
 
 
 def _cell(cell: str | float | None) -> str:

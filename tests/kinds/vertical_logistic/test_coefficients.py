@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -139,6 +140,26 @@ def test_a_linear_regression_has_no_odds():
     assert all("odds" not in event.caption for event in own.told("bank"))
 
 
+def test_the_active_of_a_linear_regression_has_what_makes_a_score_a_label():
+    raw = rows()
+    model, score = part(raw)
+    scaled = SimpleNamespace(**vars(model), target=SimpleNamespace(mean=150.0, unit=80.0))
+    table = coefficients(FEATURES, scaled, (), active=True, linear=True).table()
+    assert [row[0] for row in table.rows[-2:]] == ["(mean of the label)", "(unit of the label)"]
+    original = [row[4] for row in table.rows]
+    label = original[-2] + original[-1] * (original[0] + raw @ original[1:-2])
+    assert np.allclose(label, 150 + 80 * score[:, 0])
+
+
+def test_the_caption_names_the_class_that_a_positive_weight_makes_more_likely():
+    model, _ = part(rows())
+    assert (
+        "raises the log odds of yes"
+        in coefficients(FEATURES, model, ("no", "yes"), active=True, linear=False).told("b")[0].caption
+    )
+    assert "raises the log odds," in coefficients(FEATURES, model, (), active=False, linear=False).told("b")[0].caption
+
+
 def test_a_constant_column_weighs_nothing_in_the_original_scale():
     raw = rows()
     raw[:, 0] = 7.0
@@ -168,7 +189,7 @@ def test_the_page_gets_the_largest_thirty_as_bars_and_a_table():
     largest = sorted(range(40), key=lambda i: -abs(weights[i, 0]))[:30]
     assert bars.bars == {f"x{i}": weights[i, 0] for i in largest}
     assert list(bars.bars) == [f"x{i}" for i in largest]
-    assert "The 30 largest of 40 of the columns of bank" in bars.caption
+    assert "The 30 largest of 40 weights of the columns of bank itself" in bars.caption
     assert table.name == "Coefficients of bank"
     assert len(table.rows) == 41
     assert {bars.section, table.section} == {"Coefficients"}

@@ -6,8 +6,8 @@
         sink.emit(event)
 
 In the original scale a row's score is the sum, over all parties, of each party's offset and its weights times its
-features. The active's offset is the intercept. Scores are log odds; those of a linear regression are the label less its
-mean, over its unit, both of which only the active knows.
+features. The active's offset is the intercept. Scores are log odds. Of a linear regression the label is
+mean + unit · score: only the active knows these two numbers, and has a line for each.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tacit.store.scores import Scores, write_scores
 FILE = "coefficients.csv"
 SECTION = "Coefficients"
 INTERCEPT, OFFSET = "(intercept)", "(offset of these columns)"
+MEAN, UNIT = "(mean of the label)", "(unit of the label)"
 _DRAWN = 30  # bars
 _TOLD = 1000  # rows of the table on the page; the file has all
 
@@ -91,14 +92,14 @@ def by_output(model: Weights) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
-    """The weight of one feature for one output."""
+    """The weight of one feature for one output; or the intercept, or what scales the label."""
 
     column: str
     use: str  # empty for the intercept
     part: str  # a category, a bin, or empty
     name: str
     output: str  # the class, of several; or empty
-    standardised: float
+    standardised: float | None  # None of what scales the label
     original: float
     information: float | None = None  # of a column with weight of evidence
 
@@ -115,6 +116,7 @@ class Coefficients:
     rows: tuple[Coefficient, ...]
     linear: bool
     active: bool
+    raised: str  # what a positive weight raises, in words
 
     def table(self, rows: Sequence[Coefficient] | None = None) -> Scores:
         """As a header and cells. What no row has is left out: classes, odds ratios, information values."""
@@ -126,7 +128,7 @@ class Coefficients:
         }
         if any(each.output for each in self.rows):
             columns["class"] = [each.output for each in rows]
-        columns["weight (standardised)"] = [each.standardised for each in rows]
+        columns["weight (standardised)"] = ["" if each.standardised is None else each.standardised for each in rows]
         columns["weight (original scale)"] = [each.original for each in rows]
         if not self.linear:
             columns["odds ratio"] = [each.odds_ratio if each.use else "" for each in rows]
@@ -140,18 +142,17 @@ class Coefficients:
 
     def told(self, name: str) -> list[Event]:
         """The bars and the table for the page of the party of this name."""
-        weighty = sorted((each for each in self.rows if each.use), key=lambda each: -abs(each.standardised))
+        weighty = sorted((each for each in self.rows if each.use), key=lambda each: -abs(each.standardised or 0.0))
         labels = [f"{each.name} [{each.output}]" if each.output else each.name for each in weighty]
-        drawn = {label: each.standardised for label, each in zip(labels[:_DRAWN], weighty[:_DRAWN], strict=True)}
-        some = f"The {_DRAWN} largest of {len(weighty)}" if len(weighty) > _DRAWN else "All"
-        what = "score" if self.linear else "log odds"
+        drawn = {label: each.standardised or 0.0 for label, each in zip(labels, weighty[:_DRAWN], strict=False)}
         found: list[Event] = []
         if drawn:
+            some = f"The {_DRAWN} largest of {len(weighty)}" if len(weighty) > _DRAWN else "All"
             caption = (
-                f"{some} of the columns of {name} alone. Blue raises the {what}, amber lowers it, by so much if the "
-                "feature grows by one standard deviation."
+                f"{some} weights of the columns of {name} itself. Blue raises {self.raised}, amber lowers it, by so "
+                "much if the feature grows by one standard deviation."
             )
-            unit = f"weight: {what} for one standard deviation"
+            unit = f"{'score' if self.linear else 'log odds'} per standard deviation"
             found.append(Bars(f"Weights of {name}", unit, caption, drawn, SECTION))
         return [*found, self._tabled(name, weighty)]
 
@@ -161,7 +162,10 @@ class Coefficients:
         table = self.table(rows)
         some = f" The {_TOLD} largest; {FILE} has all." if len(weighty) > _TOLD else ""
         whose = "The intercept" if self.active else "The offset"
-        odds = "" if self.linear else " An odds ratio is of one unit of the feature."
+        odds = " An odds ratio is of one unit of the feature."
+        if self.linear:
+            known = "." if self.active else ", which only the active knows."
+            odds = f" The label is its mean plus its unit times the score{known}"
         caption = (
             f"In the original scale, a row's score is the sum over all parties of the offset and of weights times "
             f"features. {whose} is {name}'s own part of it.{odds}{some}"
@@ -209,7 +213,14 @@ def coefficients(
                     feature.column, feature.use, feature.part, name, output, *weights, values.get(feature.column)
                 )
             )
-    return Coefficients(tuple(found), linear, active)
+    target = getattr(model, "target", None)
+    if target is not None:
+        found += [
+            Coefficient(MEAN, "", "", "", "", None, target.mean),
+            Coefficient(UNIT, "", "", "", "", None, target.unit),
+        ]
+    of = f" of {classes[1]}" if len(classes) == 2 else ""
+    return Coefficients(tuple(found), linear, active, "the score" if linear else f"the log odds{of}")
 
 
 def _outputs(count: int, classes: Sequence[str]) -> list[str]:
