@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
 import stat
+import threading
 
 import pytest
 
@@ -100,6 +102,31 @@ def test_a_link_is_not_followed(tmp_path):
     (tmp_path / "answers.jsonl").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic"):
         spend(tmp_path, 1)
+
+
+def test_of_two_at_once_the_second_reads_what_the_first_wrote(tmp_path, monkeypatch):
+    both = threading.Barrier(2)
+
+    def dumps(line):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.5)  # each has read the file here: without a lock both would
+        return real(line)
+
+    def ask():
+        try:
+            results.append(spend(tmp_path, 60, 100))
+        except BudgetError:
+            results.append(None)
+
+    real, results = json.dumps, []
+    monkeypatch.setattr(answers.json, "dumps", dumps)
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results, key=str) == [60, None]
+    assert len(lines(tmp_path)) == 1
 
 
 def _spender(folder, start, results):

@@ -21,8 +21,8 @@ from tacit.version import __version__
 TONES: dict[str, page.Tone] = {"done": "good", "budget reached": "fair", "failed": "bad"}
 EPOCH = "epoch"
 LEFT_OUT = (
-    "Left out, because no ε covers it: losses, curves, tables and coefficients, which derive from private records, "
-    "times, traffic, and how the run ended, in words."
+    "Left out, because no ε covers it: losses and curves of private records, times, traffic, and how the run ended, in "
+    "words."
 )
 
 
@@ -35,7 +35,7 @@ def training(record: Epochs, share: bool) -> Report:
     shown = {name: [each for each in found if not share or each.fields <= covered] for name, found in groups.items()}
     drawn = {name: page.figures(found, cover) for name, found in shown.items()}
     left = [] if share else results(record)
-    shown |= {each.title: each.figures for each in left}
+    shown |= {f"results: {each.title}": each.figures for each in left}
     parts = [
         ("learning", "Learning", _learned(record, drawn["learning"], share, covered)),
         *((f"results-{slug(each.title)}", each.title, in_words(each, cover)) for each in left),
@@ -50,6 +50,7 @@ def training(record: Epochs, share: bool) -> Report:
         *_notices(record, share),
         *page.sections(parts),
         footer(),
+        styles=("results.css",) if left else (),
     )
     return Report(whole, tuple(each for found in shown.values() for each in found))
 
@@ -80,7 +81,7 @@ def _whose(record: Epochs) -> str:
     """Of which part of the model the parameters are."""
     if record.started is None or record.started.parties == 1:
         return ""
-    return " of the whole model" if record.settings.counts_whole_model else " in this party's part"
+    return " of the whole model" if record.settings.counts_whole_model else ""
 
 
 def _cards(record: Epochs, made: list[Promise], share: bool, covered: frozenset[str]) -> list[Markup]:
@@ -107,11 +108,13 @@ def _cards(record: Epochs, made: list[Promise], share: bool, covered: frozenset[
 
 def _notices(record: Epochs, share: bool) -> list[Markup]:
     if share:
+        more = ["So are tables and coefficients, which derive from private records."] if results(record) else []
         return [
             page.notice(
                 "plain",
                 "This page is for sharing",
                 LEFT_OUT,
+                *more,
                 f"Left out of the settings, because it may hold paths and addresses: {', '.join(PRIVATE_SETTINGS)}.",
             )
         ]
