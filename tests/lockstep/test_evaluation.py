@@ -229,6 +229,15 @@ def test_no_rows_have_nothing_to_show_and_wrong_shapes_are_refused():
             evaluated(scores, labels, CLASSES, held_out=True, linear=False)
 
 
+@pytest.mark.parametrize("outputs", [1, 3, 9])
+def test_the_probability_of_a_row_does_not_depend_on_the_others(outputs):
+    scores = np.random.default_rng(outputs).normal(0, 8, size=(501, outputs))
+    among = probabilities(scores)
+    for row in range(len(scores)):
+        assert (probabilities(scores[row : row + 1])[0] == among[row]).all()
+        assert (probabilities(scores[row:])[0] == among[row]).all()
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     scores=arrays.arrays(

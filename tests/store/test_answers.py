@@ -12,7 +12,6 @@ import threading
 import pytest
 
 from tacit.errors import BudgetError
-from tacit.store import answers
 from tacit.store.answers import Answers
 
 IDS = bytes(range(32))
@@ -63,7 +62,7 @@ def test_the_line_is_on_disk_before_spend_returns(tmp_path, monkeypatch):
         real(number)
 
     real = os.fsync
-    monkeypatch.setattr(answers.os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", fsync)
     spend(tmp_path, 7)
     assert synced == [str(tmp_path / "answers.jsonl"), str(tmp_path)]
 
@@ -119,7 +118,7 @@ def test_of_two_at_once_the_second_reads_what_the_first_wrote(tmp_path, monkeypa
             results.append(None)
 
     real, results = json.dumps, []
-    monkeypatch.setattr(answers.json, "dumps", dumps)
+    monkeypatch.setattr(json, "dumps", dumps)
     threads = [threading.Thread(target=ask) for _ in range(2)]
     for thread in threads:
         thread.start()

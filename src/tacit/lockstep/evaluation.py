@@ -31,7 +31,8 @@ _DIAGONAL = [[0.0, 0.0], [1.0, 1.0]]
 def probabilities(scores: Floats, *, linear: bool = False) -> Floats:
     """What raw scores (n, K) say: (n,) of the second of two classes, (n, K) one against the rest, values if linear.
 
-    One against the rest: the probability of each class against all others, over their sum.
+    One against the rest: the probability of each class against all others, over their sum. What is said of a row does
+    not depend on the others, to the last bit.
     """
     if linear:
         return np.asarray(scores[:, 0])
@@ -39,7 +40,10 @@ def probabilities(scores: Floats, *, linear: bool = False) -> Floats:
     if scores.shape[1] == 1:
         return np.asarray(np.exp(logarithms[:, 0]))
     relative = np.exp(logarithms - logarithms.max(axis=1, keepdims=True))  # all may be too small for a float
-    return np.asarray(relative / relative.sum(axis=1, keepdims=True))
+    total = np.zeros(len(relative))
+    for column in relative.T:  # one after the other: the order of a sum over an axis may depend on the number of rows
+        total = total + column
+    return np.asarray(relative / total[:, None])
 
 
 def evaluated(
