@@ -12,7 +12,7 @@ import pytest
 from tacit.config.source import ConfigError
 from tacit.kind import CardScale
 from tacit.kinds.vertical_logistic.points import Points
-from tacit.kinds.vertical_logistic.protocol.model import Scaler
+from tacit.kinds.vertical_logistic.protocol.model import Model, Scaler
 from tacit.kinds.vertical_logistic.scorecard import ANY_OTHER, BASE, HEADER, card, scorecard
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.store.files import write_arrays
@@ -25,6 +25,9 @@ SETTINGS = Settings(parties=FILE["parties"])
 OFFSET, FACTOR = 600 - 20 / np.log(2) * np.log(50), 20 / np.log(2)
 
 
+SEVERAL = "classes" in Model.__dataclass_fields__  # whether stored weights are (d, K), and not (d,)
+
+
 def in_bytes(value):
     return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
 
@@ -32,9 +35,9 @@ def in_bytes(value):
 def stored(seed=0, columns=3, outputs=1, names=None, intercept=0.0, transforms=None, classes=None):
     """A party's stored part, with random weights."""
     rng = np.random.default_rng(seed)
-    weights = rng.normal(size=columns) if outputs == 1 else rng.normal(size=(columns, outputs))
+    weights = rng.normal(size=(columns, outputs))
     found = {
-        "weights": weights,
+        "weights": weights if SEVERAL else weights[:, 0],
         "intercept": np.full(outputs, intercept),
         "mean": rng.normal(size=columns),
         "factor": rng.uniform(0.5, 2, columns),
@@ -50,7 +53,7 @@ def stored(seed=0, columns=3, outputs=1, names=None, intercept=0.0, transforms=N
 
 def log_odds(part, rows):
     """By the definition: standardised values times weights."""
-    return (rows - part["mean"]) * part["factor"] @ part["weights"] + part["intercept"]
+    return (rows - part["mean"]) * part["factor"] @ part["weights"].ravel() + part["intercept"]
 
 
 def points_of_numbers(table, rows):
@@ -103,6 +106,12 @@ def test_points_odds_and_pdo_are_those_of_the_file_unless_the_command_gives_othe
 def test_what_has_no_points_is_refused_in_a_sentence(settings, part, asked, words):
     with pytest.raises(ValueError, match=words):
         scorecard(settings, "bank", part, asked)
+
+
+@pytest.mark.skipif(not SEVERAL, reason="stored models have one output")
+def test_a_stored_model_of_several_classes_is_refused_in_a_sentence():
+    with pytest.raises(ConfigError, match="this model has 3 classes: a scorecard is of two"):
+        scorecard(SETTINGS, "bank", stored(outputs=3), CardScale())
 
 
 def test_a_model_of_several_classes_has_no_card():
