@@ -77,7 +77,8 @@ def _of_texts(cells: Texts, given: Column) -> tuple[Use, str, int | None]:
         return "drop", f"no category has {given.rare} rows", None
     if kept + (together > 0) > MOST_PARTS:
         return "one_hot", f"{MOST_PARTS - 1} of {distinct} categories, the rest together", MOST_PARTS
-    return "one_hot", f"{distinct} categories" + (f", {together} rare ones together" if together else ""), None
+    rare = f", {together} rare" + (" together" if together > 1 else "") if together else ""
+    return "one_hot", f"{distinct} {'category' if distinct == 1 else 'categories'}{rare}", None
 
 
 def _check(name: str, cells: Cells, use: Use, given: Column) -> None:

@@ -141,7 +141,9 @@ def group(cells: Cells, choice: Choice) -> Grouped:
         groups = _categories(fill.texts(cells), choice.column.rare)
     else:
         fill = Fill.of_numbers(cells, choice.column)
-        groups = Quantiles.fit(fill.numbers(cells), choice.column.bins, kind_of(cells))
+        values = fill.numbers(cells)
+        enough = int((~np.isnan(values)).sum()) // choice.column.least  # groups of nearly `least` rows would all merge
+        groups = Quantiles.fit(values, max(1, min(choice.column.bins, enough)), kind_of(cells))
     grouped = Grouped(_numbers(groups, fill, cells), groups, fill)
     while grouped.count > 1 and min(grouped.sizes) < choice.column.least:
         smallest = int(np.argmin(grouped.sizes))  # one at a time: what it joins may be large enough then
