@@ -85,6 +85,8 @@ def test_rare_categories_are_one_group_from_the_start():
 def test_groups_below_the_least_rows_are_merged_at_once():
     assert grouped(Texts(["a"] * 90 + ["b"] * 60 + ["c"] * 30)).groups.texts == (("a",), ("b", "c"))
     assert grouped(Texts(["a"] * 90 + ["b"] * 30 + ["c"] * 30)).groups.texts == (("a",), ("b", "c"))
+    assert grouped(Texts(["a"] * 90 + ["b"] * 50 + ["c"] * 50)).count == 3
+    assert grouped(Texts(["a"] * 90 + ["b"] * 50 + ["c"] * 49)).count == 2
     assert grouped(Texts(["a"] * 20 + ["b"] * 20)).count == 1
     numbers = grouped(Numbers(np.arange(120.0)), bins=10)
     assert (numbers.count, min(numbers.sizes)) == (2, 60)

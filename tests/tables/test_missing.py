@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import date, timedelta
+from datetime import date
 
 import numpy as np
 import pytest
@@ -103,15 +103,14 @@ def test_the_text_of_a_number_is_that_number(value):
     assert float(text_of(value)) == value
 
 
-@given(st.integers(-300_000, 900_000))
-def test_a_date_is_written_as_iso_does(days):
-    day = date(1970, 1, 1) + timedelta(days=days) if days > -300_000 else date(1970, 1, 1)
+@given(st.dates())
+def test_a_date_is_written_as_iso_does(day):
     number = float((day - date(1970, 1, 1)).days)
     assert texts_of(Numbers(np.array([number, np.nan]), "date")) == [day.isoformat(), ""]
 
 
-def test_a_date_with_a_time_keeps_its_seconds():
-    assert text_of(19_000 + 0.5, "date") == "2022-01-08T12:00:00"
+def test_days_that_no_calendar_has_and_parts_of_days_are_numbers():
+    assert [text_of(days, "date") for days in (-719_163.0, 2_932_897.0, 19_000.5)] == ["-719163", "2932897", "19000.5"]
 
 
 def test_which_cells_are_missing():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,8 @@ from tacit.tables.cells import Cells, Floats, Numbers, Texts
 from tacit.tables.settings import Column, Missing
 
 _SHOWN = 30  # characters of a cell in a message, which stays with this party
-_DAY = 86_400  # seconds
+_EPOCH = date(1970, 1, 1).toordinal()
+_LAST_DAY = date.max.toordinal() - _EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +104,11 @@ def text_of(value: float, kind: str = "number") -> str:
     """The one text of a number or of a date; "" of NaN."""
     if math.isnan(value):
         return ""
-    if kind == "date" and abs(value) < 1e6:
-        if value == int(value):
-            return str(np.datetime64(int(value), "D"))
-        return str(np.datetime64(round(value * _DAY), "s"))
-    return str(int(value)) if value == int(value) and abs(value) < 2**53 else repr(value)
+    if value != int(value):
+        return repr(value)
+    if kind == "date" and -_EPOCH < value <= _LAST_DAY:
+        return date.fromordinal(int(value) + _EPOCH).isoformat()
+    return str(int(value)) if abs(value) < 1e16 else repr(value)
 
 
 def is_missing(cells: Cells) -> NDArray[np.bool_]:
