@@ -15,6 +15,7 @@ VERB = "a verb, its command and what it comes to in a kind"
 THING = "a thing, and what attacks it, shows it or uses it under the same word"
 OWN = "each of two libraries has its own, by the same word of its papers"
 SAME_NAME = {  # file stems that stand more than once, and why
+    "choose": "what a file leaves open: the engine of a simulation, and what becomes of a column",
     **dict.fromkeys(
         ("boundary", "forecast", "messages", "settings", "task", "costs", "party", "party_forecast"), EACH_KIND
     ),

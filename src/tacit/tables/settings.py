@@ -11,6 +11,13 @@ from tacit.sections import Count, Section
 Use = Literal["drop", "numeric", "log", "bin", "one_hot", "woe"]
 Missing = Literal["mean", "median", "constant", "own category", "refuse"]
 
+_UNFIT = {("one_hot", "mean"), ("one_hot", "median"), ("numeric", "own category"), ("log", "own category")}
+
+
+def fits(use: Use | None, missing: Missing) -> bool:
+    """Whether missing cells can be treated so: a category has no mean, and a number is no category."""
+    return (use, missing) not in _UNFIT
+
 
 class Source(Section):
     """A query of a database, by SQLAlchemy."""
@@ -87,6 +94,6 @@ class Data(Section):
     def column(self, name: str) -> Column:
         """What the file says of a column; all that is not said is left to `choose`."""
         given = self.columns.get(name, Column()) if isinstance(self.columns, dict) else Column()
-        if given.missing is None and self.missing is not None:
+        if given.missing is None and self.missing is not None and fits(given.use, self.missing):
             return given.model_copy(update={"missing": self.missing})
         return given
