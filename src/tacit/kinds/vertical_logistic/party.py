@@ -19,12 +19,14 @@ from tacit.channel import Channel
 from tacit.config.source import ConfigError
 from tacit.crypto.paillier import PrivateKey, Workers, generate
 from tacit.data import read_table
-from tacit.events import Noted, Nowhere, Sink
+from tacit.events import Curve, Noted, Nowhere, Sink
+from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic.forecast import forecast as forecast_of
 from tacit.kinds.vertical_logistic.protocol import logistic_masked, metrics
 from tacit.kinds.vertical_logistic.protocol import predict as prediction
 from tacit.kinds.vertical_logistic.protocol.journal import InMemory, Records
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
+from tacit.kinds.vertical_logistic.protocol.metrics import Labels
 from tacit.kinds.vertical_logistic.protocol.model import Model, Saved
 from tacit.kinds.vertical_logistic.settings import Data, Settings
 from tacit.kinds.vertical_logistic.tasks import load as tasks
@@ -118,6 +120,7 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
                 workers=workers,
                 key=_key(settings, records) if name == settings.active else None,
                 order=_order(settings, table, own),
+                judged=_judged(settings, place.sink),
             )
             if name == settings.active:
                 model = logistic_masked.active(channels, features, _labels(table)[own], settings, context)
@@ -197,6 +200,17 @@ def _labels(table: _Table) -> NDArray[np.int64]:
     if table.labels is None:
         raise ConfigError("the active has no labels: name their column as label")
     return table.labels
+
+
+def _judged(settings: Settings, sink: Sink) -> Callable[[Floats, Labels, bool], None]:
+    """Tells how good the model is that was kept: of two classes, their ROC curve."""
+
+    def judged(scores: Floats, labels: Labels, held_out: bool) -> None:
+        if settings.model == "logistic" and scores.shape[1] == 1 and 0 < labels.mean() < 1:
+            points = metrics.points(scores[:, 0], labels)
+            sink.emit(Curve("ROC", "false positive rate", "true positive rate", points))
+
+    return judged
 
 
 def _aligned(settings: Settings, name: str, ids: list[str], channels: Mapping[str, Channel], sink: Sink) -> Rows:

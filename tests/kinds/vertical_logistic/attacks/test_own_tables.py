@@ -32,7 +32,7 @@ def test_encryption_costs_no_accuracy(passives):
     weights, intercept = plain(x, played.labels, settings)
     training, held_out = batches.hold_out(240, 0.25, settings.seed)
     scaled = (x[held_out] - x[training].mean(axis=0)) / x[training].std(axis=0)
-    scores = expit(scaled @ weights + intercept)
+    scores = expit(scaled @ weights + intercept)[:, 0]
     assert costs["auc"].off == pytest.approx(roc_auc_score(played.labels[held_out], scores), abs=1e-9)
     assert costs["accuracy"].off == np.mean((scores > 0.5) == played.labels[held_out])
 
@@ -71,11 +71,11 @@ def test_what_the_active_reads_is_the_sum():
     seen = played.play(settings)
     assert not seen.errors
     first, second = seen.scores()
-    assert np.array_equal(first, np.zeros(240))
+    assert np.array_equal(first, np.zeros((240, 1)))
     x = np.hstack([Scaler.fit(played.features[name]).apply(played.features[name]) for name in settings.passives])
     order = batches.schedule(240, settings).batches(0)[0]
     y = played.labels.astype(float)
-    gradient = x[order].T @ (0.5 - y[order])
+    gradient = x[order].T @ (0.5 - y[order, None])
     weights = -settings.train.rate(0) * gradient / 240
     assert second == pytest.approx(x[batches.schedule(240, settings).batches(1)[0]] @ weights, abs=1e-6)
     for recorder in seen.seen.values():

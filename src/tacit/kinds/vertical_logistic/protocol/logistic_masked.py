@@ -136,9 +136,9 @@ def active(
     context = context or PaillierContext()
     table = as_features(features)
     check_labels(labels, len(table))
-    peers = {name: Metered(channels[name]) for name in settings.passives}
     training, held_out = batches.hold_out(len(table), settings.train.test, settings.seed)
     objective, saved = _begun(table, labels, training, settings, context)
+    peers = {name: Metered(channels[name]) for name in settings.passives}
     course = _course(len(training), settings)
     journal = Journal(context.records, course, saved)
     hello = _hello(table, objective.outputs, settings, journal, context.latest)

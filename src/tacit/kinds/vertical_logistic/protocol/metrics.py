@@ -18,6 +18,7 @@ from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic.protocol.model import Target
 
 Labels = NDArray[Any]  # (rows,): codes of classes from 0, or numbers
+_POINTS = 200  # of a curve that is kept
 
 
 def sigmoid(scores: Floats) -> Floats:
@@ -91,9 +92,8 @@ def measure_numbers(scores: Floats, labels: Labels, target: Target) -> dict[str,
         "rmse": float(np.sqrt(np.mean(off**2))),
         "mae": float(np.mean(np.abs(off))),
     }
-    spread = float(np.mean((labels - labels.mean()) ** 2))
-    if spread > 0:
-        found["r2"] = 1 - float(np.mean(off**2)) / spread
+    if labels.min() < labels.max():
+        found["r2"] = 1 - float(np.mean(off**2) / np.mean((labels - labels.mean()) ** 2))
     return found
 
 
@@ -104,3 +104,10 @@ def roc(scores: Floats, labels: Labels) -> tuple[Floats, Floats]:
     ends = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
     true, false = np.cumsum(hits)[ends], np.cumsum(~hits)[ends]
     return np.append(0.0, false / max(1, false[-1])), np.append(0.0, true / max(1, true[-1]))
+
+
+def points(scores: Floats, labels: Labels) -> list[list[float]]:
+    """The ROC curve of one output in few points, to draw."""
+    false, true = roc(scores, labels)
+    kept = np.unique(np.linspace(0, len(false) - 1, min(_POINTS, len(false))).round().astype(int))
+    return [[float(false[i]), float(true[i])] for i in kept]

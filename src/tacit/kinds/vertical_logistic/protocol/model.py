@@ -52,11 +52,13 @@ class Target:
 
     @classmethod
     def fit(cls, labels: Floats) -> Target:
+        if labels.min() == labels.max():
+            return cls(float(labels[0]), 1.0)  # what is left of their deviations would be rounding
         mean = float(labels.mean())
         unit = 2 * float(np.abs(labels - mean).max())
         if not np.isfinite(unit):
             raise ValueError("labels reach beyond what can be added up: give them in another unit")
-        return cls(mean, unit if unit > 0 else 1.0)
+        return cls(mean, unit)
 
     def scaled(self, labels: Floats) -> Floats:
         return (labels - self.mean) / self.unit
