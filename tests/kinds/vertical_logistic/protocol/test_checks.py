@@ -20,7 +20,17 @@ from tacit.kinds.vertical_logistic.protocol import batches, checks, decryption_p
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.protocol.messages import Decrypted, MaskedGradient, Residues, Scores
 from tacit.kinds.vertical_logistic.protocol.model import Scaler
-from tests.kinds.vertical_logistic.parties import deal, errors_of, functions, key, people, recorded, shared_out, train
+from tests.kinds.vertical_logistic.parties import (
+    deal,
+    errors_of,
+    functions,
+    key,
+    labelled,
+    people,
+    recorded,
+    shared_out,
+    train,
+)
 
 OPEN = {"decryption": False, "gradient_bound": False, "few_rows": False}
 
@@ -57,6 +67,26 @@ def test_an_active_that_cheats_is_caught_before_anything_depends_on_it(name):
     assert [type(message) for message in seen.seen].count(Scores) == 1  # those of zero weights, before the attack
     ((first,),) = ([m for m in seen.seen if isinstance(m, Scores)],)
     assert not any(first.words)
+
+
+@pytest.mark.parametrize("output", [0, 1, 2])
+def test_one_class_of_several_whose_residues_single_out_a_row_is_enough(output):
+    """All other classes are honest."""
+    x, y = labelled(120, 24, "three")
+    one = 1 << encoding.RESIDUE_BITS
+
+    def chosen(honest):
+        return [one * (place == 15 + output) if place % 3 == output else r for place, r in enumerate(honest)]
+
+    errors, seen = against(attacks._residues(key(), chosen), deal(1, train={"batch": 60}), x, y)
+    assert "made of one of its rows alone (number 5 of" in str(errors["shop0"])
+    assert [type(message) for message in seen.seen].count(Scores) == 1
+
+    def large(honest):
+        return [16 * r if place % 3 == output else r for place, r in enumerate(honest)]
+
+    errors, _ = against(attacks._residues(key(), large), deal(1, train={"batch": 60}), x, y)
+    assert "times the largest" in str(errors["shop0"])
 
 
 @pytest.mark.parametrize("name", FORGERIES)

@@ -199,7 +199,8 @@ def _answered(deal: Deal, settings: Settings, forges: list[residues.Forge]) -> S
     through = 0
     for forge in forges:
         played = deal.play(settings, forge=forge)
-        through += len(played.scores()) > 1 and deal.victim not in played.errors
+        diverged = isinstance(played.errors.get(settings.active), ValueError)  # which one that cheats does not mind
+        through += len(played.scores()) > 1 and (diverged or deal.victim not in played.errors)
     low, high = clopper_pearson(through, len(forges), _CONFIDENCE)
     metric = "attempts that the passive answered"
     return Score(metric, through / len(forges), low, high, _CONFIDENCE, 0.0, len(forges))
