@@ -49,7 +49,7 @@ def test_several_classes_are_told_apart_as_by_one_against_the_rest(load, passive
     settings = deal(passives, train=steps(len(x)), checks={"few_rows": False})
     x_train, y_train, x_test, y_test = parted(x, y, settings)
     peer = OneVsRestClassifier(LogisticRegression()).fit(x_train, y_train)
-    scores, labels, model, figures = trained(x, y, settings)
+    scores, labels, _, figures = trained(x, y, settings)
     assert np.array_equal(labels, y_test)
     ours = metrics.probabilities(scores, "logistic")
     theirs = roc_auc_score(y_test, peer.predict_proba(x_test), multi_class="ovr")

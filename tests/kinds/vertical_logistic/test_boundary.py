@@ -12,7 +12,7 @@ from tacit.kinds.vertical_logistic.protocol import logistic_masked, predict
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.lockstep.resumption import Held, agreed_session
 from tacit.wire import encode
-from tests.kinds.vertical_logistic.parties import deal, functions, key, labelled, people, recorded, shared_out
+from tests.kinds.vertical_logistic.parties import deal, functions, key, labelled, recorded, shared_out
 from tests.subprocesses import HANGS
 
 

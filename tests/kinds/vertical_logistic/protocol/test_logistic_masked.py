@@ -12,11 +12,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
-from tacit.channel import run_parties
+from tacit.channel import Recorder, run_parties
 from tacit.crypto.paillier import Workers
 from tacit.events import EpochFinished, Kept, Noted, Stepped, TrainingResumed, TrainingStarted
 from tacit.kinds.vertical_logistic.protocol import batches, metrics, predict
+from tacit.kinds.vertical_logistic.protocol.journal import Course, InMemory, Journal
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
+from tacit.kinds.vertical_logistic.protocol.messages import Residues
 from tacit.kinds.vertical_logistic.protocol.model import Model, Saved
 from tests.kinds.vertical_logistic.parties import (
     BITS,
@@ -234,6 +236,43 @@ def test_a_training_that_stopped_goes_on_as_if_it_had_not(model, behind):
     assert np.array_equal(first[1], second[1])
     assert resumed["bank"].session == full["bank"].session
     assert TrainingResumed(1 if behind else 2, 0) in events.events
+
+
+@pytest.mark.parametrize("model", ["two", "three", "linear"])
+def test_a_step_that_was_interrupted_is_repeated_with_any_number_of_outputs(model):
+    x, y = labelled(100, 9, model)
+    settings = deal(2, model="linear" if model == "linear" else "logistic", train={"epochs": 2, "batch": 25})
+    full = train(x, y, settings)
+    records: dict[str, InMemory] = {name: InMemory() for name in settings.parties}
+    kept: dict[str, list[Saved]] = {name: [] for name in settings.parties}
+    sent = []
+
+    class Cut(Recorder):
+        def send(self, message):
+            sent.extend([message] if isinstance(message, Residues) else [])
+            if len(sent) == 13:  # to the first of two passives, in the third step of the second epoch
+                raise KeyError("the power went")
+            super().send(message)
+
+    contexts = {
+        name: PaillierContext(keep=kept[name].append, records=records[name], session=bytes(16), key=key())
+        for name in settings.parties
+    }
+    parties = functions(
+        shared_out(x, settings), y, settings, contexts, lambda me, other, c: Cut(c) if me == "bank" else c
+    )
+    assert isinstance(errors_of(parties)["bank"], KeyError)
+    assert {"step-6", "step-7"} <= records["bank"].kept.keys()
+    events = Kept()
+    resumed = train(
+        x, y, settings, {name: replace(contexts[name], saved=(kept[name][-1],), sink=events) for name in contexts}
+    )
+    assert any(isinstance(event, TrainingResumed) and event.step > 0 for event in events.events)
+    np.testing.assert_allclose(whole(resumed), whole(full), atol=1e-12)
+    np.testing.assert_allclose(resumed["bank"].intercept, full["bank"].intercept, atol=1e-12)
+    assert all(
+        Journal(records[n], Course(4, lambda e: e), kept[n][-1]).uses == 2 for n in kept
+    )  # nothing counted twice
 
 
 def test_a_training_that_ended_is_judged_once_more_when_it_is_resumed():

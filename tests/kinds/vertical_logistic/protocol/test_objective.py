@@ -48,7 +48,7 @@ def test_residues_of_numbers_are_gradients_of_the_squared_error():
         atol=1e-12,
     )
     assert objective.loss(scores, ROWS) == pytest.approx(np.mean((scores[:, 0] - scaled) ** 2) / 2)
-    with pytest.raises(ValueError, match="the training diverged: lower train.learning_rate"):
+    with pytest.raises(ValueError, match=r"the training diverged: lower train\.learning_rate"):
         objective.residues(np.full((40, 1), 1.6), ROWS[:40])
     with pytest.raises(ValueError, match="diverged"):
         objective.residues(np.full((40, 1), np.nan), ROWS[:40])

@@ -343,7 +343,7 @@ def audit_oracle(deal: Deal) -> Finding:
 
     deal.play(settings, thief=thief)
     above = deal.labels > deal.labels.mean() if deal.linear else deal.labels
-    values, truth = np.unique(above, return_inverse=True)
+    _, truth = np.unique(above, return_inverse=True)
     often = int(np.bincount(truth).argmax())  # the guess for rows that were not read
     guessed = [_class_of(stolen[row], deal.outputs, often) if row in stolen else often for row in range(deal.rows)]
     right = int((np.array(guessed) == truth).sum())
