@@ -70,8 +70,10 @@ def test_one_command_aligns_trains_and_leaves_each_party_its_own_part(here):
     assert "aligned: 380 of 400 records are common to all" in done.output
     (run,) = Path("runs").iterdir()
     models = {name: safetensors.numpy.load_file(run / name / "model.safetensors") for name in ("bank", "shop")}
-    assert models["bank"]["weights"].shape == models["shop"]["weights"].shape == (15,)
+    assert models["bank"]["weights"].shape == models["shop"]["weights"].shape == (15, 1)
     assert models["shop"]["intercept"] == 0
+    assert json.loads(models["bank"]["classes"].tobytes()) == ["0", "1"]
+    assert "classes" not in models["shop"]
     assert not (run / "model.safetensors").exists()
     events = list(read_events(run / "events.jsonl"))
     assert any(isinstance(event, Aligned) for event in events)
@@ -121,7 +123,7 @@ def test_a_run_does_not_go_on_with_another_table(here):
 def test_new_rows_are_read_as_the_local_file_says(here):
     names = [f"x{column}" for column in range(15, 30)]
     model = {
-        **Model(np.zeros(15), Scaler.identity(15), bytes(16)).state(),
+        **Model(np.zeros((15, 1)), Scaler.identity(15), bytes(16), np.zeros(1)).state(),
         "columns": np.frombuffer(json.dumps(names).encode(), dtype=np.uint8),
     }
     settings = load(Path("deal.yaml"))

@@ -93,20 +93,24 @@ CASES = {
     "a small key": (
         "bank",
         Begin,
-        lambda m: Begin(m.session, 0, m.key[:32], m.certificate),
+        lambda m: Begin(m.session, 0, m.key[:32], m.certificate, 9),
         "shop0",
         "key has 256 bits",
     ),
-    "no certificate": ("bank", Begin, lambda m: Begin(m.session, 0, m.key, bytes(512)), "shop0", "not certified"),
-    "another step": ("bank", Begin, lambda m: Begin(m.session, 7, m.key, m.certificate), "shop0", "begins at step 7"),
-    "other kind": ("bank", Residues, lambda m: EpochOver(True, False), "shop0", "sent no Residues"),
-    "much to decrypt": (
-        "shop0",
-        Hello,
-        lambda m: Hello(m.rows, m.features, 50, (0,), m.agreed),
+    "no certificate": ("bank", Begin, lambda m: Begin(m.session, 0, m.key, bytes(512), 9), "shop0", "not certified"),
+    "another step": (
         "bank",
-        "wants 50 ciphertexts decrypted",
+        Begin,
+        lambda m: Begin(m.session, 7, m.key, m.certificate, 9),
+        "shop0",
+        "begins at step 7",
     ),
+    "other kind": ("bank", Residues, lambda m: EpochOver(True, False), "shop0", "sent no Residues"),
+    "no features": ("shop0", Hello, lambda m: Hello(m.rows, 0, 0, (0,), m.agreed), "bank", "has no features"),
+    "no outputs": ("bank", Hello, lambda m: Hello(m.rows, 5, 0, (0,), m.agreed), "shop0", "a model of 0 outputs"),
+    "many outputs": ("bank", Hello, lambda m: Hello(m.rows, 5, 101, (0,), m.agreed), "shop0", "1 to 100 are allowed"),
+    "two outputs": ("bank", Hello, lambda m: Hello(m.rows, 5, 2, (0,), m.agreed), "bank", "at most 656 are allowed"),
+    "other outputs": ("shop0", Hello, lambda m: Hello(m.rows, 4, 2, (0,), m.agreed), "bank", "1 outputs, one for each"),
 }
 
 
@@ -206,7 +210,6 @@ def test_tables_that_cannot_be_trained_on():
         (x.astype(str), y, "real numbers"),
         (np.where(x == x[0, 0], np.nan, x), y, "NaN"),
         (x, y[:50], "one for each"),
-        (x, np.arange(100) % 3, "3 different values"),
         (x, np.zeros(100), "1 different values"),
     ]:
         with pytest.raises(ValueError, match=words):

@@ -1,4 +1,4 @@
-"""Small deals in memory, and plain mini-batch logistic regression to compare them with."""
+"""Small deals in memory, and plain mini-batch regression to compare them with."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
+from sklearn._loss.loss import HalfBinomialLoss, HalfSquaredError
+from sklearn.preprocessing import label_binarize
+from sklearn.utils.class_weight import compute_class_weight
 
 from tacit.channel import Channel, Recorder, run_parties
 from tacit.crypto.paillier import PrivateKey, generate
@@ -47,6 +50,17 @@ def people(rows: int, columns: int, seed: int = 0) -> tuple[np.ndarray, np.ndarr
     x = rng.normal(size=(rows, columns)) @ (np.eye(columns) + 0.3 * rng.normal(size=(columns, columns)))
     y = rng.random(rows) < expit(x @ rng.normal(size=columns))
     return x * 10.0 ** rng.integers(-2, 3, size=columns) + rng.normal(size=columns), y.astype(int)
+
+
+def labelled(rows: int, columns: int, model: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The same with labels for a model of `two` or `three` classes, or `linear`."""
+    x, y = people(rows, columns, seed)
+    if model == "two":
+        return x, y
+    rng = np.random.default_rng([seed, 1])
+    scaled = (x - x.mean(axis=0)) / x.std(axis=0)
+    scores = scaled @ rng.normal(size=(columns, 3)) + rng.normal(size=(rows, 3))
+    return x, scores.argmax(axis=1) if model == "three" else 1000 + 30 * scores[:, 0]
 
 
 def shared_out(x: np.ndarray, settings: Settings) -> dict[str, np.ndarray]:
@@ -117,26 +131,59 @@ def errors_of(parties: Mapping[str, Callable[..., Any]]) -> dict[str, BaseExcept
     return found
 
 
-def plain(x: np.ndarray, y: np.ndarray, settings: Settings) -> tuple[np.ndarray, float]:
-    """The oracle: ordinary mini-batch gradient descent on the whole table, with the same batches."""
-    train_settings = settings.train
-    kept, _ = batches.hold_out(len(x), train_settings.test, settings.seed)
+def rate_of(settings: Settings, epoch: int) -> float:
+    """The learning rate of an epoch, as the file's words say it."""
+    train = settings.train
+    match train.schedule:
+        case "constant":
+            return train.learning_rate
+        case "inverse":
+            return train.learning_rate / (1 + train.decay * epoch)
+        case "step":
+            return train.learning_rate * train.decay ** (epoch // train.decay_every)
+        case "cosine":
+            return train.learning_rate * np.cos(np.pi / 2 * epoch / train.epochs) ** 2
+
+
+def wanted(y: np.ndarray, settings: Settings) -> tuple[np.ndarray, np.ndarray | None]:
+    """What each output should say, (rows, K), and the weight of each row: by scikit-learn."""
+    if settings.model == "linear":
+        return ((y - y.mean()) / (2 * np.abs(y - y.mean()).max()))[:, None], None
+    classes = np.unique(y)
+    given = settings.train.class_weight
+    by_value = {value: given.get(str(value), 1.0) for value in classes} if isinstance(given, dict) else given
+    weights = None
+    if given is not None:
+        each = compute_class_weight(by_value, classes=classes, y=y)
+        weights = (each / each.max())[np.searchsorted(classes, y)]
+    return label_binarize(y, classes=classes).astype(float), weights
+
+
+def plain(x: np.ndarray, y: np.ndarray, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
+    """The oracle: mini-batch gradient descent on the whole table, with the same batches and gradients of scikit-learn's
+    losses. Weights (columns, K) and intercepts (K,)."""
+    train = settings.train
+    kept, _ = batches.hold_out(len(x), train.test, settings.seed)
     x, y = x[kept], y[kept]
     if settings.scale:
         x = (x - x.mean(axis=0)) / np.where(x.std(axis=0) > 0, x.std(axis=0), np.inf)
-    weights, intercept = np.zeros(x.shape[1]), 0.0
-    for epoch in range(train_settings.epochs):
-        match train_settings.schedule:
-            case "constant":
-                rate = train_settings.learning_rate
-            case "inverse":
-                rate = train_settings.learning_rate / (1 + train_settings.decay * epoch)
-            case "step":
-                rate = train_settings.learning_rate * train_settings.decay ** (epoch // train_settings.decay_every)
+    targets, row_weights = wanted(y, settings)
+    loss = HalfSquaredError() if settings.model == "linear" else HalfBinomialLoss()
+    weights, intercept = np.zeros((x.shape[1], targets.shape[1])), np.zeros(targets.shape[1])
+    for epoch in range(train.epochs):
+        rate = rate_of(settings, epoch)
         for batch in batches.schedule(len(x), settings).batches(epoch):
-            residue = expit(x[batch] @ weights + intercept) - y[batch]
-            weights = weights - rate * (x[batch].T @ residue / len(batch) + train_settings.l2 * weights)
-            intercept -= rate * residue.mean()
+            scores = x[batch] @ weights + intercept
+            given = None if row_weights is None else row_weights[batch]
+            residues = np.stack(
+                [
+                    loss.gradient(targets[batch, k].copy(), scores[:, k].copy(), sample_weight=given)
+                    for k in range(targets.shape[1])
+                ],
+                axis=1,
+            )
+            weights = weights - rate * (x[batch].T @ residues / len(batch) + train.l2 * weights)
+            intercept = intercept - rate * residues.mean(axis=0)
     return weights, intercept
 
 

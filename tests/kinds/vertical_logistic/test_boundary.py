@@ -12,14 +12,16 @@ from tacit.kinds.vertical_logistic.protocol import logistic_masked, predict
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.lockstep.resumption import Held, agreed_session
 from tacit.wire import encode
-from tests.kinds.vertical_logistic.parties import deal, functions, key, people, recorded, shared_out
+from tests.kinds.vertical_logistic.parties import deal, functions, key, labelled, recorded, shared_out
 from tests.subprocesses import HANGS
 
 
 @pytest.mark.parametrize("passives", [1, 2, 3])
-def test_messages_of_a_run_are_those_of_the_boundary(passives):
-    x, y = people(100, 12)
-    settings = deal(passives, train={"test": 0.2, "patience": 1})
+@pytest.mark.parametrize("model", ["two", "three", "linear"])
+def test_messages_of_a_run_are_those_of_the_boundary(model, passives):
+    x, y = labelled(100, 12, model)
+    kind = "linear" if model == "linear" else "logistic"
+    settings = deal(passives, model=kind, train={"test": 0.2, "patience": 1})
     parts, logs = shared_out(x, settings), {}
     ids = [f"person {number}" for number in range(100)]
 
@@ -56,8 +58,9 @@ def test_scores_are_said_to_be_in_the_clear_only_where_they_are():
     assert any("checks that are off" in text for text in boundary.unprotected(deal(1, checks={"few_rows": False})))
 
 
-def test_the_plan_counts_the_bytes_of_an_epoch():
-    x, y = people(150, 12)
+@pytest.mark.parametrize(("model", "outputs"), [("two", 1), ("three", 3)])
+def test_the_plan_counts_the_bytes_of_an_epoch(model, outputs):
+    x, y = labelled(150, 12, model)
     settings = deal(2, train={"test": 0.2, "epochs": 1, "batch": 40})
     events = Kept()
     run_parties(
@@ -65,7 +68,7 @@ def test_the_plan_counts_the_bytes_of_an_epoch():
         patience=HANGS,
     )
     (finished,) = (event for event in events.events if isinstance(event, EpochFinished))
-    told = forecast.forecast(settings, 150, {"bank": 4, "shop0": 4, "shop1": 4}).figures["bytes of an epoch"]
+    told = forecast.forecast(settings, 150, {"bank": 4, "shop0": 4, "shop1": 4}, outputs).figures["bytes of an epoch"]
     measured = finished.bytes_sent + finished.bytes_received
     assert told <= measured <= told * 1.02 + 400
 
@@ -91,10 +94,16 @@ def test_a_step_of_512_rows_and_30_features_sends_one_packed_gradient():
     assert sizes["Residues"] == 512 * 512
 
 
-def test_sizes_of_messages_stay_within_their_limits():
-    x, y = people(100, 12)
+@pytest.mark.parametrize(("model", "outputs"), [("two", 1), ("three", 3)])
+def test_sizes_of_messages_stay_within_their_limits(model, outputs):
+    x, y = labelled(100, 12, model)
     settings = deal(2)
     logs = {}
     run_parties(functions(shared_out(x, settings), y, settings, wrap=recorded(logs)), patience=HANGS)
     largest = max(len(encode(m)) for recorder in logs.values() for m in recorder.sent)
-    assert largest < 64 * 128 + 256
+    assert largest < 64 * 128 * outputs + 256
+
+
+def test_passives_are_told_how_many_classes_there_are():
+    assert any("how many classes bank has" in text for text in boundary.sentences(deal(1)))
+    assert not any("how many classes" in text for text in boundary.sentences(deal(1, model="linear")))

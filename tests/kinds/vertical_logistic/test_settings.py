@@ -23,6 +23,8 @@ PARTIES = {"bank": {"role": "active"}, "shop": {"role": "passive"}}
         ({"task_options": {"overlap": 1}}, "without a task"),
         ({"train": {"epochs": 30}, "checks": {"row_uses": 20}}, "lower the first or raise the last"),
         ({"train": {"schedule": "step", "decay": 2.0}}, "at most 1"),
+        ({"model": "linear", "train": {"class_weight": "balanced"}}, "leave it out with model: linear"),
+        ({"train": {"class_weight": {"yes": 0}}}, "greater than 0"),
         ({"train": {"batch": 1}}, "greater than or equal to 2"),
         ({"train": {"epoch": 1}}, "Extra inputs"),
         ({"paillier": {"bits": 1000}}, "512, 1024, 2048"),
@@ -32,6 +34,19 @@ PARTIES = {"bank": {"role": "active"}, "shop": {"role": "passive"}}
 def test_settings_that_make_no_sense_are_refused_in_words(changes, words):
     with pytest.raises(ValidationError, match=words):
         Settings.model_validate({"parties": PARTIES} | changes)
+
+
+def test_the_model_is_part_of_what_is_agreed():
+    one, other = (Settings.model_validate({"parties": PARTIES, "model": model}) for model in ("logistic", "linear"))
+    assert one.agreed() != other.agreed()
+
+
+def test_a_cosine_falls_from_the_learning_rate_to_nothing():
+    train = Settings.model_validate(
+        {"parties": PARTIES, "train": {"schedule": "cosine", "epochs": 4, "learning_rate": 2.0}}
+    ).train
+    rates = [train.rate(epoch) for epoch in range(5)]
+    assert rates == pytest.approx([2.0, 1 + 2**-0.5, 1.0, 1 - 2**-0.5, 0.0])
 
 
 def test_the_file_of_the_design():

@@ -25,7 +25,7 @@ def releases(settings: Settings) -> tuple[Release, ...]:
         found += [
             Release("Hello", "rows", "the number of common rows", CLEAR, sender, receiver),
             Release("Hello", "features", "how many features it has", CLEAR, sender, receiver),
-            Release("Hello", "packed", "how many ciphertexts its gradient takes", CLEAR, sender, receiver),
+            Release("Hello", "outputs", "how many outputs the model has: 1, or its classes", CLEAR, sender, receiver),
             Release("Hello", "positions", "the steps that it can resume at", CLEAR, sender, receiver),
             Release("Hello", "agreed", "a digest of the shared settings", CLEAR, sender, receiver),
             Release("Hello", "session", "the random number of a training that goes on", CLEAR, sender, receiver),
@@ -35,6 +35,7 @@ def releases(settings: Settings) -> tuple[Release, ...]:
         Release("Begin", "position", "the step that the training begins at", CLEAR, _A, _P),
         Release("Begin", "key", "a public Paillier key", CLEAR, _A, _P),
         Release("Begin", "certificate", "a proof that the key is sound", CLEAR, _A, _P),
+        Release("Begin", "columns", "how many features all parties have together", CLEAR, _A, _P),
         Release("Residues", "ciphertexts", "the residues of a batch", _PAILLIER, _A, _P),
         Release(
             "Decrypted",
@@ -47,7 +48,7 @@ def releases(settings: Settings) -> tuple[Release, ...]:
         Release("Decrypted", "roots", "the randomness of that passive's ciphertext, as proof", CLEAR, _A, _P),
         Release("EpochOver", "best", "whether the loss was the lowest so far", CLEAR, _A, _P),
         Release("EpochOver", "last", "whether the training ends early", CLEAR, _A, _P),
-        Release("Scores", "words", "the scores w·x of each row, in each epoch", _scores(settings), _P, _A),
+        Release("Scores", "words", "the scores w·x of each row and output, in each epoch", _scores(settings), _P, _A),
         Release("MaskedGradient", "ciphertexts", "the gradient of a batch", _UNIFORM, _P, _A),
     ]
     if settings.summed:
@@ -74,12 +75,15 @@ def sentences(settings: Settings) -> list[str]:
         f"Each of {', '.join(passives)} sees its own gradients and, encrypted, the residues of {active}."
         if settings.summed
         else f"{passives[0]} sees its own gradients and, encrypted, the residues of {active}.",
-        "Each party sees how many rows they have in common, and the active how many features each passive has.",
+        "Each party sees how many rows they have in common and how many features all have together, and the active how "
+        "many each passive has.",
         f"The passives see after each epoch whether {active} goes on, and whether its loss was the lowest so far."
         if settings.train.patience is not None
         else f"{active} tells nobody its loss.",
         "Nobody sees another's rows, weights or scaler; labels stay with the active.",
     ]
+    if settings.model == "logistic":
+        found.insert(-1, f"The passives see how many classes {active} has, if there are more than two.")
     if settings.align:
         found.insert(0, "Alignment shows the parties the ids that they have in common, and how many each has.")
     return found

@@ -12,8 +12,11 @@ from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.report.forecast import Forecast, in_sentences
 
 
-def forecast(settings: Settings, rows: int | None = None, features: Mapping[str, int] | None = None) -> Forecast:
-    """The plan. `rows` are those in common, `features` those of each party, where they are known."""
+def forecast(
+    settings: Settings, rows: int | None = None, features: Mapping[str, int] | None = None, outputs: int = 1
+) -> Forecast:
+    """The plan. `rows` are those in common, `features` those of each party, where they are known. The model has one of
+    `outputs` for each class where there are more than two."""
     features = features or {}
     train = settings.train
     kept = None if rows is None else len(batches.hold_out(rows, train.test, settings.seed)[0])
@@ -22,7 +25,7 @@ def forecast(settings: Settings, rows: int | None = None, features: Mapping[str,
         f"batches of {train.batch}, Paillier of {settings.paillier.bits} bits"
     )
     figures: dict[str, Any] = {"epochs": train.epochs, "bits": settings.paillier.bits, "parties": len(settings.parties)}
-    costs = _costs(settings, rows, kept, features, figures)
+    costs = _costs(settings, rows, kept, features, outputs, figures)
     return in_sentences(
         title,
         {
@@ -35,46 +38,51 @@ def forecast(settings: Settings, rows: int | None = None, features: Mapping[str,
     )
 
 
-def step_bytes(settings: Settings, batch: int, features: int) -> dict[str, int]:
+def step_bytes(settings: Settings, batch: int, features: int, outputs: int = 1) -> dict[str, int]:
     """Bytes of one step between the active and a passive, by message."""
     width = settings.paillier.bits // 4
-    packed = encoding.ciphertexts(features, batch, settings.paillier.bits)
+    packed = encoding.ciphertexts(features, batch, settings.paillier.bits, outputs)
     return {
-        "Scores": 8 * batch,
-        "Residues": width * batch,
+        "Scores": 8 * batch * outputs,
+        "Residues": width * batch * outputs,
         "MaskedGradient": width * packed,
         "Decrypted": width * packed,
     }
 
 
 def _costs(
-    settings: Settings, rows: int | None, kept: int | None, features: Mapping[str, int], figures: dict[str, Any]
+    settings: Settings,
+    rows: int | None,
+    kept: int | None,
+    features: Mapping[str, int],
+    outputs: int,
+    figures: dict[str, Any],
 ) -> list[str]:
     batch = settings.train.batch if kept is None else batches.largest(kept, settings.train.batch)
     found = []
     for name in settings.passives:
         if name not in features:
             continue
-        sizes = step_bytes(settings, batch, features[name])
+        sizes = step_bytes(settings, batch, features[name], outputs)
         figures[f"bytes of a step with {name}"] = sum(sizes.values())
         found.append(
             f"A step between {settings.active} and {name} takes {sum(sizes.values()):,} bytes: "
             + ", ".join(f"{message} {size:,}" for message, size in sizes.items())
             + "."
         )
-        packed = encoding.ciphertexts(features[name], batch, settings.paillier.bits)
+        packed = encoding.ciphertexts(features[name], batch, settings.paillier.bits, outputs)
         found.append(
-            f"In each step {name} raises {batch} ciphertexts to {features[name]} powers of {encoding.FEATURE_BITS} "
-            f"bits each, and re-randomises and verifies {packed}."
+            f"In each step {name} raises {batch * outputs} ciphertexts to {features[name]} powers of "
+            f"{encoding.FEATURE_BITS} bits each, and re-randomises and verifies {packed}."
         )
-    found.append(f"In each step {settings.active} encrypts {batch} residues.")
+    found.append(f"In each step {settings.active} encrypts {batch * outputs} residues.")
     if kept is not None and rows is not None:
         steps = batches.steps(kept, settings.train.batch)
         figures |= {"rows": rows, "training rows": kept, "steps of an epoch": steps}
         found.append(f"An epoch has {steps} steps over {kept} of {rows} rows; {rows - kept} are held out.")
         if all(name in features for name in settings.passives):
-            whole = 8 * (rows - kept) * len(settings.passives) + sum(
-                steps * sum(step_bytes(settings, batch, features[name]).values()) for name in settings.passives
+            whole = 8 * (rows - kept) * outputs * len(settings.passives) + sum(
+                steps * sum(step_bytes(settings, batch, features[name], outputs).values()) for name in settings.passives
             )
             figures["bytes of an epoch"] = whole
             found.append(

@@ -19,12 +19,14 @@ from tacit.channel import Channel
 from tacit.config.source import ConfigError
 from tacit.crypto.paillier import PrivateKey, Workers, generate
 from tacit.data import read_table
-from tacit.events import Noted, Nowhere, Sink
+from tacit.events import Curve, Noted, Nowhere, Sink
+from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic.forecast import forecast as forecast_of
-from tacit.kinds.vertical_logistic.protocol import logistic_masked
+from tacit.kinds.vertical_logistic.protocol import logistic_masked, metrics
 from tacit.kinds.vertical_logistic.protocol import predict as prediction
 from tacit.kinds.vertical_logistic.protocol.journal import InMemory, Records
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
+from tacit.kinds.vertical_logistic.protocol.metrics import Labels
 from tacit.kinds.vertical_logistic.protocol.model import Model, Saved
 from tacit.kinds.vertical_logistic.settings import Data, Settings
 from tacit.kinds.vertical_logistic.tasks import load as tasks
@@ -51,8 +53,9 @@ class _Table:
 
 
 def free(stored: Settings) -> frozenset[str]:
-    """What a resumed run may change."""
-    return frozenset({"train.epochs", "paillier.workers"})
+    """What a resumed run may change: not its length where the learning rate falls to 0 at its end."""
+    length = set() if stored.train.schedule == "cosine" else {"train.epochs"}
+    return frozenset({"paillier.workers", *length})
 
 
 def complete(settings: Settings, state: Mapping[str, Any]) -> bool:
@@ -65,6 +68,8 @@ def over(settings: Settings, state: Mapping[str, Any]) -> str:
     done = state["round"]
     if state["now.stopped"]:
         return f"the training ended early, after {done} epochs: to train longer, start a new run"
+    if settings.train.schedule == "cosine":
+        return f"all {done} epochs are done, and the learning rate fell to 0: to train longer, start a new run"
     return f"all {done} epochs are done: to train longer, give more (--set train.epochs={2 * done})"
 
 
@@ -75,14 +80,17 @@ def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any])
 
 def forecast(settings: Settings) -> Forecast:
     """What the file will cost. Tables that are here are read, for their sizes; nothing is sent."""
-    features, rows = {}, None
+    features, rows, outputs = {}, None, 1
     for name in settings.parties:
         if settings.task is None and not (name in settings.data and Path(settings.data[name].path).exists()):
             continue
         table = _table(settings, name, Place(None, Nowhere()))
         features[name] = table.features.shape[1]
         rows = len(table.ids) if rows is None else min(rows, len(table.ids))
-    return forecast_of(settings, rows, features)
+        if table.labels is not None and settings.model == "logistic":
+            classes = len(np.unique(table.labels))
+            outputs = classes if classes > 2 else 1
+    return forecast_of(settings, rows, features, outputs)
 
 
 def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
@@ -112,6 +120,7 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
                 workers=workers,
                 key=_key(settings, records) if name == settings.active else None,
                 order=_order(settings, table, own),
+                judged=_judged(settings, place.sink),
             )
             if name == settings.active:
                 model = logistic_masked.active(channels, features, _labels(table)[own], settings, context)
@@ -139,9 +148,12 @@ def predictor(
         if name != settings.active:
             prediction.passive(channels, features, part, settings, name, order=_order(settings, table, own))
             return None
-        scores = prediction.active(channels, features, part, settings)
-        rows = [(table.ids[int(row)], float(score)) for row, score in zip(own, scores, strict=True)]
-        return Scores(("id", "probability"), rows)
+        found = metrics.probabilities(prediction.active(channels, features, part, settings), settings.model)
+        values = found if part.target is None else part.target.original(found)
+        kind = "probability" if part.target is None else "value"
+        header = ("id", kind) if values.ndim == 1 else ("id", *(f"{kind} {name}" for name in part.classes))
+        rows = [(table.ids[int(row)], *np.atleast_1d(value).tolist()) for row, value in zip(own, values, strict=True)]
+        return Scores(header, rows)
 
     return take_part
 
@@ -190,6 +202,17 @@ def _labels(table: _Table) -> NDArray[np.int64]:
     return table.labels
 
 
+def _judged(settings: Settings, sink: Sink) -> Callable[[Floats, Labels, bool], None]:
+    """Tells how good the model is that was kept: of two classes, their ROC curve."""
+
+    def judged(scores: Floats, labels: Labels, held_out: bool) -> None:
+        if settings.model == "logistic" and scores.shape[1] == 1 and 0 < labels.mean() < 1:
+            points = metrics.points(scores[:, 0], labels)
+            sink.emit(Curve("ROC", "false positive rate", "true positive rate", points))
+
+    return judged
+
+
 def _aligned(settings: Settings, name: str, ids: list[str], channels: Mapping[str, Channel], sink: Sink) -> Rows:
     if not settings.align:
         return np.arange(len(ids))
@@ -227,11 +250,9 @@ def _storer(settings: Settings, store: Store | None, rows: Rows, table: _Table) 
 
     def save(saved: Saved) -> None:
         if store is not None:
-            now = saved.now
-            model = Model(now.best_weights, saved.scaler, saved.session, now.best_intercept)
-            state = {"round": now.epoch, "rows": rows, "people": people}
+            state = {"round": saved.now.epoch, "rows": rows, "people": people}
             ledger = {**_NO_LEDGER, "begun": saved.begun}
-            store.save(_model_file(model, table), {**state, **_flat(saved.state())}, ledger)
+            store.save(_model_file(saved.best, table), {**state, **_flat(saved.state())}, ledger)
 
     return save
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -13,6 +14,7 @@ from tacit.sections import Address, Count, Name, Network, Positive, Probability,
 
 Role = Literal["active", "passive"]
 Bits = Literal[512, 1024, 2048, 3072, 4096]
+_AGREED = {"kind", "name", "model", "protocol", "train", "scale", "align", "seed"}
 
 
 class Party(Section):
@@ -34,12 +36,13 @@ class Training(Section):
     epochs: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 20
     batch: Annotated[int, Field(ge=2, le=1 << 20, strict=True)] = 512  # rows of a step, at most
     learning_rate: Positive = 0.1
-    schedule: Literal["constant", "inverse", "step"] = "constant"
+    schedule: Literal["constant", "inverse", "step", "cosine"] = "constant"
     decay: Positive = 0.5  # inverse: rate / (1 + decay * epoch); step: rate * decay every `decay_every` epochs
     decay_every: Count = 10
     l2: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0  # on all weights but the intercept
     batch_order: Literal["epoch", "permuted", "hashed"] = "epoch"
-    class_weight: Literal["balanced"] | dict[str, Positive] | None = None  # by class; relative: the largest becomes 1
+    class_weight: Literal["balanced"] | dict[str, Positive] | None = None  # by class; relative: the largest becomes 1,
+    # so that the mean weight of a row lowers the learning rate
     test: Probability = 0.2  # of the rows, held out to measure the model on
     patience: Count | None = None  # epochs without a lower loss after which the active ends the training
 
@@ -52,6 +55,8 @@ class Training(Section):
                 return self.learning_rate / (1 + self.decay * epoch)
             case "step":
                 return float(self.learning_rate * self.decay ** (epoch // self.decay_every))
+            case "cosine":  # half a wave, to 0 after the last epoch
+                return self.learning_rate * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
 
 
 class Paillier(Section):
@@ -130,6 +135,8 @@ class Settings(Parties):
                 raise ValueError(f"data: {name} is passive and has no label: leave out label, or make it the active")
         if self.train.schedule == "step" and self.train.decay > 1:
             raise ValueError(f"train.decay is {self.train.decay:g}: with schedule: step it must be at most 1")
+        if self.model == "linear" and self.train.class_weight is not None:
+            raise ValueError("train.class_weight is for classes: leave it out with model: linear")
         if self.checks.row_uses is not None and self.train.epochs + self.checks.restarts > self.checks.row_uses:
             raise ValueError(
                 f"train.epochs is {self.train.epochs} and checks.restarts {self.checks.restarts}, and checks.row_uses "
@@ -162,7 +169,7 @@ class Settings(Parties):
 
     def agreed(self) -> bytes:
         """A digest of what all parties must have in common: not where data lie, nor what each checks for itself."""
-        common = self.model_dump(mode="json", include={"kind", "name", "protocol", "train", "scale", "align", "seed"})
+        common = self.model_dump(mode="json", include=_AGREED)
         common["roles"] = {name: party.role for name, party in sorted(self.parties.items())}
         common["bits"] = self.paillier.bits
         return hashlib.sha256(json.dumps(common, sort_keys=True).encode()).digest()

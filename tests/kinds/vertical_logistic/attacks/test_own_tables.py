@@ -5,12 +5,14 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
+from tacit.audit.scope import Scope
+from tacit.kinds.vertical_logistic import attacks
 from tacit.kinds.vertical_logistic.attacks import own_tables
 from tacit.kinds.vertical_logistic.attacks.own_tables import Deal
 from tacit.kinds.vertical_logistic.protocol import batches, checks
 from tacit.kinds.vertical_logistic.protocol.messages import Scores
 from tacit.kinds.vertical_logistic.protocol.model import Scaler
-from tests.kinds.vertical_logistic.parties import deal, key, people, plain, shared_out
+from tests.kinds.vertical_logistic.parties import deal, key, labelled, people, plain, shared_out
 
 
 def made(passives: int, **train) -> tuple[Deal, np.ndarray]:
@@ -32,7 +34,7 @@ def test_encryption_costs_no_accuracy(passives):
     weights, intercept = plain(x, played.labels, settings)
     training, held_out = batches.hold_out(240, 0.25, settings.seed)
     scaled = (x[held_out] - x[training].mean(axis=0)) / x[training].std(axis=0)
-    scores = expit(scaled @ weights + intercept)
+    scores = expit(scaled @ weights + intercept)[:, 0]
     assert costs["auc"].off == pytest.approx(roc_auc_score(played.labels[held_out], scores), abs=1e-9)
     assert costs["accuracy"].off == np.mean((scores > 0.5) == played.labels[held_out])
 
@@ -71,11 +73,11 @@ def test_what_the_active_reads_is_the_sum():
     seen = played.play(settings)
     assert not seen.errors
     first, second = seen.scores()
-    assert np.array_equal(first, np.zeros(240))
+    assert np.array_equal(first, np.zeros((240, 1)))
     x = np.hstack([Scaler.fit(played.features[name]).apply(played.features[name]) for name in settings.passives])
     order = batches.schedule(240, settings).batches(0)[0]
     y = played.labels.astype(float)
-    gradient = x[order].T @ (0.5 - y[order])
+    gradient = x[order].T @ (0.5 - y[order, None])
     weights = -settings.train.rate(0) * gradient / 240
     assert second == pytest.approx(x[batches.schedule(240, settings).batches(1)[0]] @ weights, abs=1e-6)
     for recorder in seen.seen.values():
@@ -88,3 +90,77 @@ def test_least_squares_stays_small_for_large_tables():
     x, y = people(1200, 20, seed=1)
     found = own_tables.audit_gradients(Deal(settings, shared_out(x, settings), y, key()), seed=0)
     assert found.off.value > 0.95
+
+
+@pytest.mark.parametrize(("model", "names"), [("three", {"loss", "accuracy", "auc"}), ("linear", {"loss", "rmse"})])
+@pytest.mark.parametrize("passives", [1, 2])
+def test_several_classes_and_numbers_cost_no_accuracy(model, names, passives):
+    played = of_model(model, passives, class_weight="balanced" if model == "three" else None)
+    costs = {cost.metric.split()[0]: cost for cost in own_tables.cost(played, epochs=50)}
+    assert names <= costs.keys()
+    for cost in costs.values():
+        assert cost.on == pytest.approx(cost.off, abs=1e-4)
+
+
+def of_model(model: str, passives: int = 1, columns: int = 18, **train) -> Deal:
+    kind = "linear" if model == "linear" else "logistic"
+    settings = deal(passives, model=kind, train={"epochs": 3, "batch": 100, "test": 0.25, **train})
+    x, y = labelled(200, columns, model, seed=4)
+    return Deal(settings, shared_out(x, settings), y, key())
+
+
+@pytest.mark.parametrize("model", ["three", "linear"])
+def test_forged_residues_of_any_model_are_refused(model):
+    for found in own_tables.audit_forgeries(of_model(model), trials=2, seed=0):
+        assert found.on.value == 0, found.attack
+        assert found.off is None or found.off.value == 1, found.attack
+
+
+@pytest.mark.parametrize("model", ["three", "linear"])
+def test_scores_of_any_model_give_rows_to_an_active_that_knows_some(model):
+    played = of_model(model, columns=10, epochs=40, learning_rate=0.3)
+    found = own_tables.audit_scores(played)
+    assert found.off.value < 0.05 < 0.5 < found.off.baseline
+
+
+@pytest.mark.parametrize("model", ["three", "linear"])
+def test_labels_of_any_model_are_solved_for_in_small_batches(model):
+    found = own_tables.audit_gradients(of_model(model), seed=0)
+    assert found.off.value > 0.9
+    assert found.on.value < found.off.value
+
+
+@pytest.mark.parametrize("model", ["three", "linear"])
+def test_a_passive_reads_labels_of_any_model_by_having_residues_decrypted(model):
+    played = of_model(model)
+    found = own_tables.audit_oracle(played)
+    read = int(found.off.metric.split(", ")[1].split()[0])
+    assert read == 19  # as a key of 512 bits has place for
+    others = (found.off.value * 200 - read) / (200 - read)  # right where nothing was read, if all that was is right
+    assert others == pytest.approx(found.off.baseline, abs=0.03)
+
+
+def test_weights_of_one_class_are_steered_as_those_of_two():
+    found = own_tables.audit_steering(of_model("three"))
+    assert found.off.value < 0.01
+    assert found.on.value == pytest.approx(found.on.baseline, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"), [("three", "gradients of the 3 classes jointly"), ("linear", "steers the passive's weights")]
+)
+def test_what_is_not_tested_of_a_model_is_listed(model, words, monkeypatch):
+    played = of_model(model)
+    monkeypatch.setattr(attacks, "tables", lambda settings: (played.features, played.labels))
+    found = attacks.attacks(played.settings, Scope(quick=True))
+    assert any(words in each for each in found.not_tested)
+    assert {"forged residues", "scores w·x", "gradients of a passive", "decryption oracle"} <= {
+        step.name for step in found.steps
+    }
+
+
+def test_few_rows_of_an_audit_have_every_class():
+    labels = np.repeat([0, 1, 2], [500, 498, 2])
+    order = attacks._each_class_first(np.random.default_rng(0).permutation(1000), labels)
+    assert sorted(order) == list(range(1000))
+    assert set(labels[order[:40]]) == {0, 1, 2}

@@ -20,7 +20,17 @@ from tacit.kinds.vertical_logistic.protocol import batches, checks, decryption_p
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.protocol.messages import Decrypted, MaskedGradient, Residues, Scores
 from tacit.kinds.vertical_logistic.protocol.model import Scaler
-from tests.kinds.vertical_logistic.parties import deal, errors_of, functions, key, people, recorded, shared_out, train
+from tests.kinds.vertical_logistic.parties import (
+    deal,
+    errors_of,
+    functions,
+    key,
+    labelled,
+    people,
+    recorded,
+    shared_out,
+    train,
+)
 
 OPEN = {"decryption": False, "gradient_bound": False, "few_rows": False}
 
@@ -57,6 +67,26 @@ def test_an_active_that_cheats_is_caught_before_anything_depends_on_it(name):
     assert [type(message) for message in seen.seen].count(Scores) == 1  # those of zero weights, before the attack
     ((first,),) = ([m for m in seen.seen if isinstance(m, Scores)],)
     assert not any(first.words)
+
+
+@pytest.mark.parametrize("output", [0, 1, 2])
+def test_one_class_of_several_whose_residues_single_out_a_row_is_enough(output):
+    """All other classes are honest."""
+    x, y = labelled(120, 24, "three")
+    one = 1 << encoding.RESIDUE_BITS
+
+    def chosen(honest):
+        return [one * (place == 15 + output) if place % 3 == output else r for place, r in enumerate(honest)]
+
+    errors, seen = against(attacks._residues(key(), chosen), deal(1, train={"batch": 60}), x, y)
+    assert "made of one of its rows alone (number 5 of" in str(errors["shop0"])
+    assert [type(message) for message in seen.seen].count(Scores) == 1
+
+    def large(honest):
+        return [16 * r if place % 3 == output else r for place, r in enumerate(honest)]
+
+    errors, _ = against(attacks._residues(key(), large), deal(1, train={"batch": 60}), x, y)
+    assert "times the largest" in str(errors["shop0"])
 
 
 @pytest.mark.parametrize("name", FORGERIES)
@@ -298,7 +328,7 @@ def test_labels_that_nothing_explains_from_gradients(batch, epochs, low, high):
     own = Scaler.fit(x[:, 10:]).apply(x[:, 10:])
     settings = deal(1, train={"epochs": epochs, "batch": batch})
     steps = attacks.gradients_seen(x[:, 10:], x[:, :10], y.astype(float), settings)
-    assert low <= roc_auc_score(y, attacks.infer_labels(own, steps)) <= high
+    assert low <= roc_auc_score(y, attacks.infer_labels(own, steps)[:, 0]) <= high
     smallest = batches.smallest(600, batch)
     refused = smallest <= 10 or epochs > checks.row_uses(10, smallest)
     assert refused == (low >= 0.98)  # what the active refuses is what gives everything away
@@ -317,4 +347,4 @@ def test_a_passive_that_cheats_reads_labels_and_is_not_noticed():
     assert not errors_of({"bank": honest, "shop0": thief})
     packed = encoding.ciphertexts(8, 60, 512)
     assert len(stolen) == 2 * packed * (511 // (encoding.RESIDUE_BITS + 2)) == 38
-    assert all((residue < 0) == y[row] for row, residue in stolen.items())
+    assert all((residue < 0) == y[row] for row, (residue,) in stolen.items())

@@ -19,7 +19,7 @@ def journal_of(records: InMemory) -> Journal:
 
 def answered(journal: Journal, position: int, residues: bytes = b"same") -> bytes:
     received = digest_of(position, np.arange(3), residues)
-    return journal.reply(Point(position, np.zeros(2)), received, lambda: (os.urandom(8), b""))[0]
+    return journal.reply(Point(position, np.zeros((2, 1)), np.zeros(1)), received, lambda: (os.urandom(8), b""))[0]
 
 
 def test_an_answer_that_is_missing_between_two_others_is_not_given_anew_without_being_counted():

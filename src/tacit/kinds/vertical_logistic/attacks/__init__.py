@@ -1,8 +1,11 @@
-"""Attacks on a vertical logistic regression: what the active learns of rows, and a passive of labels."""
+"""Attacks on a vertical regression: what the active learns of rows, and a passive of labels."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.audit.attacks import wire as network
 from tacit.audit.finding import Finding
@@ -30,6 +33,8 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     for name in settings.passives:
         _check_file(settings, name, features[name].shape[1], len(training))
     order = np.random.default_rng([scope.seed, 43]).permutation(len(labels))
+    if settings.model == "logistic":
+        order = _each_class_first(order, labels)
 
     def deal(rows: int, bits: int) -> Deal:
         kept = np.sort(order[:rows])
@@ -56,14 +61,29 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         "the alignment of ids: it tells sizes and who is common, and says so",
         "whether Paillier keys of the file's length can be broken",
     ]
+    if few.outputs > 1:
+        not_tested.append(
+            f"labels from the gradients of the {few.outputs} classes jointly: each is guessed by its own output; and a "
+            "passive's rows from forged residues of several outputs at once"
+        )
     if settings.summed:
         not_tested.append("an active that steers the weights of one passive among several")
+    elif few.linear:
+        not_tested.append(
+            "an active that steers the passive's weights: its own part of a linear model stops at a residue of 1"
+        )
     else:
         steps.insert(1, Step("steered weights", lambda: [own_tables.audit_steering(few)]))
     words = f"Paillier, gradients under uniform masks; {len(settings.passives)} passive" + (
         "s, whose scores are summed under masks" if settings.summed else ", whose scores are in the clear"
     )
     return Attacks(words, steps, (), not_tested)
+
+
+def _each_class_first(order: batches.Rows, labels: NDArray[Any]) -> batches.Rows:
+    """The same rows, two of each class before all others: the first few then have all classes."""
+    first = np.concatenate([order[labels[order] == value][:2] for value in np.unique(labels)])
+    return np.concatenate([first, order[~np.isin(order, first)]])
 
 
 def _check_file(settings: Settings, name: str, features: int, rows: int) -> None:

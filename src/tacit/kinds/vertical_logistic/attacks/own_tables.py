@@ -28,10 +28,11 @@ from tacit.audit.intervals import mean_score
 from tacit.channel import Channel, Party, Recorder, run_parties
 from tacit.crypto.paillier import PrivateKey
 from tacit.kinds.vertical_logistic.attacks import residues
-from tacit.kinds.vertical_logistic.protocol import batches, encoding, logistic_masked, metrics
+from tacit.kinds.vertical_logistic.protocol import batches, encoding, logistic_masked
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.protocol.messages import Scores
 from tacit.kinds.vertical_logistic.protocol.model import Scaler
+from tacit.kinds.vertical_logistic.protocol.objective import Objective
 from tacit.kinds.vertical_logistic.settings import Settings
 
 _CONFIDENCE = 0.95
@@ -50,11 +51,14 @@ class Played:
     errors: Mapping[str, BaseException]
     seen: Mapping[str, Recorder]  # by the active, of each passive
 
+    outputs: int = 1
+
     def scores(self) -> list[NDArray[np.float64]]:
-        """The sum of the passives' scores in each of their messages, as the active reads it: masks cancel in it."""
+        """The sum of the passives' scores in each of their messages, (rows, K), as the active reads it: masks cancel in
+        it."""
         words = [[m.words for m in each.seen if isinstance(m, Scores)] for each in self.seen.values()]
         together = [np.sum([np.frombuffer(one, "<i8") for one in every], axis=0) for every in zip(*words, strict=False)]
-        return [total * _UNIT for total in together]
+        return [(total * _UNIT).reshape(-1, self.outputs) for total in together]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,8 +67,9 @@ class Deal:
 
     settings: Settings
     features: Features
-    labels: NDArray[np.int64]
+    labels: NDArray[Any]  # codes of classes, or numbers
     key: PrivateKey
+    classes: tuple[str, ...] = ()  # their names; by default the codes
 
     @property
     def victim(self) -> str:
@@ -73,6 +78,15 @@ class Deal:
     @property
     def rows(self) -> int:
         return len(self.labels)
+
+    @property
+    def linear(self) -> bool:
+        return self.settings.model == "linear"
+
+    @property
+    def outputs(self) -> int:
+        count = 2 if self.linear else len(self.classes) or len(np.unique(self.labels))
+        return count if count > 2 else 1
 
     def changed(self, *, checks: Mapping[str, Any] | None = None, **train: Any) -> Settings:
         """The file's settings for these rows, with a short key, nothing held out, and no limit on the number of steps
@@ -94,7 +108,8 @@ class Deal:
 
     def _active(self, settings: Settings, channels: Mapping[str, Channel]) -> Any:
         own = self.features[settings.active]
-        return logistic_masked.active(channels, own, self.labels, settings, PaillierContext(key=self.key))
+        context = PaillierContext(key=self.key, classes=self.classes)
+        return logistic_masked.active(channels, own, self.labels, settings, context)
 
     def play(
         self,
@@ -120,7 +135,7 @@ class Deal:
         except Exception:  # a party that refused to go on; what it said is in `errors`
             if not errors:
                 raise
-        return Played(errors, logs)
+        return Played(errors, logs, self.outputs)
 
 
 def _caught(name: str, party: Party[Any], errors: dict[str, BaseException]) -> Callable[[Mapping[str, Channel]], None]:
@@ -143,8 +158,8 @@ def audit_forgeries(deal: Deal, *, trials: int, seed: int) -> list[Finding]:
     batch = min(deal.settings.train.batch, deal.rows // 2)
     chosen = [tuple(int(row) for row in rng.choice(batch - 1, 3, replace=False)) for _ in range(trials)]
     forgeries: dict[str, list[residues.Forge]] = {
-        "residues that single out one row": [residues.one_hot(deal.key, rows[:1]) for rows in chosen],
-        "residues that single out three rows": [residues.one_hot(deal.key, rows) for rows in chosen],
+        "residues that single out one row": [residues.one_hot(deal.key, rows[:1], deal.outputs) for rows in chosen],
+        "residues that single out three rows": [residues.one_hot(deal.key, rows, deal.outputs) for rows in chosen],
         "residues 16 times too large": [residues.scaled(deal.key, 16)] * trials,
         _POSITIONAL: [residues.positional(deal.key)] * trials,
     }
@@ -184,7 +199,8 @@ def _answered(deal: Deal, settings: Settings, forges: list[residues.Forge]) -> S
     through = 0
     for forge in forges:
         played = deal.play(settings, forge=forge)
-        through += len(played.scores()) > 1 and deal.victim not in played.errors
+        diverged = isinstance(played.errors.get(settings.active), ValueError)  # which one that cheats does not mind
+        through += len(played.scores()) > 1 and (diverged or deal.victim not in played.errors)
     low, high = clopper_pearson(through, len(forges), _CONFIDENCE)
     metric = "attempts that the passive answered"
     return Score(metric, through / len(forges), low, high, _CONFIDENCE, 0.0, len(forges))
@@ -212,13 +228,13 @@ def _columns_read(deal: Deal, checks: dict[str, bool]) -> Score:
     truth = encoding.Columns.encode(Scaler.fit(own).apply(own))
     one, bits = 1 << encoding.RESIDUE_BITS + 10, encoding.slot_bits(deal.rows)
 
-    def wanted(step: int) -> list[int]:  # a unit vector, less the one before
+    def wanted(step: int) -> list[int]:  # a unit vector, less the one before, in the gradient of the first output
         return [one * ((column == step) - (column == step - 1)) for column in range(own.shape[1])]
 
     played = deal.play(settings, forge=residues.steered(deal.key, wanted, bits))
     weights = [-np.ldexp(float(one), int(truth.exponents[j]) - encoding.RESIDUE_BITS) / deal.rows for j in range(read)]
     guesses = np.zeros((deal.rows, read))  # the mean, where nothing was read
-    sent = played.scores()[1 : read + 1]
+    sent = [scores[:, 0] for scores in played.scores()[1 : read + 1]]
     for epoch, column in enumerate(residues.columns_from_steering(sent, weights[: len(sent)])):
         order = batches.schedule(deal.rows, settings).batches(epoch + 1)[0]
         guesses[order, epoch] = column
@@ -267,11 +283,11 @@ def _rows_read(deal: Deal, known: int) -> Score:
         raise next(iter(played.errors.values()))
     columns = []
     for epoch, scores in enumerate(played.scores()[: epochs + 1]):
-        column = np.empty(deal.rows)
+        column = np.empty((deal.rows, deal.outputs))
         column[batches.schedule(deal.rows, settings).batches(epoch)[0]] = scores
         columns.append(column)
     truth = Scaler.fit(own).apply(own) if settings.scale else own
-    guesses = residues.rows_from_scores(np.stack(columns[1:], axis=1), range(known), truth[:known], together)
+    guesses = residues.rows_from_scores(np.hstack(columns[1:]), range(known), truth[:known], together)
     return _distance(guesses[known:], truth[known:])
 
 
@@ -280,24 +296,27 @@ def _rows_read(deal: Deal, known: int) -> Score:
 
 def audit_gradients(deal: Deal, *, seed: int) -> Finding:
     """Labels by least squares on the gradients that a passive sees. The labels are drawn by lot, so that nothing but
-    the gradients tells them; training is that of the file, to which the protocol is equal."""
+    the gradients tells them; training is that of the file, to which the protocol is equal. Of several classes each is
+    guessed by the gradients of its own output; of numbers, which ones are above the mean."""
     own = deal.features[deal.victim]
     others = np.hstack([deal.features[name] for name in deal.settings.parties if name != deal.victim])
-    labels = np.random.default_rng([seed, 41]).integers(0, 2, deal.rows)
+    labels = _by_lot(deal, seed)
+    hits = labels[None] > labels.mean() if deal.linear else labels[None] == np.unique(labels)[-deal.outputs :, None]
     train = deal.settings.train
     small = max(2, own.shape[1] // 2)
     brief = max(1, min(train.epochs, _EQUATIONS * small // own.shape[1]))
+    slow = min(train.learning_rate, 1 / (1 + own.shape[1] + others.shape[1])) if deal.linear else train.learning_rate
     scores = []
-    for batch, epochs in ((small, brief), (min(train.batch, deal.rows), train.epochs)):
-        settings = deal.changed(batch=batch, epochs=epochs)
-        steps = residues.gradients_seen(own, others, labels.astype(np.float64), settings)
+    for batch, epochs, rate in ((small, brief, slow), (min(train.batch, deal.rows), train.epochs, train.learning_rate)):
+        settings = deal.changed(batch=batch, epochs=epochs, learning_rate=rate)  # a linear model diverges sooner
+        steps = residues.gradients_seen(own, others, labels, settings, deal.classes)
         guessed = residues.infer_labels(Scaler.fit(own).apply(own) if settings.scale else own, steps)
-        score = curve_score(guessed[None], labels[None].astype(bool))
-        scores.append(replace(score, metric="AUC of the labels"))
+        score = curve_score(guessed.T, hits)
+        scores.append(replace(score, metric="AUC of labels above the mean" if deal.linear else "AUC of the labels"))
     return Finding(
         attack="labels by least squares on a passive's gradients",
         adversary="passive, honest but curious",
-        sees=f"its own gradient of each step, {own.shape[1]} numbers",
+        sees=f"its own gradient of each step, {own.shape[1] * deal.outputs} numbers",
         protection=f"batches of {min(train.batch, deal.rows)} rows in place of {small}, {train.epochs} epochs",
         off=scores[0],
         on=scores[1],
@@ -305,21 +324,33 @@ def audit_gradients(deal: Deal, *, seed: int) -> Finding:
     )
 
 
+def _by_lot(deal: Deal, seed: int) -> NDArray[Any]:
+    rng = np.random.default_rng([seed, 41])
+    if deal.linear:
+        return rng.normal(size=deal.rows)
+    classes = deal.outputs if deal.outputs > 1 else 2
+    return rng.permutation(np.append(np.arange(classes), rng.integers(0, classes, deal.rows - classes)))
+
+
 def audit_oracle(deal: Deal) -> Finding:
-    """A passive that sends residues back to be decrypted, in place of its gradient. Nothing stops it."""
-    stolen: dict[int, float] = {}
+    """A passive that sends residues back to be decrypted, in place of its gradient. Nothing stops it. In the first step
+    the residues of a row are below 0 in the output of its class, and where a number is above the mean."""
+    stolen: dict[int, list[float]] = {}
     settings = deal.changed(batch=deal.rows)
 
     def thief(channels: Mapping[str, Channel]) -> None:
         stolen.update(residues.oracle_passive(channels, deal.features[deal.victim], settings, deal.victim))
 
     deal.play(settings, thief=thief)
-    often = int(2 * deal.labels.sum() > deal.rows)  # the guess for rows that were not read
-    guessed = [int(stolen[row] < 0) if row in stolen else often for row in range(deal.rows)]
-    right = int((np.array(guessed) == deal.labels).sum())
+    above = deal.labels > deal.labels.mean() if deal.linear else deal.labels
+    _, truth = np.unique(above, return_inverse=True)
+    often = int(np.bincount(truth).argmax())  # the guess for rows that were not read
+    guessed = [_class_of(stolen[row], deal.outputs, often) if row in stolen else often for row in range(deal.rows)]
+    right = int((np.array(guessed) == truth).sum())
     low, high = clopper_pearson(right, deal.rows, _CONFIDENCE)
-    metric = f"labels named right after one epoch, {len(stolen)} of {deal.rows} read"
-    baseline = float((deal.labels == often).mean())
+    what = "labels told to be above the mean or not" if deal.linear else "labels named right"
+    metric = f"{what} after one epoch, {len(stolen)} of {deal.rows} read"
+    baseline = float((truth == often).mean())
     return Finding(
         attack="labels, by having residues decrypted in place of a gradient",
         adversary="passive that cheats",
@@ -328,6 +359,14 @@ def audit_oracle(deal: Deal) -> Finding:
         off=Score(metric, right / deal.rows, low, high, _CONFIDENCE, baseline, deal.rows),
         not_tested=("the same in every epoch: each reads as many labels again",),
     )
+
+
+def _class_of(residues_read: list[float], outputs: int, often: int) -> int:
+    """The class whose residue is below 0, as far as the outputs of a row were read."""
+    if outputs == 1:
+        return int(residues_read[0] < 0)
+    below = [output for output, value in enumerate(residues_read) if value < 0]
+    return below[0] if below else often
 
 
 # --- what it costs
@@ -345,9 +384,9 @@ def cost(deal: Deal, *, epochs: int) -> list[Cost]:
     scores = np.sum([model.score(deal.features[name][judged]) for name, model in models.items()], axis=0)
     scalers = {name: model.scaler for name, model in models.items()}
     x = np.hstack([scalers[name].apply(table) for name, table in deal.features.items()])
-    weights, intercept = residues.plain_training(x[training], deal.labels[training].astype(np.float64), settings)
-    labels = deal.labels[judged].astype(np.float64)
-    off, on = (metrics.measure(each, labels) for each in (x[judged] @ weights + intercept, scores))
+    weights, intercept = residues.plain_training(x[training], deal.labels[training], settings, classes=deal.classes)
+    objective = Objective.of(deal.labels, training, settings, classes=deal.classes)
+    off, on = (objective.measure(each, judged) for each in (x[judged] @ weights + intercept, scores))
     rows = "held-out rows" if len(held_out) else "training rows"
     after = f"after {epochs} epoch" + "s" * (epochs > 1)
     return [Cost(f"{name} on {len(judged)} {rows} {after}", off[name], on[name]) for name in off]

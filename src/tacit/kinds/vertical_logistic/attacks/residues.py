@@ -1,4 +1,6 @@
-"""Attacks on vertical logistic regression: what the active learns of a passive's rows, and a passive of the labels.
+"""Attacks on vertical regression: what the active learns of a passive's rows, and a passive of the labels.
+
+With K outputs, residues are those of one row after those of another, and gradients those of one output after another.
 
 An active that cheats:
     forged(channels, forge)             the honest `active` behind channels that change what it sends; `forge` is one of
@@ -27,7 +29,7 @@ from numpy.typing import NDArray
 from tacit.channel import LIMIT, Channel
 from tacit.crypto.paillier import Ciphertexts, PrivateKey, PublicKey
 from tacit.fixedpoint import Floats
-from tacit.kinds.vertical_logistic.protocol import batches, encoding, greeting, metrics
+from tacit.kinds.vertical_logistic.protocol import batches, encoding, greeting
 from tacit.kinds.vertical_logistic.protocol.masks import Hidden, agree_masks
 from tacit.kinds.vertical_logistic.protocol.messages import (
     Begin,
@@ -39,6 +41,7 @@ from tacit.kinds.vertical_logistic.protocol.messages import (
     Scores,
 )
 from tacit.kinds.vertical_logistic.protocol.model import Scaler
+from tacit.kinds.vertical_logistic.protocol.objective import Objective
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.wire import Message
 
@@ -82,10 +85,10 @@ def _residues(key: PrivateKey, choose: Callable[[list[int]], Sequence[int]]) -> 
     return forge
 
 
-def one_hot(key: PrivateKey, rows: Sequence[int] = (0,)) -> Forge:
-    """The plain attack: all residues are 0 but that of one row, or of a few."""
-    one = 1 << encoding.RESIDUE_BITS
-    return _residues(key, lambda honest: [one if row in rows else 0 for row in range(len(honest))])
+def one_hot(key: PrivateKey, rows: Sequence[int] = (0,), outputs: int = 1) -> Forge:
+    """The plain attack: all residues are 0 but that of one row, or of a few, in the first output."""
+    one, places = 1 << encoding.RESIDUE_BITS, {row * outputs for row in rows}
+    return _residues(key, lambda honest: [one if place in places else 0 for place in range(len(honest))])
 
 
 def scaled(key: PrivateKey, factor: int) -> Forge:
@@ -150,8 +153,8 @@ def confirms_guess(residues: Ciphertexts, guess: NDArray[np.int64], slot_bits: i
 
 
 def rows_from_scores(scores: Floats, known: Sequence[int], rows: Floats, columns: int | None = None) -> Floats:
-    """All rows of a passive, from scores (rows × epochs, all rows of an epoch with the same weights) and some rows of
-    it that the active knows from elsewhere: the rows lie in the space that the scores span.
+    """All rows of a passive, from scores (rows × outputs of all epochs, all rows of an epoch with the same weights) and
+    some rows of it that the active knows from elsewhere: the rows lie in the space that the scores span.
 
     `columns`: of all passives together, where the scores are their sums.
     """
@@ -167,11 +170,13 @@ class Step:
     """What a passive sees of one step: the batch and its own gradient. The residues are there to judge a guess."""
 
     batch: batches.Rows
-    gradient: Floats
-    residues: Floats
+    gradient: Floats  # (columns, K)
+    residues: Floats  # (rows of the batch, K)
 
 
-def gradients_seen(own: Floats, others: Floats, labels: Floats, settings: Settings) -> list[Step]:
+def gradients_seen(
+    own: Floats, others: Floats, labels: NDArray[Any], settings: Settings, classes: tuple[str, ...] = ()
+) -> list[Step]:
     """Every gradient that a passive with the features `own` sees in an honest run, from plaintext training, to which
     the protocol is equal."""
     x = np.hstack([Scaler.fit(own).apply(own), Scaler.fit(others).apply(others)]) if settings.scale else None
@@ -181,32 +186,36 @@ def gradients_seen(own: Floats, others: Floats, labels: Floats, settings: Settin
     def look(batch: NDArray[np.int64], gradient: Floats, residues: Floats) -> None:
         found.append(Step(batch, gradient[: own.shape[1]], residues))
 
-    plain_training(x, labels, settings, look)
+    plain_training(x, labels, settings, look, classes)
     return found
 
 
 def plain_training(
     x: Floats,
-    labels: Floats,
+    labels: NDArray[Any],
     settings: Settings,
     look: Callable[[NDArray[np.int64], Floats, Floats], None] = lambda batch, gradient, residues: None,
-) -> tuple[Floats, float]:
-    """The same regression with all features in one place: weights and intercept. `look` is shown each step."""
-    weights, intercept = np.zeros(x.shape[1]), 0.0
+    classes: tuple[str, ...] = (),
+) -> tuple[Floats, Floats]:
+    """The same regression with all features in one place, on all of these rows: weights and intercept. `look` is shown
+    each step."""
+    objective = Objective.of(labels, np.arange(len(x)), settings, classes=classes)
+    weights, intercept = np.zeros((x.shape[1], objective.outputs)), np.zeros(objective.outputs)
     schedule = batches.schedule(len(x), settings)
     for epoch in range(settings.train.epochs):
         rate = settings.train.rate(epoch)
         for batch in schedule.batches(epoch):
-            residues = metrics.sigmoid(x[batch] @ weights + intercept) - labels[batch]
+            residues = objective.residues(x[batch] @ weights + intercept, batch)
             gradient = x[batch].T @ residues
             look(batch, gradient, residues)
             weights = weights - rate * (gradient / len(batch) + settings.train.l2 * weights)
-            intercept -= rate * float(residues.mean())
+            intercept = intercept - rate * residues.mean(axis=0)
     return weights, intercept
 
 
 def infer_labels(own: Floats, steps: Sequence[Step]) -> Floats:
-    """A score for label 1 of each row: the shortest residues that explain the gradients, taken together.
+    """For each row and output a score for its class, or for a larger number, (rows, K): the shortest residues that
+    explain the gradients, taken together.
 
     One epoch gives each row one equation for each feature and batch. Residues change little between epochs, so that
     those of several are solved as if they were the same.
@@ -220,30 +229,32 @@ def infer_labels(own: Floats, steps: Sequence[Step]) -> Floats:
     return -np.asarray(residues)
 
 
-def oracle_passive(channels: Mapping[str, Channel], features: Any, settings: Settings, me: str) -> dict[int, float]:
-    """A passive that sends no gradient: in each step of an epoch it has as many residues decrypted as fit, by row.
+def oracle_passive(
+    channels: Mapping[str, Channel], features: Any, settings: Settings, me: str
+) -> dict[int, list[float]]:
+    """A passive that sends no gradient: in each step of an epoch it has as many residues decrypted as fit, by row those
+    of its outputs, or of the first of them.
 
     The active cannot tell: what it decrypts is uniform, as always.
     """
     table = np.asarray(features, dtype=np.float64)
     training, held_out = batches.hold_out(len(table), settings.train.test, settings.seed)
-    packed = encoding.ciphertexts(
-        table.shape[1], batches.largest(len(training), settings.train.batch), settings.paillier.bits
-    )
-    hello = Hello(len(table), table.shape[1], packed, (0,), settings.agreed())
-    greeting.greet_active(channels[settings.active], hello, me, settings)
+    hello = Hello(len(table), table.shape[1], 0, (0,), settings.agreed())
+    outputs = greeting.greet_active(channels[settings.active], hello, me, settings).outputs
+    largest = batches.largest(len(training), settings.train.batch)
+    packed = encoding.ciphertexts(table.shape[1], largest, settings.paillier.bits, outputs)
     active = channels[settings.active]
     begin = active.recv(Begin)
     key = PublicKey.from_bytes(begin.key, insecure_bits=settings.paillier.bits < 2048)
     others = [name for name in settings.passives if name != me]
     hidden = Hidden(agree_masks(channels, me, others, begin.session), len(settings.passives))
     slot_bits = encoding.RESIDUE_BITS + 2
-    found: dict[int, float] = {}
+    found: dict[int, list[float]] = {}
     plan = [training[rows] for rows in batches.schedule(len(training), settings).batches(0)]
     for batch in plan:
-        active.send(Scores(hidden.hide(np.zeros(len(batch)))))
-        residues = Ciphertexts.from_bytes(key, active.recv(Residues).ciphertexts, len(batch))
-        count = min(len(batch), packed * key.slots(slot_bits))
+        active.send(Scores(hidden.hide(np.zeros((len(batch), outputs)))))
+        residues = Ciphertexts.from_bytes(key, active.recv(Residues).ciphertexts, len(batch) * outputs)
+        count = min(len(residues), packed * key.slots(slot_bits))
         places = key.pack(residues[:count], slot_bits)
         masks = key.uniform(packed)
         padded = places + key.encrypt([0] * (packed - len(places)))
@@ -252,8 +263,9 @@ def oracle_passive(channels: Mapping[str, Channel], features: Any, settings: Set
         values = [int.from_bytes(answer[at : at + size], "big") for at in range(0, len(answer), size)]
         bare = [(value - mask) % key.n for value, mask in zip(values, masks, strict=True)][: len(places)]
         integers = key.unpack(bare, slot_bits, count)
-        found |= {int(row): value / 2**encoding.RESIDUE_BITS for row, value in zip(batch, integers, strict=False)}
+        for place, value in enumerate(integers):
+            found.setdefault(int(batch[place // outputs]), []).append(value / 2**encoding.RESIDUE_BITS)
     if len(held_out):
-        active.send(Scores(hidden.hide(np.zeros(len(held_out)))))
+        active.send(Scores(hidden.hide(np.zeros((len(held_out), outputs)))))
     active.recv(EpochOver)
     return found

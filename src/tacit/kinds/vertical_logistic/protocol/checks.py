@@ -11,6 +11,12 @@ gradient that fails a check is never used, and what the active tried to learn by
     check_row_uses          both: each step gives a passive one more equation per feature about the labels of a batch;
                             with nearly as many as the batch has rows it solves for them
 
+With K outputs a passive's two checks hold for the gradient of each: one class whose residues single out a row ends the
+step. The two on counts do not depend on K. A step gives `features` equations for each class, about residues that are
+that class's own: K systems of `features` equations in `rows` unknowns, as far from solved as one. What ties the classes
+together takes away as many equations as unknowns: at the start the residues of a row add up to K/2 - 1, so that the
+gradient of the last class follows from those of the others and tells nothing more.
+
 The check on decryption is `decryption_proof.verify`. Together they stop residues that are one-hot, scaled or
 positional, and weights that are steered. They do not stop an active that spreads its residues over many rows and still
 chooses them: what it learns then are scores, as from an honest run.
@@ -83,8 +89,9 @@ def check_few_rows(gradient: Floats, rows: Floats, whitening: Whitening) -> None
         count = "one of its rows" if len(found) == 1 else f"{len(found)} of its rows"
         raise PeerError(
             f"the gradient is made of {count} alone (number {', '.join(map(str, found))} of the batch): the active "
-            "sent residues that single them out, or the model fits all others perfectly; nothing was sent in reply. In "
-            "the second case train for fewer epochs, or with a larger batch or l2"
+            "sent residues that single them out, or the model fits all others perfectly, or (model: linear) a label is "
+            "far from all others; nothing was sent in reply. In the second case train for fewer epochs, or with a "
+            "larger batch or l2; in the third take the logarithm of the labels"
         )
 
 
@@ -143,13 +150,19 @@ class Gradients:
         return cls(settings.checks.gradient_bound, whitening)
 
     def checked(self, integers: list[int], batch: Columns) -> Floats:
-        """The gradient over these rows, if nothing is wrong with it."""
-        if self.bound:
-            check_gradient_bound(integers, batch.integers)
-        gradient = batch.gradient(integers)
-        if self.whitening is not None and self.whitening.meaningful:
-            check_few_rows(gradient, batch.values, self.whitening)
-        return gradient
+        """The gradient over these rows, (columns, K), if nothing is wrong with that of any output. `integers` has those
+        of one output after those of another."""
+        columns = batch.integers.shape[1]
+        found = []
+        for start in range(0, len(integers), columns):
+            own = integers[start : start + columns]
+            if self.bound:
+                check_gradient_bound(own, batch.integers)
+            gradient = batch.gradient(own)
+            if self.whitening is not None and self.whitening.meaningful:
+                check_few_rows(gradient, batch.values, self.whitening)
+            found.append(gradient)
+        return np.stack(found, axis=1)
 
 
 def unpacked(values: list[int], key: PublicKey, slot_bits: int, count: int) -> list[int]:

@@ -46,7 +46,7 @@ class Columns:
         return np.ldexp(self.integers.astype(np.float64), self.exponents)
 
     def gradient(self, integers: list[int]) -> Floats:
-        """Xᵀr from its integers."""
+        """Xᵀr of one output from its integers."""
         numbers = np.array([float(value) for value in integers])
         gradient: Floats = np.ldexp(numbers, self.exponents - RESIDUE_BITS)
         return gradient
@@ -61,6 +61,6 @@ def slot_bits(batch: int) -> int:
     return FEATURE_BITS + RESIDUE_BITS + batch.bit_length() + 2
 
 
-def ciphertexts(features: int, batch: int, bits: int) -> int:
-    """How many hold a gradient."""
-    return -(-features // ((bits - 1) // slot_bits(batch)))
+def ciphertexts(features: int, batch: int, bits: int, outputs: int = 1) -> int:
+    """How many hold a gradient of all outputs."""
+    return -(-features * outputs // ((bits - 1) // slot_bits(batch)))

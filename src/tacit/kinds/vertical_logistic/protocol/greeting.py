@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tacit.channel import Channel
+from tacit.crypto.paillier import PublicKey
 from tacit.errors import PeerError
-from tacit.kinds.vertical_logistic.protocol import batches, encoding
+from tacit.kinds.vertical_logistic.protocol import batches, decryption_proof
 from tacit.kinds.vertical_logistic.protocol.checks import check_batch, check_row_uses, row_uses
-from tacit.kinds.vertical_logistic.protocol.messages import HEAD, Hello
+from tacit.kinds.vertical_logistic.protocol.messages import HEAD, Begin, Hello
+from tacit.kinds.vertical_logistic.protocol.objective import MOST_CLASSES
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.lockstep.exchange import exchange, meeting_point
 
@@ -28,6 +30,11 @@ def greet_active(channel: Channel, mine: Hello, me: str, settings: Settings) -> 
     """A passive's part: what the active brings."""
     theirs = exchange({settings.active: channel}, {settings.active: mine}, HEAD, first=True)[settings.active]
     _compare(settings.active, theirs, me, mine)
+    if not 1 <= theirs.outputs <= MOST_CLASSES:
+        raise PeerError(
+            f"{settings.active} has a model of {theirs.outputs} outputs, one for each class: 1 to {MOST_CLASSES} are "
+            "allowed"
+        )
     return theirs
 
 
@@ -39,12 +46,8 @@ def check_shapes(passives: Mapping[str, Hello], rows: int, settings: Settings) -
     for name, hello in passives.items():
         if settings.checks.batch:
             check_batch(name, hello.features, smallest)
-        due = encoding.ciphertexts(hello.features, batches.largest(rows, settings.train.batch), settings.paillier.bits)
-        if hello.features < 1 or hello.packed != due:
-            raise PeerError(
-                f"{name} has {hello.features} features and wants {hello.packed} ciphertexts decrypted in each step, "
-                f"its gradient needs {due}"
-            )
+        if hello.features < 1:
+            raise PeerError(f"{name} has no features: leave it out of the parties")
         given = settings.checks.row_uses
         most = row_uses(hello.features, smallest) if given is None else given
         check_row_uses(settings.train.epochs, settings.checks.restarts, most, name, hello.features)
@@ -57,6 +60,25 @@ def common_position(hellos: Collection[Hello]) -> int:
     return meeting_point([hello.positions for hello in hellos], "there is no step that all parties can resume at")
 
 
+def agreed_position(begin: Begin, positions: Collection[int], session: bytes) -> int:
+    """Where the active begins, if this party can begin there. `session`: of the training that was agreed on, if any."""
+    if begin.position not in positions:
+        raise PeerError(f"the active begins at step {begin.position}, this party can at {list(positions)}")
+    if session and begin.session != session:
+        raise PeerError("the active begins another training than the one that was agreed on")
+    return begin.position
+
+
+def certified(begin: Begin, settings: Settings) -> PublicKey:
+    """The active's key, if it is what it should be."""
+    bits = settings.paillier.bits
+    if len(begin.key) * 8 != bits:
+        raise PeerError(f"the active's key has {len(begin.key) * 8} bits, paillier.bits says {bits}")
+    key = PublicKey.from_bytes(begin.key, insecure_bits=bits < 2048)
+    decryption_proof.check_certificate(key, begin.certificate)
+    return key
+
+
 def _compare(active: str, first: Hello, passive: str, second: Hello) -> None:
     if first.agreed != second.agreed:
         raise PeerError(f"{active} and {passive} have different settings: give both the same file")
@@ -64,6 +86,11 @@ def _compare(active: str, first: Hello, passive: str, second: Hello) -> None:
         raise PeerError(
             f"{active} has {first.rows} rows and {passive} {second.rows}: they must be the same people in the same "
             "order; set align: true"
+        )
+    if second.outputs and first.outputs != second.outputs:
+        raise PeerError(
+            f"{active} has a model of {first.outputs} outputs, one for each class, and {passive} of {second.outputs}: "
+            "start both anew, or both from the same run"
         )
     if first.session != second.session:
         raise PeerError(

@@ -40,7 +40,7 @@ from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic.protocol.batches import Rows
 from tacit.kinds.vertical_logistic.protocol.messages import Digest, Size
 from tacit.kinds.vertical_logistic.protocol.model import Saved
-from tacit.wire import Finite, Message, decode, encode
+from tacit.wire import Message, decode, encode
 
 KEPT = 2  # steps: parties are at most one apart
 _LIMIT = 1 << 32  # bytes of a record of this party's own
@@ -81,7 +81,7 @@ class Entry(Message, frozen=True, tag=78):
     uses: Size  # steps that each row was part of, this one included
     seed: int  # of the order of the epoch's rows
     weights: bytes
-    intercept: Finite
+    intercept: bytes
     scores: bytes  # at the active: of each row in this epoch, when it was last seen
     received: Digest
     answer: bytes
@@ -102,9 +102,9 @@ class Point:
     """Where a party stands before a step."""
 
     position: int
-    weights: Floats
-    intercept: float = 0.0
-    scores: Floats = field(default_factory=lambda: np.empty(0))
+    weights: Floats  # (columns, K)
+    intercept: Floats  # (K,)
+    scores: Floats = field(default_factory=lambda: np.empty((0, 1)))  # (rows, K)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +168,14 @@ class Journal:
         """Where this party stood before the step at `position`; `saved` is at its epoch."""
         entry = self._entries.get(position)
         if entry is None:
-            return Point(position, saved.now.weights.copy(), saved.now.intercept)
-        weights, scores = (np.frombuffer(data, dtype="<f8").copy() for data in (entry.weights, entry.scores))
-        return Point(position, weights, entry.intercept, scores)
+            return Point(position, saved.now.weights.copy(), saved.now.intercept.copy())
+        weights, intercept, scores = (
+            np.frombuffer(data, dtype="<f8").copy() for data in (entry.weights, entry.intercept, entry.scores)
+        )
+        shape, outputs = saved.now.weights.shape, saved.outputs
+        if weights.size != saved.now.weights.size or intercept.size != outputs or scores.size % outputs:
+            raise ValueError("the journal holds steps of a model with other columns or classes: start all parties anew")
+        return Point(position, weights.reshape(shape), intercept, scores.reshape(-1, outputs))
 
     def reply(self, point: Point, received: bytes, make: Callable[[], tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
         """The answer of a step and its masks: as it was given before to the same, or else a new one, which is stored.
@@ -189,7 +194,7 @@ class Journal:
             uses,
             self._course.seed_of(self._course.epoch(point.position)),
             point.weights.astype("<f8").tobytes(),
-            point.intercept,
+            point.intercept.astype("<f8").tobytes(),
             point.scores.astype("<f8").tobytes(),
             received,
             answer,

@@ -3,7 +3,7 @@
     agree_masks(channels, me, others, session)    a key with each other passive, from fresh X25519 pairs
     Hidden(keys, parties).hide(scores)            words to send; each call takes new columns of every mask
     total(received, count)                        the sum of all passives' words: the masks cancel
-    decoded(words, parties)                       the sum of their scores
+    decoded(words, parties, outputs)              the sum of their scores, (rows, outputs)
 
 Each pair of passives shares one stream; one adds it, the other subtracts it.
 """
@@ -77,33 +77,33 @@ class Hidden:
         self._column = 0
 
     def hide(self, scores: Floats) -> bytes:
-        """The scores as words; under masks where there are other passives."""
+        """The scores as words, row after row; under masks where there are other passives."""
         largest = float(np.abs(scores).max())
         if not largest <= LARGEST:
             raise ValueError(
                 f"a score of {largest:.3g}, at most {LARGEST:.3g} can be sent: the training diverged, lower "
                 "train.learning_rate or set scale: true"
             )
-        words = np.ascontiguousarray(self._ring.encode(scores), dtype=np.uint64)
+        words = np.ascontiguousarray(self._ring.encode(scores), dtype=np.uint64).reshape(-1)
         add_masks(words, self._keys, first_column=self._column)
         self._column += len(words)
         return words.astype("<u8").tobytes()
 
 
 def total(received: Mapping[str, bytes], count: int) -> NDArray[np.uint64]:
-    """The sum of the passives' words for `count` rows: the same whatever their masks."""
+    """The sum of the passives' `count` words: the same whatever their masks."""
     words = np.zeros(count, dtype=np.uint64)
     for name, data in received.items():
         if len(data) != 8 * count:
-            raise PeerError(f"{name} sent {len(data)} bytes of scores, {8 * count} are due for {count} rows")
+            raise PeerError(f"{name} sent {len(data)} bytes of scores, {8 * count} are due")
         words += np.frombuffer(data, dtype="<u8")
     return words
 
 
-def decoded(words: NDArray[np.uint64], parties: Sequence[str]) -> Floats:
-    """The sum of the scores of these parties."""
+def decoded(words: NDArray[np.uint64], parties: Sequence[str], outputs: int = 1) -> Floats:
+    """The sum of the scores of these parties, (rows, outputs)."""
     try:
-        return ring(len(parties)).decode(words)
+        return ring(len(parties)).decode(words).reshape(-1, outputs)
     except ValueError:
         raise PeerError(
             f"the scores of {', '.join(parties)} add up to more than {LARGEST:.3g} each: one of them diverged, or "

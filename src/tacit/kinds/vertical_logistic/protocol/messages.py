@@ -20,19 +20,21 @@ class Hello(Message, frozen=True, tag=70):
 
     rows: Size
     features: Size
-    packed: Size  # ciphertexts that hold its gradient; 0 at the active and in prediction
+    outputs: Size  # of the model, K; 0 at a passive that begins a training and waits to be told
     positions: Annotated[tuple[Size, ...], msgspec.Meta(max_length=8)]  # steps that a training can be resumed at
     agreed: Digest  # of the settings
     session: Annotated[bytes, msgspec.Meta(max_length=16)] = b""  # of the training that goes on, or is used
 
 
 class Begin(Message, frozen=True, tag=71):
-    """From the active, once all rows agree: the number of this training, the step it begins at, and a Paillier key."""
+    """From the active, once all rows agree: the number of this training, the step it begins at, a Paillier key, and the
+    features of all parties together."""
 
     session: Session
     position: Size
     key: bytes
     certificate: bytes
+    columns: Size
 
 
 class MaskKey(Message, frozen=True, tag=72):
@@ -42,19 +44,19 @@ class MaskKey(Message, frozen=True, tag=72):
 
 
 class Scores(Message, frozen=True, tag=73):
-    """Step 2: a passive's w·x of a batch, as ring words; under zero-sum masks where there are several passives."""
+    """Step 2: a passive's w·x of a batch, K words a row; under zero-sum masks where there are several passives."""
 
     words: bytes
 
 
 class Residues(Message, frozen=True, tag=74):
-    """Step 5: the active's residues of the batch, encrypted."""
+    """Step 5: the active's residues of the batch, encrypted, K a row."""
 
     ciphertexts: bytes
 
 
 class MaskedGradient(Message, frozen=True, tag=75):
-    """Step 8: a passive's packed gradient under a uniform mask, encrypted and re-randomised."""
+    """Step 8: a passive's gradient, output after output, packed under a uniform mask, encrypted and re-randomised."""
 
     ciphertexts: bytes
 

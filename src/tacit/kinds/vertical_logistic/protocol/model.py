@@ -1,9 +1,14 @@
-"""What a party keeps: its own weights and scaler, and how far a training has come. Nobody holds the whole model."""
+"""What a party keeps: its own weights and scaler, and how far a training has come. Nobody holds the whole model.
+
+A model has K outputs: one for two classes or for a number, and one for each class where there are three or more.
+Weights are (columns, K), the intercept (K,), scores (rows, K), for K = 1 too.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,41 +43,98 @@ class Scaler:
         return (features - self.mean) * self.factor
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The scale on which a number is learned, fitted on training rows: there it lies in [-1/2, 1/2] around its mean."""
+
+    mean: float
+    unit: float
+
+    @classmethod
+    def fit(cls, labels: Floats) -> Target:
+        if labels.min() == labels.max():
+            return cls(float(labels[0]), 1.0)  # what is left of their deviations would be rounding
+        mean = float(labels.mean())
+        unit = 2 * float(np.abs(labels - mean).max())
+        if not np.isfinite(unit):
+            raise ValueError("labels reach beyond what can be added up: give them in another unit")
+        return cls(mean, unit)
+
+    def scaled(self, labels: Floats) -> Floats:
+        return (labels - self.mean) / self.unit
+
+    def original(self, scores: Floats) -> Floats:
+        """Scores in the unit of the labels."""
+        return self.mean + self.unit * scores
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
     """One party's part of a trained model.
 
     Args:
-        intercept: at the active; 0 at a passive.
+        weights: (columns, K).
         session: which training it comes from; parts of different trainings do not fit together.
+        intercept: (K,) at the active; zeros at a passive.
+        classes: their names at the active, in the order of their codes; none at a passive or of a linear model.
+        target: at the active, of a linear model.
     """
 
     weights: Floats
     scaler: Scaler
     session: bytes
-    intercept: float = 0.0
+    intercept: Floats
+    classes: tuple[str, ...] = ()
+    target: Target | None = None
+
+    @property
+    def outputs(self) -> int:
+        return int(self.weights.shape[1])
 
     def score(self, features: Floats) -> Floats:
-        """This party's part of each row's score."""
-        return self.scaler.apply(features) @ self.weights + self.intercept
+        """This party's part of each row's scores, (rows, K).
+
+        Guarantee: those of a row are the same to the last bit, whichever rows are scored with it. A product of matrices
+            is not: how it adds up depends on their sizes. Sums along a contiguous last axis are, row by row.
+        """
+        scaled = np.ascontiguousarray(self.scaler.apply(features))
+        parts = [np.add.reduce(np.multiply(scaled, column, order="C"), axis=1) for column in self.weights.T]
+        return np.stack(parts, axis=1) + self.intercept
 
     def state(self) -> dict[str, Any]:
-        """All of it as arrays, for a file."""
-        return {
+        """All of it as arrays, for a file; `classes` as JSON in bytes."""
+        found = {
             "weights": self.weights,
-            "intercept": np.array([self.intercept]),
+            "intercept": self.intercept,
             "mean": self.scaler.mean,
             "factor": self.scaler.factor,
             "session": np.frombuffer(self.session, dtype=np.uint8).copy(),
         }
+        if self.classes:
+            found["classes"] = np.frombuffer(json.dumps(self.classes).encode(), dtype=np.uint8).copy()
+        if self.target is not None:
+            found["target"] = np.array([self.target.mean, self.target.unit])
+        return found
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> Model:
-        weights, mean, factor = (np.asarray(state[name], dtype=np.float64) for name in ("weights", "mean", "factor"))
-        if not weights.shape == mean.shape == factor.shape or weights.ndim != 1:
-            raise ValueError(f"a model with {weights.shape} weights and a scaler of {mean.shape}: the file is damaged")
+        weights, intercept, mean, factor = (
+            np.asarray(state[name], dtype=np.float64) for name in ("weights", "intercept", "mean", "factor")
+        )
+        columns, outputs = weights.shape if weights.ndim == 2 else (0, 0)
+        if outputs < 1 or not mean.shape == factor.shape == (columns,) or intercept.shape != (outputs,):
+            raise ValueError(
+                f"a model with weights of {weights.shape}, an intercept of {intercept.shape} and a scaler of "
+                f"{mean.shape}: the file is damaged, or of another release"
+            )
         session = np.asarray(state["session"], dtype=np.uint8).tobytes()
-        return cls(weights, Scaler(mean, factor), session, float(np.asarray(state["intercept"])[0]))
+        classes: tuple[str, ...] = ()
+        if "classes" in state:
+            classes = tuple(json.loads(np.asarray(state["classes"], dtype=np.uint8).tobytes()))
+            if len(classes) != (outputs if outputs > 1 else 2):
+                raise ValueError(f"a model of {outputs} outputs with {len(classes)} classes: the file is damaged")
+        target = Target(*map(float, np.asarray(state["target"]))) if "target" in state else None
+        return cls(weights, Scaler(mean, factor), session, intercept, classes, target)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,39 +142,57 @@ class TrainingState:
     """A training after some epochs, at one party."""
 
     epoch: int  # finished
-    weights: Floats
-    intercept: float
+    weights: Floats  # (columns, K)
+    intercept: Floats  # (K,)
     best_weights: Floats
-    best_intercept: float
+    best_intercept: Floats
     best_loss: float = np.inf  # only the active knows it
+    best_scores: Floats = field(default_factory=lambda: np.empty((0, 1)))  # at the active: of the rows it is judged on
     waited: int = 0  # epochs since then
     stopped: bool = False  # early
 
     @classmethod
-    def start(cls, columns: int) -> TrainingState:
-        return cls(0, np.zeros(columns), 0.0, np.zeros(columns), 0.0)
+    def start(cls, columns: int, outputs: int = 1) -> TrainingState:
+        weights, intercept = np.zeros((columns, outputs)), np.zeros(outputs)
+        return cls(0, weights, intercept, weights, intercept, best_scores=np.empty((0, outputs)))
 
     def next(
-        self, weights: Floats, intercept: float, *, best: bool, last: bool, loss: float | None = None
+        self,
+        weights: Floats,
+        intercept: Floats,
+        *,
+        best: bool,
+        last: bool,
+        loss: float | None = None,
+        scores: Floats | None = None,
     ) -> TrainingState:
-        """One epoch later."""
-        moved = replace(self, epoch=self.epoch + 1, weights=weights.copy(), intercept=intercept, stopped=last)
+        """One epoch later. `loss` and `scores`: of the rows that the active judges by."""
+        moved = replace(self, epoch=self.epoch + 1, weights=weights.copy(), intercept=intercept.copy(), stopped=last)
         if not best:
             return replace(moved, waited=self.waited + 1)
-        kept = np.inf if loss is None else loss
-        return replace(moved, best_weights=weights.copy(), best_intercept=intercept, best_loss=kept, waited=0)
+        return replace(
+            moved,
+            best_weights=moved.weights,
+            best_intercept=moved.intercept,
+            best_loss=np.inf if loss is None else loss,
+            best_scores=self.best_scores if scores is None else scores.copy(),
+            waited=0,
+        )
 
     def state(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> TrainingState:
+        names = ("weights", "intercept", "best_weights", "best_intercept", "best_scores")
+        if missing := [name for name in names if np.ndim(state.get(name, 0.0)) != (1 if "intercept" in name else 2)]:
+            raise ValueError(
+                f"the stored training has no {missing[0]} of this release: it was stopped by another one, or its file "
+                "is damaged: start all parties anew"
+            )
         return cls(
             epoch=int(state["epoch"]),
-            weights=np.asarray(state["weights"], dtype=np.float64),
-            intercept=float(state["intercept"]),
-            best_weights=np.asarray(state["best_weights"], dtype=np.float64),
-            best_intercept=float(state["best_intercept"]),
+            **{name: np.asarray(state[name], dtype=np.float64) for name in names},
             best_loss=float(state["best_loss"]),
             waited=int(state["waited"]),
             stopped=bool(state["stopped"]),
@@ -128,11 +208,30 @@ class Saved:
     now: TrainingState
     before: TrainingState
     begun: int = 0  # steps that each row was part of, those that were repeated with other content included
+    classes: tuple[str, ...] = ()  # at the active
+    target: Target | None = None  # at the active
 
     @classmethod
-    def start(cls, session: bytes, scaler: Scaler) -> Saved:
-        progress = TrainingState.start(len(scaler.mean))
-        return cls(session, scaler, progress, progress)
+    def start(
+        cls,
+        session: bytes,
+        scaler: Scaler,
+        outputs: int = 1,
+        classes: tuple[str, ...] = (),
+        target: Target | None = None,
+    ) -> Saved:
+        progress = TrainingState.start(len(scaler.mean), outputs)
+        return cls(session, scaler, progress, progress, classes=classes, target=target)
+
+    @property
+    def outputs(self) -> int:
+        return int(self.now.weights.shape[1])
+
+    @property
+    def best(self) -> Model:
+        """This party's part with the weights that are kept so far."""
+        now = self.now
+        return Model(now.best_weights, self.scaler, self.session, now.best_intercept, self.classes, self.target)
 
     def at(self, epoch: int) -> Saved:
         """The training after so many epochs; PeerError if that is not known any more."""
@@ -156,6 +255,8 @@ class Saved:
             "now": self.now.state(),
             "before": self.before.state(),
             "begun": self.begun,
+            "classes": list(self.classes),
+            "target": None if self.target is None else [self.target.mean, self.target.unit],
         }
 
     @classmethod
@@ -166,6 +267,8 @@ class Saved:
             now=TrainingState.restore(state["now"]),
             before=TrainingState.restore(state["before"]),
             begun=int(state["begun"]),
+            classes=tuple(state["classes"]),
+            target=None if state["target"] is None else Target(*state["target"]),
         )
 
 
@@ -175,14 +278,3 @@ def as_features(values: Any, name: str = "features") -> Floats:
     if array.ndim != 2 or len(array) == 0:
         raise ValueError(f"{name} must be a table of rows and columns with at least one row, got shape {array.shape}")
     return array
-
-
-def as_labels(values: Any, rows: int) -> Floats:
-    """Labels of two values as 0.0 and 1.0; the larger value is 1."""
-    given = np.asarray(values)
-    if given.shape != (rows,):
-        raise ValueError(f"labels have the shape {given.shape}, and there are {rows} rows: give one for each")
-    found = np.unique(given)
-    if len(found) != 2:
-        raise ValueError(f"labels have {len(found)} different values, logistic regression needs exactly 2")
-    return np.where(given == found[1], 1.0, 0.0)

@@ -1,6 +1,7 @@
 """What a trained model says about new rows. Each party has its own weights and scaler, and sends scores only.
 
-With several passives the active learns the sum of their scores for each row; with one, that party's score.
+With several passives the active learns the sum of their scores for each row; with one, that party's score. The
+scores of a row are the same to the last bit, whichever rows are predicted with it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from numpy.random import Generator
 
 from tacit.channel import Channel
 from tacit.fixedpoint import Floats
-from tacit.kinds.vertical_logistic.protocol import greeting, metrics
+from tacit.kinds.vertical_logistic.protocol import greeting
 from tacit.kinds.vertical_logistic.protocol.masks import Hidden, agree_masks, decoded, total
 from tacit.kinds.vertical_logistic.protocol.messages import HEAD, Hello, Scores
 from tacit.kinds.vertical_logistic.protocol.model import Model, as_features
@@ -20,12 +21,12 @@ from tacit.kinds.vertical_logistic.settings import Settings
 
 
 def active(channels: Mapping[str, Channel], features: Any, model: Model, settings: Settings) -> Floats:
-    """The probability of label 1 for each row."""
+    """The raw scores of each row, (rows, K): see `metrics.probabilities`, and `Model.target` of a linear model."""
     table = _fitting(features, model)
     greeting.greet_passives(channels, _hello(table, model, settings), settings)
-    count = len(table)
+    count = len(table) * model.outputs
     parts = {name: channels[name].recv(Scores, HEAD + 8 * count).words for name in settings.passives}
-    return metrics.sigmoid(model.score(table) + decoded(total(parts, count), settings.passives))
+    return model.score(table) + decoded(total(parts, count), settings.passives, model.outputs)
 
 
 def passive(
@@ -60,4 +61,4 @@ def _fitting(features: Any, model: Model) -> Floats:
 
 
 def _hello(table: Floats, model: Model, settings: Settings) -> Hello:
-    return Hello(len(table), table.shape[1], 0, (), settings.agreed(), model.session)
+    return Hello(len(table), table.shape[1], model.outputs, (), settings.agreed(), model.session)
