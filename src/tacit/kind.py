@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tacit.audit.scope import Scope
     from tacit.audit.steps import Attacks
     from tacit.boundary import Boundary
+    from tacit.config.local import Local
     from tacit.events import Event, Sink
     from tacit.net.site import Site
     from tacit.report.figure import Report
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from tacit.store.party_folder import Store
     from tacit.store.record import Record
     from tacit.store.scores import Scores
+    from tacit.tables.check import Checked
 
 S = TypeVar("S", bound=Settings)
 Status = Literal["done", "budget reached", "stopped", "failed"]
@@ -171,6 +173,8 @@ class Kind(Generic[S]):
     join: Join[S] | None = None
     predict: Predict[S] | None = None
     scorecard: Scorecard[S] | None = None
+    tables: Callable[[S, str | None, Local, Path], Mapping[str, Checked]] | None = None
+    """Everything that is wrong with the table of one party, or of all that are here; None if it has no tables."""
 
 
 # --- the kinds that there are

@@ -97,3 +97,8 @@ class Data(Section):
         if given.missing is None and self.missing is not None and fits(given.use, self.missing):
             return given.model_copy(update={"missing": self.missing})
         return given
+
+    @property
+    def weighs_evidence(self) -> bool:
+        """Whether a column needs counts of labels."""
+        return isinstance(self.columns, dict) and any(column.use == "woe" for column in self.columns.values())

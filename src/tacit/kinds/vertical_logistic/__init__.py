@@ -2,6 +2,7 @@
 
 settings            what the file of such a training says
 protocol            logistic regression under Paillier, one function a role
+own_table           a party's table: opened, checked, fitted on the training rows
 party               one party with its table: aligns, trains, keeps its own part
 boundary, forecast  who sees what, and what it will cost, before anybody trains
 coefficients        a party's own weights as people read them; `points` and `scorecard`: as points of a scorecard
@@ -20,16 +21,19 @@ from tacit.lockstep import verbs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from tacit.audit.scope import Scope
     from tacit.audit.steps import Attacks
     from tacit.boundary import Boundary
+    from tacit.config.local import Local
     from tacit.kind import CardScale
     from tacit.lockstep.run import Lockstep
     from tacit.report.forecast import Forecast
     from tacit.store.scores import Scores
+    from tacit.tables.check import Checked
 
 
 def _starter() -> str:
@@ -66,6 +70,12 @@ def _scorecard(settings: Settings, name: str, part: Mapping[str, NDArray[Any]], 
     return scorecard(settings, name, part, asked)
 
 
+def _tables(settings: Settings, party: str | None, local: Local, folder: Path) -> Mapping[str, Checked]:
+    from tacit.kinds.vertical_logistic.own_table import check_tables
+
+    return check_tables(settings, party, local, folder)
+
+
 KIND = Kind(
     name="vertical_logistic",
     settings=Settings,
@@ -79,4 +89,5 @@ KIND = Kind(
     join=verbs.join(_lockstep, _boundary, _forecast),
     predict=verbs.predict(_lockstep),
     scorecard=Scorecard(lambda settings: tuple(settings.parties), _scorecard),
+    tables=_tables,
 )

@@ -11,6 +11,12 @@ from __future__ import annotations
 
 from tacit.align.intersection import ALIGN_RELEASES
 from tacit.boundary import CLEAR, Boundary, Release, session_releases
+from tacit.kinds.vertical_logistic import release
+from tacit.kinds.vertical_logistic.label_counts_words import (
+    label_count_releases,
+    label_count_sentences,
+    label_counts_open,
+)
 from tacit.kinds.vertical_logistic.settings import Settings
 
 _A, _P = "active", "passive"
@@ -53,7 +59,9 @@ def releases(settings: Settings) -> tuple[Release, ...]:
     ]
     if settings.summed:
         found.append(Release("MaskKey", "public", "a public key, fresh for each run", CLEAR, _P, _P))
-    return (*ALIGN_RELEASES, *found) if settings.align else tuple(found)
+    found += label_count_releases(asked=bool(settings.counted))
+    unique = tuple(dict.fromkeys(found))  # a decryption answers gradients and counts alike
+    return (*ALIGN_RELEASES, *unique) if settings.align else unique
 
 
 def _scores(settings: Settings) -> str:
@@ -86,7 +94,7 @@ def sentences(settings: Settings) -> list[str]:
         found.insert(-1, f"The passives see how many classes {active} has, if there are more than two.")
     if settings.align:
         found.insert(0, "Alignment shows the parties the ids that they have in common, and how many each has.")
-    return found
+    return found + label_count_sentences(active, settings.counted) + release.sentences(settings)
 
 
 def unprotected(settings: Settings) -> list[str]:
@@ -112,6 +120,7 @@ def unprotected(settings: Settings) -> list[str]:
         "within these bounds it chooses which sums of rows enter the weights.",
         "A party that lies about its features can spoil the model: none of this stops it.",
     ]
+    found += label_counts_open(active, settings.counted)
     found += settings.notes()[-1:] if any("checks that are off" in note for note in settings.notes()) else []
     return found
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tacit.kinds.vertical_logistic import boundary
+from tacit.kinds.vertical_logistic.label_counts_words import label_count_costs
 from tacit.kinds.vertical_logistic.protocol import batches, encoding
 from tacit.kinds.vertical_logistic.protocol.checks import MEANINGFUL, row_uses
 from tacit.kinds.vertical_logistic.settings import Settings
@@ -13,10 +14,20 @@ from tacit.report.forecast import Forecast, in_sentences
 
 
 def forecast(
-    settings: Settings, rows: int | None = None, features: Mapping[str, int] | None = None, outputs: int = 1
+    settings: Settings,
+    rows: int | None = None,
+    features: Mapping[str, int] | None = None,
+    outputs: int = 1,
+    groups: Mapping[str, tuple[int, int]] | None = None,
 ) -> Forecast:
-    """The plan. `rows` are those in common, `features` those of each party, where they are known. The model has one of
-    `outputs` for each class where there are more than two."""
+    """The plan.
+
+    Args:
+        rows: those in common, if they are known.
+        features: those of each party whose table is known.
+        outputs: of the model: one for each class where there are more than two.
+        groups: of each passive that needs counts of labels, in how many columns how many groups.
+    """
     features = features or {}
     train = settings.train
     kept = None if rows is None else len(batches.hold_out(rows, train.test, settings.seed)[0])
@@ -26,6 +37,9 @@ def forecast(
     )
     figures: dict[str, Any] = {"epochs": train.epochs, "bits": settings.paillier.bits, "parties": len(settings.parties)}
     costs = _costs(settings, rows, kept, features, outputs, figures)
+    for name, (columns, count) in (groups or {}).items():
+        if kept is not None:
+            costs += label_count_costs(settings.active, name, kept, columns, count, settings.paillier.bits)
     return in_sentences(
         title,
         {

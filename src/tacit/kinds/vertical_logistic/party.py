@@ -1,4 +1,4 @@
-"""Carrying out a vertical logistic regression: every party here, or one of them."""
+"""Carrying out a vertical regression: every party here, or one of them."""
 
 from __future__ import annotations
 
@@ -18,38 +18,44 @@ from tacit.align.intersection import order_digest
 from tacit.channel import Channel
 from tacit.config.source import ConfigError
 from tacit.crypto.paillier import PrivateKey, Workers, generate
-from tacit.data import read_table
-from tacit.events import Curve, Noted, Nowhere, Sink
+from tacit.events import Noted, Nowhere, Sink
 from tacit.fixedpoint import Floats
+from tacit.kinds.vertical_logistic import coefficients, own_table, release
 from tacit.kinds.vertical_logistic.forecast import forecast as forecast_of
-from tacit.kinds.vertical_logistic.protocol import logistic_masked, metrics
+from tacit.kinds.vertical_logistic.own_table import TRANSFORMS, Counted, stored_transforms, transforms_of
+from tacit.kinds.vertical_logistic.protocol import logistic_masked
 from tacit.kinds.vertical_logistic.protocol import predict as prediction
+from tacit.kinds.vertical_logistic.protocol.batches import Rows
 from tacit.kinds.vertical_logistic.protocol.journal import InMemory, Records
+from tacit.kinds.vertical_logistic.protocol.label_counts import Counting
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
-from tacit.kinds.vertical_logistic.protocol.metrics import Labels
+from tacit.kinds.vertical_logistic.protocol.metrics import Labels as Known
 from tacit.kinds.vertical_logistic.protocol.model import Model, Saved
-from tacit.kinds.vertical_logistic.settings import Data, Settings
-from tacit.kinds.vertical_logistic.tasks import load as tasks
+from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.lockstep.alignment import common_rows
+from tacit.lockstep.evaluation import evaluated
 from tacit.lockstep.resumption import Held, agreed_session
-from tacit.lockstep.run import Lockstep, Part, Place, Predictor, needed
+from tacit.lockstep.run import Lockstep, Part, Place, Predictor
 from tacit.report.forecast import Forecast
+from tacit.store.answers import Answers
 from tacit.store.journal_files import RecordFiles
 from tacit.store.party_folder import Store
 from tacit.store.scores import Scores
+from tacit.tables.fitted import Fitted
+from tacit.tables.labels import Labels
+from tacit.tables.table import Table
 
-_COLUMNS = "columns"  # the features' names, as JSON in bytes: new rows are read by them, in whatever order they come
+_DECILES = "deciles"  # in the active's stored part: edges between tenths of scores
 _NO_LEDGER: dict[str, Any] = {"version": 1, "ledgers": []}  # nothing here has an epsilon
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Table:
-    ids: list[str]
-    features: NDArray[np.float64]
-    names: tuple[str, ...]
-    labels: NDArray[np.int64] | None
-    notes: tuple[str, ...] = ()
+class _Stored:
+    """What a party has stored of a training."""
+
+    saved: Saved
+    rows: Rows
+    transforms: Fitted
 
 
 def free(stored: Settings) -> frozenset[str]:
@@ -80,137 +86,156 @@ def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any])
 
 def forecast(settings: Settings) -> Forecast:
     """What the file will cost. Tables that are here are read, for their sizes; nothing is sent."""
-    features, rows, outputs = {}, None, 1
-    for name in settings.parties:
-        if settings.task is None and not (name in settings.data and Path(settings.data[name].path).exists()):
-            continue
-        table = _table(settings, name, Place(None, Nowhere()))
-        features[name] = table.features.shape[1]
-        rows = len(table.ids) if rows is None else min(rows, len(table.ids))
-        if table.labels is not None and settings.model == "logistic":
-            classes = len(np.unique(table.labels))
-            outputs = classes if classes > 2 else 1
-    return forecast_of(settings, rows, features, outputs)
+    tables = {name: _here(settings, name) for name in settings.parties}
+    known = {name: table for name, table in tables.items() if table is not None}
+    rows = min((len(table.ids) for table in known.values()), default=None)
+    transforms = {name: table.fit(np.arange(len(table.ids))) for name, table in known.items()}
+    features = {name: len(each.features) for name, each in transforms.items()}
+    waiting = {name: each.waiting.values() for name, each in transforms.items() if each.waiting}
+    groups = {name: (len(each), sum(column.count for column in each)) for name, each in waiting.items()}
+    return forecast_of(settings, rows, features, _outputs(known.get(settings.active)), groups)
+
+
+def _here(settings: Settings, name: str) -> Table | None:
+    """A party's table, if it is on this machine."""
+    if settings.task is None and name not in settings.data:
+        return None
+    path = settings.data[name].path if settings.task is None else None
+    if path is not None and not Path(path).exists():
+        return None
+    return own_table.opened(settings, name, Place(None, Nowhere()))
+
+
+def _outputs(active: Table | None) -> int:
+    classes = len(active.labels.classes) if active is not None and isinstance(active.labels, Labels) else 2
+    return classes if classes > 2 else 1
 
 
 def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
-    """One party: aligns, trains, and keeps its own weights and scaler."""
-    table = _table(settings, name, place)
-    stored, rows = _stored(place.store, name, table)
+    """One party: aligns, fits its transforms, trains, and keeps its own part."""
+    table = own_table.opened(settings, name, place)
+    stored = _stored(place.store, name, table)
 
     def take_part(channels: Mapping[str, Channel]) -> Part:
         for note in table.notes:
             place.sink.emit(Noted(f"{name}: {note}"))
         records: Records = RecordFiles(place.store.path) if place.store is not None else InMemory()
-        begun = stored is not None and (stored.now.epoch > 0 or bool(records.read()))
-        held = Held(stored.session if stored is not None else b"", begun)
+        begun = stored is not None and (stored.saved.now.epoch > 0 or bool(records.read()))
+        held = Held(stored.saved.session if stored is not None else b"", begun)
         session = agreed_session(channels, name, settings.active, held)
-        saved, own = (stored, rows) if session == held.session else (None, None)
-        if own is None:
-            own = _aligned(settings, name, table.ids, channels, place.sink)
-        features = table.features[own]
+        kept = stored if session == held.session else None
+        rows = kept.rows if kept is not None else _aligned(settings, name, table.ids, channels, place.sink)
+        key = _key(settings, records) if name == settings.active else None
         with Workers(settings.paillier.workers) as workers:
+            counting = Counting(settings.paillier.bits, workers, session, records, place.sink)
+            transforms = (
+                kept.transforms
+                if kept is not None
+                else own_table.fitted(settings, name, table, rows, Counted(channels, counting, key), place)
+            )
+            judged: list[tuple[Floats, Known, bool]] = []
             context = PaillierContext(
                 place.sink,
                 time.perf_counter,
-                saved=() if saved is None else (saved,),
-                keep=_storer(settings, place.store, own, table),
+                saved=() if kept is None else (kept.saved,),
+                keep=_storer(settings, place.store, rows, table, transforms),
                 records=records,
                 session=session,
                 workers=workers,
-                key=_key(settings, records) if name == settings.active else None,
-                order=_order(settings, table, own),
-                judged=_judged(settings, place.sink),
+                key=key,
+                order=_order(settings, table, rows),
+                classes=table.labels.classes if isinstance(table.labels, Labels) else (),
+                judged=lambda *given: judged.append(given),
             )
+            features = transforms.apply(table.cells)[rows]
             if name == settings.active:
-                model = logistic_masked.active(channels, features, _labels(table)[own], settings, context)
+                model = logistic_masked.active(channels, features, _labels(table)[rows], settings, context)
             else:
                 model = logistic_masked.passive(channels, features, settings, name, context)
-        return Part(_model_file(model, table), _NO_LEDGER)
+        _tell(settings, name, model, transforms, judged, place)
+        return Part(_model_file(model, transforms, judged[0][0] if judged else None), _NO_LEDGER)
 
     return take_part
+
+
+def _tell(
+    settings: Settings,
+    name: str,
+    model: Model,
+    transforms: Fitted,
+    judged: list[tuple[Floats, Known, bool]],
+    place: Place,
+) -> None:
+    """Leave this party's weights as a file, and tell of them and, at the active, of how good the model is."""
+    linear = settings.model == "linear"
+    own = coefficients.coefficients(
+        transforms.features,
+        model,
+        model.classes,
+        active=name == settings.active,
+        linear=linear,
+        information=transforms.information,
+    )
+    if place.store is not None:
+        own.write(place.store.path / coefficients.FILE)
+    for scores, labels, held_out in judged:
+        values = scores if model.target is None else model.target.original(scores)
+        for event in evaluated(values, labels, model.classes, held_out=held_out, linear=linear):
+            place.sink.emit(event)
+    for event in own.told(name):
+        place.sink.emit(event)
 
 
 def predictor(
     settings: Settings, name: str, model: Mapping[str, NDArray[Any]], source: Path | None, place: Place
 ) -> Predictor:
-    """One party of a prediction on new rows: at the active each common id with its probability."""
-    part = Model.restore(model)
-    names = tuple(json.loads(np.asarray(model[_COLUMNS], dtype=np.uint8).tobytes()))
-    own_data = place.local.data
-    given = Data.model_validate(own_data) if own_data is not None else settings.data.get(name, Data(path=""))
-    data = given.model_copy(update={"path": str(needed(name, source).absolute()), "columns": names})
-    table = _read(settings, name, data, Path(), labels=False)
+    """One party of a prediction on new rows: at the active each common id with what the file lets be told."""
+    part, transforms = Model.restore(model), transforms_of(model)
+    release.refuse_unfit(settings, part.outputs)
+    new = own_table.new_rows(settings, name, transforms, source, place)
+    features = transforms.apply(new.cells)
 
     def take_part(channels: Mapping[str, Channel]) -> Scores | None:
-        own = _aligned(settings, name, table.ids, channels, place.sink)
-        features = table.features[own]
-        if name != settings.active:
-            prediction.passive(channels, features, part, settings, name, order=_order(settings, table, own))
-            return None
-        found = metrics.probabilities(prediction.active(channels, features, part, settings), settings.model)
-        values = found if part.target is None else part.target.original(found)
-        kind = "probability" if part.target is None else "value"
-        header = ("id", kind) if values.ndim == 1 else ("id", *(f"{kind} {name}" for name in part.classes))
-        rows = [(table.ids[int(row)], *np.atleast_1d(value).tolist()) for row, value in zip(own, values, strict=True)]
-        return Scores(header, rows)
+        own = _aligned(settings, name, new.ids, channels, place.sink)
+        if name == settings.active:
+            scores = prediction.active(channels, features[own], part, settings)
+            values = scores if part.target is None else part.target.original(scores)
+            ids = [new.ids[int(row)] for row in own]
+            return release.released(ids, values, part.classes, settings, edges=model.get(_DECILES))
+        order = order_digest(new.ids, own)
+        if place.part is not None:  # before anything is sent
+            Answers(place.part).spend(len(own), release.budget(settings, place.local), ids=order, now=time.time())
+        masked = order if settings.align else b""
+        prediction.passive(
+            channels, features[own], part, settings, name, order=masked, told=lambda own: release.rounded(own, settings)
+        )
+        return None
 
     return take_part
 
 
-def tables(settings: Settings) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.int64]]:
+def tables(settings: Settings) -> tuple[dict[str, Floats], NDArray[Any]]:
     """Every party's features of the rows that all have, and the labels: for the audit, which plays all parties."""
-    made = {name: _table(settings, name, Place(None, Nowhere())) for name in settings.parties}
-    if not settings.align:
-        return {name: table.features for name, table in made.items()}, _labels(made[settings.active])
-    places = {name: {identity: row for row, identity in enumerate(table.ids)} for name, table in made.items()}
-    common = [each for each in made[settings.active].ids if all(each in places[name] for name in made)]
-    rows = {name: np.array([places[name][each] for each in common], dtype=np.int64) for name in made}
-    features = {name: table.features[rows[name]] for name, table in made.items()}
+    made = {name: own_table.opened(settings, name, Place(None, Nowhere())) for name in settings.parties}
+    rows = _common(settings, made)
+    features = {name: own_table.alone(settings, name, made, rows).apply(made[name].cells)[rows[name]] for name in made}
     return features, _labels(made[settings.active])[rows[settings.active]]
 
 
-def _table(settings: Settings, name: str, place: Place) -> _Table:
-    """A party's table: from its local file, from the shared file, or the task's."""
-    if place.local.data is not None:
-        return _read(settings, name, Data.model_validate(place.local.data), place.folder)
-    if settings.task is not None:
-        made = tasks.make_columns(settings, name)
-        return _Table(list(made.ids), made.features, made.columns, made.labels)
-    if name not in settings.data:
-        raise ConfigError(f"there are no data of {name}: add data: {{{name}: {{path: FILE}}}}, or a --local file")
-    return _read(settings, name, settings.data[name], Path())
+def _common(settings: Settings, made: Mapping[str, Table]) -> dict[str, Rows]:
+    """Where each party has the rows that all have, in the order of the active."""
+    if not settings.align:
+        return {name: np.arange(len(table.ids)) for name, table in made.items()}
+    places = {name: {identity: row for row, identity in enumerate(table.ids)} for name, table in made.items()}
+    common = [each for each in made[settings.active].ids if all(each in places[name] for name in made)]
+    return {name: np.array([places[name][each] for each in common], dtype=np.int64) for name in made}
 
 
-def _read(settings: Settings, name: str, data: Data, folder: Path, *, labels: bool = True) -> _Table:
-    wanted = name == settings.active and labels
-    if not (folder / data.path).is_file():
-        raise ConfigError(f"{folder / data.path}: there is no such file, with the rows of {name}")
-    table = read_table(
-        folder / data.path,
-        id_column=data.id,
-        label_column=(data.label or True) if wanted else None,
-        features=data.columns,
-        missing=data.missing,
-    )
-    return _Table(table.ids, table.features, table.names, table.labels, table.notes)
-
-
-def _labels(table: _Table) -> NDArray[np.int64]:
+def _labels(table: Table) -> NDArray[Any]:
+    """Codes of the classes, or numbers."""
     if table.labels is None:
         raise ConfigError("the active has no labels: name their column as label")
-    return table.labels
-
-
-def _judged(settings: Settings, sink: Sink) -> Callable[[Floats, Labels, bool], None]:
-    """Tells how good the model is that was kept: of two classes, their ROC curve."""
-
-    def judged(scores: Floats, labels: Labels, held_out: bool) -> None:
-        if settings.model == "logistic" and scores.shape[1] == 1 and 0 < labels.mean() < 1:
-            points = metrics.points(scores[:, 0], labels)
-            sink.emit(Curve("ROC", "false positive rate", "true positive rate", points))
-
-    return judged
+    return table.labels.codes if isinstance(table.labels, Labels) else table.labels
 
 
 def _aligned(settings: Settings, name: str, ids: list[str], channels: Mapping[str, Channel], sink: Sink) -> Rows:
@@ -219,14 +244,14 @@ def _aligned(settings: Settings, name: str, ids: list[str], channels: Mapping[st
     return common_rows(channels, name, settings.active, ids, sink, workers=settings.paillier.workers)
 
 
-def _order(settings: Settings, table: _Table, rows: Rows) -> bytes:
+def _order(settings: Settings, table: Table, rows: Rows) -> bytes:
     """What the masks of passives are bound to; nothing where the parties say that their rows fit as they are."""
     return order_digest(table.ids, rows) if settings.align else b""
 
 
-def _people(table: _Table, rows: Rows) -> str:
+def _people(table: Table, rows: Rows) -> str:
     """A digest of the columns' names and the rows' ids, by which a resumed run knows its table again."""
-    return hashlib.sha256(json.dumps(table.names).encode() + order_digest(table.ids, rows)).hexdigest()
+    return hashlib.sha256(json.dumps(list(table.cells)).encode() + order_digest(table.ids, rows)).hexdigest()
 
 
 def _key(settings: Settings, records: Records) -> PrivateKey:
@@ -241,35 +266,42 @@ def _key(settings: Settings, records: Records) -> PrivateKey:
     return key
 
 
-def _model_file(model: Model, table: _Table) -> dict[str, NDArray[Any]]:
-    return {**model.state(), _COLUMNS: np.frombuffer(json.dumps(table.names).encode(), dtype=np.uint8)}
+def _model_file(model: Model, transforms: Fitted, scores: Floats | None = None) -> dict[str, NDArray[Any]]:
+    """A party's part. `scores`: of the rows that the active judged it by."""
+    found = {**model.state(), TRANSFORMS: stored_transforms(transforms)}
+    if scores is not None and len(scores) and scores.shape[1] == 1:
+        found[_DECILES] = release.deciles(scores if model.target is None else model.target.original(scores))
+    return found
 
 
-def _storer(settings: Settings, store: Store | None, rows: Rows, table: _Table) -> Callable[[Saved], None]:
+def _storer(
+    settings: Settings, store: Store | None, rows: Rows, table: Table, transforms: Fitted
+) -> Callable[[Saved], None]:
     people = _people(table, rows)
 
     def save(saved: Saved) -> None:
         if store is not None:
             state = {"round": saved.now.epoch, "rows": rows, "people": people}
             ledger = {**_NO_LEDGER, "begun": saved.begun}
-            store.save(_model_file(saved.best, table), {**state, **_flat(saved.state())}, ledger)
+            model = _model_file(saved.best, transforms, saved.now.best_scores)
+            store.save(model, {**state, **_flat(saved.state())}, ledger)
 
     return save
 
 
-def _stored(store: Store | None, name: str, table: _Table) -> tuple[Saved | None, Rows | None]:
+def _stored(store: Store | None, name: str, table: Table) -> _Stored | None:
     """What a party stored, if its table is still the one that the stored rows are numbers of."""
     found = store.stored() if store is not None else None
     if found is None:
-        return None, None
-    state, _ = found
+        return None
+    state, model = found
     rows = np.asarray(state["rows"], dtype=np.int64)
     if rows.max(initial=0) >= len(table.ids) or state["people"] != _people(table, rows):
         raise ConfigError(
             f"the table of {name} has other rows or columns, or another order, than when this run was stopped: give "
             "the table as it was, or start all parties anew"
         )
-    return Saved.restore(_nested(state)), rows
+    return _Stored(Saved.restore(_nested(state)), rows, transforms_of(model))
 
 
 def _flat(state: Mapping[str, Any], above: str = "") -> dict[str, Any]:
@@ -303,5 +335,5 @@ LOCKSTEP = Lockstep(
     free,
     caught_up,
     told=(),  # what a check found wrong may say more than the other party should learn
-    private_keys=frozenset({"data", "checks", "paillier.workers"}),
+    private_keys=frozenset({"data", "checks", "paillier.workers", "predict.budget"}),
 )

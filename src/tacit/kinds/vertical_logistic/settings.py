@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tacit.lockstep.parties import Parties
 from tacit.sections import Address, Count, Name, Network, Positive, Probability, Section, Seed
+from tacit.tables.settings import Data
 
 Role = Literal["active", "passive"]
 Bits = Literal[512, 1024, 2048, 3072, 4096]
@@ -20,16 +21,6 @@ _AGREED = {"kind", "name", "model", "protocol", "train", "scale", "align", "seed
 class Party(Section):
     role: Role
     address: Address | None = None  # over a network; `tacit run` needs none
-
-
-class Data(Section):
-    """Where a party's table lies."""
-
-    path: str
-    id: str | None = None  # the column; the first by default
-    label: str | None = None  # of the active; the second by default
-    columns: tuple[str, ...] | None = None  # the features; all others by default
-    missing: Literal["refuse", "mean"] = "refuse"  # a missing feature: an error, or the mean of its column
 
 
 class Training(Section):
@@ -133,6 +124,8 @@ class Settings(Parties):
                 raise ValueError(f"data: {name} is none of the parties {', '.join(self.parties)}")
             if data.label is not None and self.parties[name].role != "active":
                 raise ValueError(f"data: {name} is passive and has no label: leave out label, or make it the active")
+            if data.label_counts and self.parties[name].role != "active":
+                raise ValueError(f"data: {name} is passive and has no labels to count: leave out label_counts")
         if self.train.schedule == "step" and self.train.decay > 1:
             raise ValueError(f"train.decay is {self.train.decay:g}: with schedule: step it must be at most 1")
         if self.model == "linear" and self.train.class_weight is not None:
@@ -161,6 +154,16 @@ class Settings(Parties):
     @property
     def passives(self) -> tuple[str, ...]:
         return tuple(name for name, party in self.parties.items() if party.role == "passive")
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The passives that may be given counts of labels: those with a column of weight of evidence, and those whose
+        tables this file does not name."""
+        if self.task is not None:
+            return ()
+        if self.active in self.data and not self.data[self.active].label_counts:
+            return ()
+        return tuple(name for name in self.passives if name not in self.data or self.data[name].weighs_evidence)
 
     @property
     def summed(self) -> bool:

@@ -6,7 +6,7 @@ scores of a row are the same to the last bit, whichever rows are predicted with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from numpy.random import Generator
@@ -38,19 +38,21 @@ def passive(
     *,
     order: bytes = b"",
     rng: Generator | None = None,
+    told: Callable[[Floats], Floats] = lambda scores: scores,
 ) -> None:
     """Sends its part of each row's score, under masks that cancel in the sum where there are other passives.
 
     Args:
         order: a digest of the rows' ids in their order; where passives' differ, their masks do not cancel.
         rng: of the keys behind the masks; the operating system's by default.
+        told: what it tells of its part of the scores, such as rounded ones.
     """
     table = _fitting(features, model)
     greeting.greet_active(channels[settings.active], _hello(table, model, settings), me, settings)
     others = [name for name in settings.passives if name != me]
     keys = agree_masks(channels, me, others, model.session, rng, order=order)
     hidden = Hidden(keys, len(settings.passives))
-    channels[settings.active].send(Scores(hidden.hide(model.score(table))))
+    channels[settings.active].send(Scores(hidden.hide(told(model.score(table)))))
 
 
 def _fitting(features: Any, model: Model) -> Floats:
