@@ -1,6 +1,7 @@
 """What the active lets a passive have of counts of labels, and what it refuses, and why.
 
     Terms               what its own file and this program allow
+    told_bits           how much the counts can tell about all labels together
     refusal, once       why a request is refused: in words for the passive, and in others for the active's own user
     kept                a record of this training
 
@@ -10,6 +11,7 @@ What a passive is told says nothing about the labels, but that they are not two 
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -26,6 +28,7 @@ from tacit.wire import decode, encode
 LEAST = 50  # rows of a group, at least, unless the active accepts fewer
 MOST_OF_A_COLUMN = 100  # groups
 MOST = 20_000  # groups of all columns together: a message about them stays below 30 MB
+SHARE = 0.5  # bits about each label that the counts may tell, on average
 REPEATS = 8  # times that the same request is answered in one training
 _RECORD = 1 << 10  # bytes
 Kept = TypeVar("Kept", Given, Asked)
@@ -39,12 +42,26 @@ class Terms:
     Args:
         allowed: `data.label_counts` of the active's own file.
         least: rows that every group must have.
+        share: bits that all counts together may tell about each label, on average: with 1 they determine the labels.
         repeats: how often the same request is answered in one training.
     """
 
     allowed: bool
     least: int = LEAST
+    share: float = SHARE
     repeats: int = REPEATS
+
+
+def told_bits(rows: int, columns: int, groups: int) -> float:
+    """The entropy of all counts together if labels are fair coins, at most.
+
+    A count of m labels has at most ½ log₂(2πe(m/4 + 1/12)) bits, the most if all groups are of one size. Of every
+    column but the first, one count follows from the others. Labels that are not fair coins have less entropy, and so
+    have their counts.
+    Source: Cover, Thomas 2006, theorem 8.6.5 and problem 8.7 (a discrete entropy by the variance).
+    """
+    size = rows * columns / groups
+    return (groups - columns + 1) * 0.5 * math.log2(2 * math.pi * math.e * (size / 4 + 1 / 12))
 
 
 def refusal(request: CountRequest, passive: str, labels: Ints, terms: Terms) -> Refusal | None:
@@ -75,6 +92,12 @@ def refusal(request: CountRequest, passive: str, labels: Ints, terms: Terms) -> 
             request.groups * request.least <= request.columns * rows
         ),
     }
+    if all(bounds.values()):
+        told = told_bits(rows, request.columns, request.groups)
+        words = (
+            f"tell up to {told:.0f} bits about {rows} labels, above {terms.share:g} for each: take fewer woe columns"
+        )
+        bounds[f"{words} or bins"] = told <= terms.share * rows
     for words, holds in bounds.items():
         if not holds:
             return f"{request.groups} groups {words}", f"{asks}; refused: {request.groups} groups {words}", PeerError

@@ -148,7 +148,7 @@ def give(
         piece = context.workers.encrypt(key, y[start : start + size].tolist())
         channel.send(EncryptedLabels(piece.to_bytes()))
         _tell(context, "labels encrypted", min(start + size, len(y)), len(y), size)
-    packed = -(-request.groups // key.public.slots(_slot_bits(len(y))))
+    packed = -(-request.groups // key.public.slots(slot_bits(len(y))))
     _answer(channel, key, request.groups, packed, context)
 
 
@@ -244,12 +244,12 @@ def _merged(
             return columns, sums
         before, columns = columns, []
         for column, flag in zip(before, flags, strict=True):
-            columns.append(_coarser(column, flag.tolist(), to_one=test == TESTS - 1) if flag.any() else column)
+            columns.append(coarser(column, flag.tolist(), to_one=test == TESTS - 1) if flag.any() else column)
         sums = _joined(key, before, columns, sums, context)
     return columns, sums
 
 
-def _coarser(column: Grouping, sparse: list[bool], *, to_one: bool) -> Grouping:
+def coarser(column: Grouping, sparse: list[bool], *, to_one: bool) -> Grouping:
     """The column with its sparse groups merged, or all groups if it was tested often enough."""
     if column.count == 1:
         raise PeerError(
@@ -283,7 +283,7 @@ def _joined(
 
 def _opened(channel: Channel, key: PublicKey, sums: Ciphertexts, request: CountRequest, context: Counting) -> list[int]:
     """5: the counts. As many ciphertexts are sent as all groups would fill that were asked for."""
-    bits = _slot_bits(request.rows)
+    bits = slot_bits(request.rows)
     packed = key.pack(sums + _zeros(key, request.groups - len(sums)), bits)
     masks = key.uniform(len(packed))
     sent = context.workers.rerandomize(key, key.add_plain(packed, masks))
@@ -326,7 +326,7 @@ def _zeros(key: PublicKey, count: int) -> Ciphertexts:
     return Ciphertexts(key, (mpz(1),) * count)
 
 
-def _slot_bits(rows: int) -> int:
+def slot_bits(rows: int) -> int:
     """For a count of up to so many rows, with its sign."""
     return rows.bit_length() + 2
 
