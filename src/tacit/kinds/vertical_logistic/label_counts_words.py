@@ -27,7 +27,7 @@ _POINTS = "blinded by the sender's secret (Diffie-Hellman): random points to the
 _SECONDS = {
     2048: (2.5e-4, 4e-6, 9e-3, 2.5e-3),
     3072: (6e-4, 8e-6, 2.8e-2, 7.5e-3),
-    4096: (1.2e-3, 1.3e-5, 6e-2, 1.6e-2),
+    4096: (1.2e-3, 1.2e-5, 4.5e-2, 1.6e-2),
 }
 
 

@@ -57,7 +57,7 @@ def told_bits(rows: int, columns: int, groups: int) -> float:
 
     A count of m labels has at most ½ log₂(2πe(m/4 + 1/12)) bits, the most if all groups are of one size. Of every
     column but the first, one count follows from the others. Labels that are not fair coins have less entropy, and so
-    have their counts.
+    have their counts. Which groups were sparse comes on top: at most a bit for each group and test.
     Source: Cover, Thomas 2006, theorem 8.6.5 and problem 8.7 (a discrete entropy by the variance).
     """
     size = rows * columns / groups
@@ -121,8 +121,8 @@ def once(request: CountRequest, passive: str, session: bytes, records: Records, 
     if times > terms.repeats:
         return (
             f"the active gave these counts {terms.repeats} times in this training and does not repeat them again",
-            f"{passive} asks for the same counts of labels for the {times}th time in this training: refused; find out "
-            "why it is restarted",
+            f"{passive} asks for the same counts of labels again, after {terms.repeats} times in this training: "
+            "refused; find out why it is restarted",
             PeerError,
         )
     records.write(name, encode(Given(session, digest, times)))

@@ -149,12 +149,12 @@ def give(
         channel.send(EncryptedLabels(piece.to_bytes()))
         _tell(context, "labels encrypted", min(start + size, len(y)), len(y), size)
     packed = -(-request.groups // key.public.slots(slot_bits(len(y))))
-    _answer(channel, key, request.groups, packed, context)
+    _answer(channel, key, request, packed, context)
 
 
-def _answer(channel: Channel, key: PrivateKey, groups: int, packed: int, context: Counting) -> None:
+def _answer(channel: Channel, key: PrivateKey, request: CountRequest, packed: int, context: Counting) -> None:
     """4 and 5 at the active: as many tests as the passive needs, and one opening."""
-    rng, width = context.rng or secure_rng(), key.public.ciphertext_bytes
+    rng, groups, width = context.rng or secure_rng(), request.groups, key.public.ciphertext_bytes
     limit = HEAD + groups * (width + NUMBERS * POINT_BYTES)
     either = cast(Any, HiddenCounts | MaskedCounts)
     for test in range(TESTS + 1):
@@ -165,7 +165,7 @@ def _answer(channel: Channel, key: PrivateKey, groups: int, packed: int, context
             channel.send(decryption_proof.opened(key, masked, values))
             return
         if test < TESTS:
-            channel.send(sparsity.compare(key, message, groups, _label(context, test), context.workers, rng))
+            channel.send(sparsity.compare(key, message, groups, _label(request, test), context.workers, rng))
     raise PeerError(f"the passive tests its groups more than {TESTS} times: there is no need to")
 
 
@@ -233,7 +233,7 @@ def _merged(
             key,
             sums + _zeros(key, spare),
             [*sizes, *[request.rows] * spare],
-            _label(context, test),
+            _label(request, test),
             context.workers,
             context.rng,
         )
@@ -336,8 +336,9 @@ def _piece(key: PublicKey) -> int:
     return max(1, _PIECE // key.ciphertext_bytes)
 
 
-def _label(context: Counting, test: int) -> bytes:
-    return frame(context.session, test.to_bytes(8, "big"))
+def _label(request: CountRequest, test: int) -> bytes:
+    """What both sides call a test of sparsity: the digest is salted, so that no other request has it."""
+    return frame(request.binning, test.to_bytes(8, "big"))
 
 
 def _tell(context: Counting, what: str, done: int, whole: int, size: int) -> None:

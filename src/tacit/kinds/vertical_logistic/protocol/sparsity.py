@@ -15,8 +15,8 @@ Guarantee: the active learns nothing, whatever it encrypted as labels: m_g is un
     random to it. The passive learns whether a group is sparse, but neither its count nor on which side.
 Assumes: gcd(n, φ(n)) = 1 (`decryption_proof.check_certificate`); decisional Diffie-Hellman on Curve25519; SHA-512 is a
     random oracle. A passive that follows the protocol: one that cheats can ask for ten numbers of its choice in place
-    of these, of any sum of labels. An active that cheats can make any group seem sparse or not: the first merges more
-    than is needed, the second is noticed when the counts are opened.
+    of these, of any sum of labels. An active that cheats can answer so that a group does not seem sparse, which is
+    noticed when the counts are opened, or encrypt other labels, by which more is merged than is needed.
 Source: private equality by Diffie-Hellman, after Meadows 1986 and Huberman, Franklin, Hogg 1999, on additive shares
     modulo n.
 
