@@ -38,6 +38,8 @@ def test_every_operation_gives_the_same_as_the_key(workers, count):
     for rows in (1, 2, 5):
         matrix = rng.integers(-(2**20), 2**20, (rows, count))
         assert workers.multiply(PUBLIC, matrix, vector) == PUBLIC.multiply(matrix, vector)
+        groups = rng.integers(0, 7, (rows, count))
+        assert workers.sums(PUBLIC, groups, 7, vector) == PUBLIC.sums(groups, 7, vector)
 
 
 def test_mistakes_are_found_before_anything_is_sent(workers):
@@ -52,6 +54,12 @@ def test_mistakes_are_found_before_anything_is_sent(workers):
         workers.rerandomize(PUBLIC, foreign)
     with pytest.raises(ValueError, match="another key"):
         workers.multiply(PUBLIC, ones, foreign)
+    with pytest.raises(ValueError, match="another key"):
+        workers.sums(PUBLIC, ones, 2, foreign)
+    with pytest.raises(ValueError, match="numbered from 0 to 0, got 1 to 1"):
+        workers.sums(PUBLIC, ones, 1, KEY.encrypt([1, 2]))
+    with pytest.raises(ValueError, match="with 2 columns"):
+        workers.sums(PUBLIC, ones[:, :1], 2, KEY.encrypt([1, 2]))
     with pytest.raises(ValueError, match="can leave the plaintexts"):
         workers.multiply(PUBLIC, ones, KEY.encrypt([1, 2]), bound=PUBLIC.n)
 

@@ -4,7 +4,7 @@
     PublicKey, PrivateKey           encrypt, add, multiply, pack, rerandomize, decrypt; as bytes and back
     Ciphertexts                     a vector of ciphertexts under one key; as bytes of fixed width and back
     unpack(value, slot_bits, n)     the integers that `PublicKey.pack` put into one plaintext
-    Workers(n)                      encrypt, decrypt, multiply and rerandomize on a pool of processes
+    Workers(n)                      encrypt, decrypt, multiply, sums and rerandomize on a pool of processes
 
 Plaintexts are integers modulo n. Signed ones lie in (-n/2, n/2); what does not fit is refused, nothing wraps silently.
 Floats become integers with `tacit.fixedpoint.Grid`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from types import TracebackType
 from typing import TypeVar
 
@@ -75,6 +75,15 @@ class Workers:
         parts = np.array_split(matrix, min(self.workers, len(matrix)))
         return self._joined(key, _multiply, [(_numbers(key), part, data) for part in parts])
 
+    def sums(self, key: PublicKey, groups: NDArray[np.int64], count: int, vector: Ciphertexts) -> Ciphertexts:
+        """`key.sums(groups, count, vector)`, the vector shared out."""
+        if self.workers == 1 or len(vector) < 2:
+            return key.sums(groups, count, vector)
+        key.check_groups(groups, count, vector)
+        parts = _parts(len(vector), self.workers)
+        found = self._map(_sums, [(_numbers(key), groups[:, part], count, vector[part].to_bytes()) for part in parts])
+        return reduce(key.add, (Ciphertexts(key, key.split(data)) for data in found))
+
     def rerandomize(self, key: PublicKey, vector: Ciphertexts) -> Ciphertexts:
         """`key.rerandomize(vector)`."""
         key.check_own(vector)
@@ -137,6 +146,11 @@ def _decrypt(numbers: tuple[int, int], data: bytes) -> list[int]:
 def _multiply(numbers: tuple[int], matrix: NDArray[np.int64], data: bytes) -> bytes:
     key = _public(*numbers)
     return Ciphertexts(key, tuple(multiexp.powers(matrix, key.split(data), key.modulus))).to_bytes()
+
+
+def _sums(numbers: tuple[int], groups: NDArray[np.int64], count: int, data: bytes) -> bytes:
+    key = _public(*numbers)
+    return key.sums(groups, count, Ciphertexts(key, key.split(data))).to_bytes()
 
 
 def _rerandomize(numbers: tuple[int], data: bytes) -> bytes:

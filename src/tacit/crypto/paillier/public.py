@@ -12,7 +12,7 @@ import numpy as np
 from gmpy2 import gcd, is_power, is_prime, mpz, powmod_base_list, primorial
 from numpy.typing import NDArray
 
-from tacit.crypto.paillier import multiexp, packing
+from tacit.crypto.paillier import group_products, multiexp, packing
 from tacit.crypto.paillier.ciphertexts import Ciphertexts
 from tacit.errors import PeerError
 
@@ -83,6 +83,15 @@ class PublicKey:
         """
         self.check_product(matrix, vector, bound)
         return Ciphertexts(self, tuple(multiexp.powers(matrix, vector.values, self.modulus)))
+
+    def sums(self, groups: NDArray[np.int64], count: int, vector: Ciphertexts) -> Ciphertexts:
+        """The sum of the plaintexts in each of `count` groups: `groups[j, i]` is the group of v_i by the j-th grouping.
+
+        Like those of `multiply`, the results are a function of the ciphertexts and the groups: `rerandomize` before
+        they go to the owner of the key.
+        """
+        self.check_groups(groups, count, vector)
+        return Ciphertexts(self, tuple(group_products.products(groups, count, vector.values, self.n_squared)))
 
     def slots(self, slot_bits: int) -> int:
         """How many slots of `slot_bits` bits fit one plaintext."""
@@ -201,6 +210,16 @@ class PublicKey:
                 f"sums of the matrix with values up to 2^{bound.bit_length()} can leave the plaintexts of "
                 f"{self.bits} bits: take fewer fraction bits or a longer key"
             )
+
+    def check_groups(self, groups: NDArray[np.int64], count: int, vector: Ciphertexts) -> None:
+        """ValueError if `sums` cannot take these."""
+        self.check_own(vector)
+        if groups.ndim != 2 or groups.shape[1] != len(vector) or groups.dtype != np.int64:
+            raise ValueError(
+                f"groups must be int64 with {len(vector)} columns, got {groups.dtype} of shape {groups.shape}"
+            )
+        if groups.size and not 0 <= groups.min() <= groups.max() < count:
+            raise ValueError(f"groups are numbered from 0 to {count - 1}, got {groups.min()} to {groups.max()}")
 
     def check_own(self, *vectors: Ciphertexts) -> None:
         """ValueError for ciphertexts of another key."""

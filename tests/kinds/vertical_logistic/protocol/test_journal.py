@@ -52,3 +52,14 @@ def test_a_passive_has_no_answer_to_the_evaluation_of_an_epoch():
     course = Course(8, lambda epoch: epoch)
     assert course.follows(9, 7)  # 8 is the evaluation
     assert not course.follows(8, 6)
+
+
+def test_records_of_other_steps_of_the_protocol_are_left_alone():
+    """Counts of labels keep theirs in the same place."""
+    records = InMemory({"label-counts-asked": b"not a step"})
+    journal = journal_of(records)
+    for position in range(4):
+        answered(journal, position)
+    assert records.kept["label-counts-asked"] == b"not a step"
+    assert sorted(records.kept) == ["label-counts-asked", "step-2", "step-3"]
+    assert journal_of(records).positions == (0, 2, 3)

@@ -138,7 +138,7 @@ class Journal:
         self._opened: dict[int, Opened] = {}
         self.allowed = 0
         stored = records.read()
-        self._names = set(stored)
+        self._names = {name for name in stored if name.startswith(("step-", "opened-"))}  # others are kept by others
         entries = [decode(data, Entry, _LIMIT) for name, data in stored.items() if name.startswith("step-")]
         opened = [decode(data, Opened, _LIMIT) for name, data in stored.items() if name.startswith("opened-")]
         for entry in sorted(entries, key=lambda entry: entry.position):
