@@ -18,7 +18,6 @@ from tacit.align.intersection import order_digest
 from tacit.channel import Channel
 from tacit.config.source import ConfigError
 from tacit.crypto.paillier import PrivateKey, Workers, generate
-from tacit.data import read_table
 from tacit.events import Noted, Nowhere, Sink
 from tacit.kinds.vertical_logistic.forecast import forecast as forecast_of
 from tacit.kinds.vertical_logistic.protocol import logistic_masked
@@ -35,6 +34,7 @@ from tacit.report.forecast import Forecast
 from tacit.store.journal_files import RecordFiles
 from tacit.store.party_folder import Store
 from tacit.store.scores import Scores
+from tacit.tables.plain import read_numbers
 
 _COLUMNS = "columns"  # the features' names, as JSON in bytes: new rows are read by them, in whatever order they come
 _NO_LEDGER: dict[str, Any] = {"version": 1, "ledgers": []}  # nothing here has an epsilon
@@ -174,14 +174,21 @@ def _read(settings: Settings, name: str, data: Data, folder: Path, *, labels: bo
     wanted = name == settings.active and labels
     if not (folder / data.path).is_file():
         raise ConfigError(f"{folder / data.path}: there is no such file, with the rows of {name}")
-    table = read_table(
+    table = read_numbers(
         folder / data.path,
-        id_column=data.id,
-        label_column=(data.label or True) if wanted else None,
-        features=data.columns,
-        missing=data.missing,
+        id=data.id,
+        label=(data.label or True) if wanted else None,
+        columns=data.columns,
+        missing=data.missing == "mean",
     )
-    return _Table(table.ids, table.features, table.names, table.labels, table.notes)
+    absent = np.isnan(table.features)
+    features = np.where(absent, np.nanmean(table.features, axis=0), table.features)
+    lacking = [(table.names[place], absent[:, place].sum()) for place in np.flatnonzero(absent.any(axis=0))]
+    notes = [f"The column {column!r} lacked {count} values: its mean was put in." for column, count in lacking]
+    if table.labels is not None and len(table.labels.classes) != 2:
+        raise ValueError(f"{folder / data.path}: {len(table.labels.classes)} different labels: there must be two")
+    codes = None if table.labels is None else table.labels.codes
+    return _Table(table.ids, features, table.names, codes, tuple(notes))
 
 
 def _labels(table: _Table) -> NDArray[np.int64]:
