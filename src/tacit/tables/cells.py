@@ -240,7 +240,7 @@ def clean(values: Sequence[str]) -> tuple[list[str], list[int]]:
     for value in set(values):
         text = value.strip()
         cleaned[value] = "" if text.lower() in MISSING else text
-        if text != value and text:
+        if text != value and cleaned[value]:
             padded.add(value)
     rows = [row for row, value in enumerate(values) if value in padded] if padded else []
     return [cleaned[value] for value in values], rows

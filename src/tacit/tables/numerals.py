@@ -79,7 +79,6 @@ def found(counts: Mapping[str, int], decimal: str | None = None) -> Style:
     styles = [
         Style(point, thousands, affix, _reads(numbers, point, thousands))
         for point in ((decimal,) if decimal else (".", ","))
-        if point == "." or decimal or "," in marks
         for thousands in THOUSANDS
         if thousands != point and (not thousands or thousands in marks)
     ]
