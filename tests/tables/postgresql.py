@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own, from Debian's package: on a socket in a folder of its own, ended by process id."""
+"""A PostgreSQL server of a test's own, from Debian's package: on a socket in its own folder, ended by process id."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 USER, DATABASE = "bank", "postgres"
 _READY = 60  # seconds
@@ -32,7 +33,8 @@ def server(folder: Path, password: str) -> Iterator[str]:
     secret = home / "secret"
     secret.write_text(password + "\n")
     drop = _as_another(home)
-    data, quiet = home / "data", {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": home}
+    data = home / "data"
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": home}
     try:
         options = ["-U", USER, "-A", "scram-sha-256", f"--pwfile={secret}", "-E", "UTF8", "--locale=C", "--no-sync"]
         subprocess.run([*drop, folder / "initdb", "-D", data, *options], check=True, **quiet)

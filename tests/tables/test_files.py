@@ -114,9 +114,7 @@ def test_files_that_cannot_be_read_at_all(write, text, message):
         read_file(write(text))
 
 
-@pytest.mark.parametrize(
-    ("text", "line"), [('id,a\nx,1\n"y,2\n', "line 3"), ('id,a\nx,1\n"y"z,2\nw,3\n', "line 3")]
-)
+@pytest.mark.parametrize(("text", "line"), [('id,a\nx,1\n"y,2\n', "line 3"), ('id,a\nx,1\n"y"z,2\nw,3\n', "line 3")])
 def test_broken_quotes_end_the_table_there(write, text, line):
     raw = read_file(write(text))
     assert [(problem.kind, problem.place) for problem in raw.problems] == [("quotes", line)]

@@ -124,7 +124,8 @@ def bank(postgresql, monkeypatch):
 
 ROWS = """
 select * from (values
-    ('007', 100000000000000001::bigint, 1.50::numeric, true, date '2024-01-31', timestamptz '2024-01-31 12:00+00', 'a%b'),
+    ('007', 100000000000000001::bigint, 1.50::numeric, true, date '2024-01-31',
+     timestamptz '2024-01-31 12:00+00', 'a%b'),
     (' x', 7, null, false, null, null, null)
 ) as people (id, account, price, glad, day, moment, note)
 """

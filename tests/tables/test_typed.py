@@ -23,7 +23,7 @@ from tacit.tables.typed import typed_column
     ],
 )
 def test_numbers_and_dates(values, expected):
-    cells, _ = typed_column(values)
+    cells = typed_column(values)[0]
     assert isinstance(cells, Numbers)
     assert np.array_equal(cells.values, expected, equal_nan=True)
 
@@ -40,7 +40,7 @@ def test_numbers_and_dates(values, expected):
     ],
 )
 def test_texts(values, expected):
-    cells, _ = typed_column(values)
+    cells = typed_column(values)[0]
     assert isinstance(cells, Texts)
     assert cells.values == expected
 

@@ -132,7 +132,7 @@ def _unread(raw: Raw, name: str, given: Column, found: Read, rows: Ints | None) 
         if marks:
             what = counted(len(marks), f"cell among {kind}s is a mark", f"cells among {kind}s are marks")
             cells = [source.values[row] for row in marks]
-            problems.append(raw.problem("warning", "mark", what, "they are taken as missing", name, marks, cells))
+            problems.append(raw.problem("warning", "mark", what, "taken as missing", name, marks, cells))
     return problems
 
 

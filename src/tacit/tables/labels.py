@@ -44,7 +44,7 @@ def labels_of(raw: Raw, name: str, wanted: Wanted, rows: Ints, decimal: Literal[
         if len(blank) == len(rows):
             problems.append(raw.problem("error", "no label", what, "fill labels in", name, blank))
         else:
-            problems.append(raw.problem("warning", "no label", what, "they are left out", name, blank))
+            problems.append(raw.problem("warning", "no label", what, "left out of the training", name, blank))
         kept = rows[~missing[rows]]
     if wanted == "number":
         values, wrong = _numbers(raw, name, cells, kept, decimal)
