@@ -19,11 +19,11 @@ from sklearn.preprocessing import StandardScaler
 
 from bench.measure import Options, Row
 from tacit.channel import Channel, run_parties
-from tacit.data import read_table
 from tacit.events import EpochFinished, Kept
 from tacit.kinds.vertical_logistic.protocol import batches, logistic_masked
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.tables.plain import read_numbers
 
 Floats = NDArray[np.float64]
 ALLOWED = 0.005  # below scikit-learn's
@@ -40,11 +40,11 @@ def run(options: Options) -> list[Row]:
 
 
 def _credit(folder: Path) -> Row:
-    guest = read_table(folder / "default_credit_hetero_guest.csv", label_column=True)
-    host = read_table(folder / "default_credit_hetero_host.csv")
+    guest = read_numbers(folder / "default_credit_hetero_guest.csv", label=True)
+    host = read_numbers(folder / "default_credit_hetero_host.csv")
     if guest.ids != host.ids or guest.labels is None:
         raise ValueError("the two files of the credit data do not hold the same rows")
-    return _compared("credit defaults, 2 parties", [guest.features, host.features], guest.labels, CREDIT)
+    return _compared("credit defaults, 2 parties", [guest.features, host.features], guest.labels.codes, CREDIT)
 
 
 def _compared(name: str, parts: list[Floats], labels: Any, train: Mapping[str, Any]) -> Row:

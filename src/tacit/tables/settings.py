@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
+from urllib.parse import unquote
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from tacit.sections import Count, Section
 
@@ -22,9 +24,20 @@ def fits(use: Use | None, missing: Missing) -> bool:
 class Source(Section):
     """A query of a database, by SQLAlchemy."""
 
+    model_config = ConfigDict(hide_input_in_errors=True)
     url: str  # without a password
     query: str
     password: str | None = None  # the name of the environment variable that holds it
+
+    @model_validator(mode="after")  # of the whole section: a message about a field alone would show its value
+    def _no_password(self) -> Source:
+        options = unquote(self.url.partition("?")[2]).lower()
+        named = any(word in options for word in ("password", "passwd", "pwd=", "secret", "token"))
+        if named or re.match(r"[^:]*://[^:/]*:[^@]*@", self.url):
+            raise ValueError(
+                "url holds a password: take it out, and name the environment variable that holds it as password"
+            )
+        return self
 
 
 class Ids(Section):
@@ -67,6 +80,7 @@ class Column(Section):
 class Data(Section):
     """Where a party's table lies, and what its columns are for."""
 
+    model_config = ConfigDict(hide_input_in_errors=True)  # a url in it may hold a password that must not be there
     path: str | None = None  # CSV or Parquet
     source: Source | None = None  # or a query
     frame: Any = None  # or a pandas or polars frame, from Python

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit import bundled, partition
-from tacit.data import read_table
 from tacit.kinds.split.initial_weights import first_weights
 from tacit.kinds.split.task import Bottom, Part, Rows, Seat, Top
+from tacit.tables.plain import read_numbers
 
 try:
     import torch
@@ -54,7 +54,7 @@ def make_parts(seat: Seat, width: int = 16, hidden: int = 16, test: float = 0.2)
 
 def read_rows(seat: Seat, source: Path, test: float = 0.2, **options: Any) -> Rows:
     """New patients from a table: ids first; at a follower then its own columns, in the order of scikit-learn's."""
-    table = read_table(source)
+    table = read_numbers(source)
     if seat.role == "leader":
         return Rows(labels=np.zeros(len(table.ids), dtype=np.float32), ids=tuple(table.ids))
     features, _, order = records(seat.seed)

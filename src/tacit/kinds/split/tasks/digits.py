@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit import bundled, partition
-from tacit.data import read_table
 from tacit.kinds.split.initial_weights import first_weights
 from tacit.kinds.split.task import Bottom, Part, Rows, Seat, Top
+from tacit.tables.plain import read_numbers
 
 try:
     import torch
@@ -54,7 +54,7 @@ def make_parts(seat: Seat, channels: int = 16, width: int = 64, test: float = 0.
 
 def read_rows(seat: Seat, source: Path, **options: Any) -> Rows:
     """New images from a table: ids first; at a follower then the pixels of its own lines, from 0 to 16."""
-    table = read_table(source)
+    table = read_numbers(source)
     if seat.role == "leader":
         return Rows(labels=np.zeros(len(table.ids), dtype=np.int64), ids=tuple(table.ids))
     lines = len(np.array_split(np.arange(SIDE), len(seat.followers))[seat.followers.index(seat.party)])

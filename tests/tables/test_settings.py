@@ -1,0 +1,33 @@
+"""A url with a password is refused in one sentence that does not show it."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from tacit.tables.settings import Data, Source
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://bank:hunter2@host/db",
+        "postgresql+psycopg://bank:hunter2@host:5432/db?sslmode=require",
+        "postgresql://bank:hun/ter2@host/db",
+        "postgresql://host/db?user=bank&password=hunter2",
+        "mssql+pyodbc:///?odbc_connect=DRIVER%3Dx%3BPWD%3Dhunter2",
+    ],
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_password_in_the_url_is_refused_and_not_shown(url, inside):
+    source = {"url": url, "query": "select 1"}
+    with pytest.raises(ValidationError, match="url holds a password: take it out, and name the environment") as error:
+        Data.model_validate({"source": source}) if inside else Source.model_validate(source)
+    assert "hun" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite:///bank.db", "postgresql://bank@host:5432/db", "postgresql://host:5432/db?passfile=x", "sqlite://"]
+)
+def test_other_urls_are_taken(url):
+    assert Source(url=url, query="select 1").url == url
