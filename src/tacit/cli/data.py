@@ -25,8 +25,9 @@ def check(file: Path, party: str | None, local_file: Path | None, overrides: tup
     """Say everything that is wrong with the tables of FILE, and what becomes of each column.
 
     FILE is the shared file of the parties, or a table by itself (.csv, .tsv, .parquet). All problems are listed at
-    once, each with its line, column, value and remedy; `tacit run` and `tacit join` refuse the same ones before anything
-    is sent. Nothing is sent or written here, and what is printed is for the owner of the table: it shows values.
+    once, each with its line, column, value and remedy; `tacit run` and `tacit join` refuse the same ones before
+    anything is sent. Nothing is sent or written here, and what is printed is for the owner of the table: it shows
+    values.
 
     Exit codes: 0 the tables can be used, 2 something must be mended first.
     """

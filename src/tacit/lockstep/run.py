@@ -19,7 +19,7 @@ from tacit.channel import LIMIT, Channel, Interrupted, run_parties
 from tacit.config.local import Local
 from tacit.config.source import ConfigError
 from tacit.errors import PeerAway
-from tacit.events import Event, Noted, Nowhere, Sink
+from tacit.events import Bars, Event, Noted, Nowhere, Sink, Tabled
 from tacit.kind import Here, Result, Seat, ended_early
 from tacit.lockstep.exchange import telling
 from tacit.lockstep.parties import Parties
@@ -86,13 +86,13 @@ class Lockstep(Generic[P]):
 
 
 class _Quiet:
-    """The sink of a party that is not the one shown: only what its user should know comes through."""
+    """The sink of a party that is not the one shown: only what its user should know, and its results, come through."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
     def emit(self, event: Event) -> None:
-        if isinstance(event, Noted):
+        if isinstance(event, Noted | Bars | Tabled):
             self._sink.emit(event)
 
 

@@ -31,12 +31,14 @@ def check_data(settings: Settings, party: str | None, local: Local, folder: Path
     lines: list[str] = []
     for name, each in found.items():
         lines += [f"{name}:", *check.lines(each), ""]
-    if len(found) > 1:
-        lines += check.compare_ids({name: each.ids for name, each in found.items()})
-    return Found(tuple(lines), sum(each.errors for each in found.values()))
+    ids = {name: each.contents.ids for name, each in found.items() if each.contents is not None}
+    if len(ids) == len(found) > 1:
+        overlap = check.compare_ids(ids)
+        lines += [f"{overlap.common:,} ids are common to {', '.join(ids)}", *overlap.advice]
+    return Found(tuple(lines), sum(len(each.errors) for each in found.values()))
 
 
 def check_table(path: Path) -> Found:
     """Check a table by itself: its first column has the ids, and no label is looked for."""
     found = checked(Data(path=str(path)), Path(), None)
-    return Found(tuple(check.lines(found)), found.errors)
+    return Found(tuple(check.lines(found)), len(found.errors))

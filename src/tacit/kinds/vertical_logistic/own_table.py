@@ -3,7 +3,7 @@
 opened(settings, name, place)       the table of a party: from its local file, from the shared file, or the task's
 check_tables(settings, ...)         everything that is wrong with the tables that are here
 new_rows(settings, name, ...)       rows to predict, read as those of the training were
-fitted(...)                         the transforms, with counts of labels for weight of evidence where a column needs them
+fitted(...)                         the transforms, with counts of labels where a column needs them
 stored_transforms, transforms_of    the transforms in a stored part
 """
 
@@ -50,8 +50,8 @@ def data_of(settings: Settings, name: str, place: Place) -> tuple[Data, Path] | 
             return Data.model_validate(place.local.data), place.folder
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            key = ".".join(map(str, ("data", *first["loc"])))
-            raise ConfigError(f"the local file of {name}: {key}: {first['msg'].removeprefix('Value error, ')}") from None
+            key, words = ".".join(map(str, ("data", *first["loc"]))), first["msg"].removeprefix("Value error, ")
+            raise ConfigError(f"the local file of {name}: {key}: {words}") from None
     if settings.task is not None:
         return None
     if name not in settings.data:
@@ -130,6 +130,14 @@ def _give(settings: Settings, table: Table, training: Rows, counted: Counted, pl
     labels = table.labels.codes[training] if isinstance(table.labels, Labels) else np.full(len(training), -1)
     for passive in settings.passives:
         label_counts.give(counted.channels[passive], passive, labels, counted.key, counted.counting, terms)
+
+
+def counted_here(settings: Settings, tables: Mapping[str, Table], rows: Mapping[str, Rows]) -> dict[str, Fitted]:
+    """The transforms of all parties, if one process has all tables: counts need no protocol then."""
+    training, _ = batches.hold_out(len(rows[settings.active]), settings.train.test, settings.seed)
+    labels = tables[settings.active].labels
+    codes = labels.codes[rows[settings.active]][training] if isinstance(labels, Labels) else None
+    return {name: table.fit(rows[name][training], codes) for name, table in tables.items()}
 
 
 def stored_transforms(transforms: Fitted) -> NDArray[np.uint8]:

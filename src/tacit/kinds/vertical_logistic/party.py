@@ -200,14 +200,15 @@ def predictor(
         if name == settings.active:
             scores = prediction.active(channels, features[own], part, settings)
             values = scores if part.target is None else part.target.original(scores)
-            ids = [new.ids[int(row)] for row in own]
-            return release.released(ids, values, part.classes, settings, edges=model.get(_DECILES))
-        order = order_digest(new.ids, own)
+            order = np.argsort(own)  # as the rows were given: alignment shuffles them
+            ids = [new.ids[int(row)] for row in own[order]]
+            return release.released(ids, values[order], part.classes, settings, edges=model.get(_DECILES))
+        people = order_digest(new.ids, own)
         if place.part is not None:  # before anything is sent
-            Answers(place.part).spend(len(own), release.budget(settings, place.local), ids=order, now=time.time())
-        masked = order if settings.align else b""
+            Answers(place.part).spend(len(own), release.budget(settings, place.local), ids=people, now=time.time())
+        bound = people if settings.align else b""
         prediction.passive(
-            channels, features[own], part, settings, name, order=masked, told=lambda own: release.rounded(own, settings)
+            channels, features[own], part, settings, name, order=bound, told=lambda own: release.rounded(own, settings)
         )
         return None
 
@@ -218,7 +219,8 @@ def tables(settings: Settings) -> tuple[dict[str, Floats], NDArray[Any]]:
     """Every party's features of the rows that all have, and the labels: for the audit, which plays all parties."""
     made = {name: own_table.opened(settings, name, Place(None, Nowhere())) for name in settings.parties}
     rows = _common(settings, made)
-    features = {name: own_table.alone(settings, name, made, rows).apply(made[name].cells)[rows[name]] for name in made}
+    transforms = own_table.counted_here(settings, made, rows)
+    features = {name: transforms[name].apply(table.cells)[rows[name]] for name, table in made.items()}
     return features, _labels(made[settings.active])[rows[settings.active]]
 
 
