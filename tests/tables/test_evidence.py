@@ -102,6 +102,19 @@ def test_no_group_is_smaller_than_the_least_unless_it_is_the_only_one(values, bi
     assert set(found.numbers.tolist()) == set(range(found.count)) or found.count == 1
 
 
+@given(
+    st.dictionaries(st.text("abc", max_size=3), st.integers(1, 60), min_size=1, max_size=25),
+    st.integers(1, 30),
+    st.integers(10, 60),
+)
+def test_no_group_of_categories_is_smaller_than_the_least_and_each_category_has_one(counts, rare, least):
+    cells = Texts([text for text, rows in counts.items() for _ in range(rows)])
+    found = grouped(cells, rare=rare, least=least)
+    assert found.count == 1 or min(found.sizes) >= least
+    assert sorted(text for texts in found.groups.texts for text in texts) == sorted(counts)
+    assert found.sizes.tolist() == [sum(counts[text] for text in texts) for texts in found.groups.texts]
+
+
 def test_a_sparse_group_of_numbers_joins_its_smaller_neighbour():
     found = of_sizes([50, 10, 40, 90])
     assert found.ordered
