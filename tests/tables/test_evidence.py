@@ -90,6 +90,8 @@ def test_groups_below_the_least_rows_are_merged_at_once():
     assert grouped(Texts(["a"] * 20 + ["b"] * 20)).count == 1
     numbers = grouped(Numbers(np.arange(120.0)), bins=10)
     assert (numbers.count, min(numbers.sizes)) == (2, 60)
+    for missing, count in ((49, 4), (50, 5)):
+        assert grouped(Numbers(np.r_[np.arange(200.0), np.full(missing, np.nan)])).count == count
 
 
 @given(
