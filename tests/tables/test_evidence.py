@@ -90,6 +90,8 @@ def test_groups_below_the_least_rows_are_merged_at_once():
     assert grouped(Texts(["a"] * 20 + ["b"] * 20)).count == 1
     numbers = grouped(Numbers(np.arange(120.0)), bins=10)
     assert (numbers.count, min(numbers.sizes)) == (2, 60)
+    for missing, count in ((49, 4), (50, 5)):
+        assert grouped(Numbers(np.r_[np.arange(200.0), np.full(missing, np.nan)])).count == count
 
 
 @given(
@@ -100,6 +102,19 @@ def test_no_group_is_smaller_than_the_least_unless_it_is_the_only_one(values, bi
     assert found.count == 1 or min(found.sizes) >= least
     assert found.sizes.sum() == len(values)
     assert set(found.numbers.tolist()) == set(range(found.count)) or found.count == 1
+
+
+@given(
+    st.dictionaries(st.text("abc", max_size=3), st.integers(1, 60), min_size=1, max_size=25),
+    st.integers(1, 30),
+    st.integers(10, 60),
+)
+def test_no_group_of_categories_is_smaller_than_the_least_and_each_category_has_one(counts, rare, least):
+    cells = Texts([text for text, rows in counts.items() for _ in range(rows)])
+    found = grouped(cells, rare=rare, least=least)
+    assert found.count == 1 or min(found.sizes) >= least
+    assert sorted(text for texts in found.groups.texts for text in texts) == sorted(counts)
+    assert found.sizes.tolist() == [sum(counts[text] for text in texts) for texts in found.groups.texts]
 
 
 def test_a_sparse_group_of_numbers_joins_its_smaller_neighbour():

@@ -266,7 +266,7 @@ def changed(change):
         lambda state: state["columns"][0]["quantiles"].update(edges=[2.0, 1.0]),
         lambda state: state["columns"][2].update(categories=["a"]),
         lambda state: state["columns"][2]["fill"].pop("value"),
-        lambda state: state["readings"].update(other=state["readings"]["age"]),
+        lambda state: state["readings"].update(other=state["readings"].pop("age")),
         lambda state: state["readings"]["age"].update(kind="colour"),
         lambda state: state["readings"]["age"].pop("kind"),
     ],

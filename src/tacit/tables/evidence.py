@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -63,13 +64,14 @@ class Grouped:
         if len(sparse) != self.count:
             raise ValueError(f"{len(sparse)} answers for {self.count} groups")
         sizes = self.sizes.tolist()
+        waiting = sorted((number for number in range(self.count) if sparse[number]), key=sizes.__getitem__)
         clusters = [[number] for number in range(self.count)]
-        for number in sorted(np.flatnonzero(np.asarray(sparse, bool)).tolist(), key=lambda number: sizes[number]):
+        for number in waiting:
             place = next(place for place, cluster in enumerate(clusters) if number in cluster)
             if len(clusters) > 1 and clusters[place] == [number]:
-                other = self._joined(place, clusters, sizes)
-                low, high = sorted((place, other))  # the first place: numbers stay in their order
-                clusters[low] += clusters.pop(high)
+                low, high = sorted((place, self._joined(place, clusters, sizes)))
+                clusters[low] += clusters.pop(high)  # at the first place: numbers stay in their order
+                sizes[low] += sizes.pop(high)
         into = [0] * self.count
         for place, cluster in enumerate(clusters):
             for number in cluster:
@@ -84,7 +86,7 @@ class Grouped:
             if clusters[place] != apart:
                 neighbours = [other for other in (place - 1, place + 1) if other in others and clusters[other] != apart]
                 others = neighbours or others
-        return min(others, key=lambda other: sum(sizes[number] for number in clusters[other]))
+        return min(others, key=sizes.__getitem__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,24 +140,33 @@ def group(cells: Cells, choice: Choice) -> Grouped:
     groups: Quantiles | Categories
     if isinstance(cells, Texts):
         fill = Fill.of_texts(choice.column)
-        groups = _categories(fill.texts(cells), choice.column.rare)
+        groups = _categories(fill.texts(cells), choice.column.rare, choice.column.least)
     else:
         fill = Fill.of_numbers(cells, choice.column)
         values = fill.numbers(cells)
         enough = int((~np.isnan(values)).sum()) // choice.column.least  # groups of nearly `least` rows would all merge
         groups = Quantiles.fit(values, max(1, min(choice.column.bins, enough)), kind_of(cells))
     grouped = Grouped(_numbers(groups, fill, cells), groups, fill)
-    while grouped.count > 1 and min(grouped.sizes) < choice.column.least:
+    while grouped.ordered and grouped.count > 1 and min(grouped.sizes) < choice.column.least:
         smallest = int(np.argmin(grouped.sizes))  # one at a time: what it joins may be large enough then
         grouped = grouped.merge([number == smallest for number in range(grouped.count)])
     return grouped
 
 
-def _categories(texts: list[str], rare: int) -> Categories:
+def _categories(texts: list[str], rare: int, least: int) -> Categories:
+    """Rare ones together; then the smallest group joins the next one until none is too small."""
     counts = Counter(texts)
     kept = sorted((text for text in counts if counts[text] >= rare), key=lambda text: (text == "", text))
     together = sorted(text for text in counts if counts[text] < rare)
-    return Categories((*((text,) for text in kept), *((tuple(together),) if together else ())))
+    groups = [[text] for text in kept] + ([together] if together else [])
+    smallest = [(sum(counts[text] for text in group), place) for place, group in enumerate(groups)]
+    heapify(smallest)
+    while len(smallest) > 1 and smallest[0][0] < least:
+        (rows, place), (others, other) = heappop(smallest), heappop(smallest)
+        low, high = sorted((place, other))
+        groups[low] += groups[high]
+        heappush(smallest, (rows + others, low))
+    return Categories(tuple(tuple(groups[place]) for place in sorted(place for _, place in smallest)))
 
 
 def _numbers(groups: Quantiles | Categories, fill: Fill, cells: Cells) -> Ints:

@@ -132,13 +132,13 @@ class Categories:
     @property
     def names(self) -> tuple[str, ...]:
         """Of each group: its categories, the first three if it has many."""
-        return tuple(self._name(group) for group in self.texts)
+        missing = apart(MISSING_PART, {text for group in self.texts for text in group})
+        return tuple(_name([text or missing for text in group]) for group in self.texts)
 
-    def _name(self, group: tuple[str, ...]) -> str:
-        every = {text for texts in self.texts for text in texts}
-        shown = [text or apart(MISSING_PART, every) for text in group]
-        more = len(shown) - _NAMED
-        return ", ".join(shown[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+def _name(texts: Sequence[str]) -> str:
+    more = len(texts) - _NAMED
+    return ", ".join(texts[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def check_texts(texts: Sequence[str]) -> None:
