@@ -203,5 +203,8 @@ def test_the_lines_of_a_terminal(table):
     assert rows["city"] == ["text", "one_hot", "20", "2", "Rome", "33%"]
     assert rows["day"] == ["date", "numeric", "0", "9", "2024-01-01", "2024-01-09"]
     assert shown[-1] == "0 errors, 0 warnings"
+    assert "text number" not in "\n".join(
+        lines(found(table(csv(ID, Y, AGE, ("note", lambda row: f"text number {row}")))))
+    )
     broken = lines(found(table(csv(ID, Y, AGE, ("a", lambda row: "x" if row == 1 else row)))))
     assert [line.partition(":")[0] for line in broken[-2:]] == ["error", "1 errors, 0 warnings"]

@@ -33,6 +33,7 @@ MARKS = frozenset(
 )  # among numbers or dates
 SEPARATOR = "\0"  # of cells in a block: no float holds it
 CELLS = 1 << 27  # of a table, at most
+_SAMPLE = 1000  # cells by which a long column of text is known
 _EXACT = 2**53  # whole numbers up to here are floats exactly
 _EPOCH = date(1970, 1, 1).toordinal()
 
@@ -196,8 +197,11 @@ def read(cells: Cells, decimal: Literal[".", ","] | None = None, share: float = 
     if decimal != "," and (values := plain(cells)) is not None:
         known = int(np.count_nonzero(~np.isnan(values)))
         return Read(Reading("number"), Numbers(values), []) if known >= 2 else Read(Reading(), cells, [])
-    counts = Counter(cells.values)
-    counts = Counter({text: count for text, count in counts.items() if text.lower() not in MARKS | {""}})
+    if len(cells) > 4 * _SAMPLE:  # text is known by a part of it: what follows looks at every cell
+        some = _counts(cells.values[:: len(cells) // _SAMPLE])
+        if max(numerals.found(some, decimal).cells, dates.found(some).cells) < share / 4 * some.total():
+            return Read(Reading(), cells, [])
+    counts = _counts(cells.values)
     least = max(2, share * counts.total())
     number = numerals.found(counts, decimal)
     reading, note = Reading(), ""
@@ -210,6 +214,12 @@ def read(cells: Cells, decimal: Literal[".", ","] | None = None, share: float = 
             reading = Reading("date", date="|".join(day.formats))
             note = "dates are taken as day/month, which no cell tells" if day.ambiguous else ""
     return Read(reading, *reading.apply(cells), note, number.ambiguous and reading.kind == "number")
+
+
+def _counts(texts: Sequence[str]) -> Counter[str]:
+    """How often each text comes that is not missing."""
+    counts = Counter(texts)
+    return Counter({text: count for text, count in counts.items() if text.lower() not in MARKS and text})
 
 
 def plain(cells: Texts) -> Floats | None:

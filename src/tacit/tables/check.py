@@ -123,8 +123,8 @@ def _notes(
     if chosen := said(features, choices):
         notes.append(f"Columns: {chosen}.")
     if isinstance(labels, Labels) and labels.classes != tuple(map(str, range(len(labels.classes)))):
-        codes = ", ".join(f"{text} as {code}" for code, text in enumerate(labels.classes[:5]))
-        notes.append(f"In the column {roles.label!r} {codes}{', …' if len(labels.classes) > 5 else ''}.")
+        codes = ", ".join(f"{text} is {code}" for code, text in enumerate(labels.classes[:5]))
+        notes.append(f"Classes of {roles.label!r}: {codes}{', …' if len(labels.classes) > 5 else ''}.")
     return tuple(notes)
 
 
