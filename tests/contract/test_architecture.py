@@ -15,12 +15,15 @@ VERB = "a verb, its command and what it comes to in a kind"
 THING = "a thing, and what attacks it, shows it or uses it under the same word"
 OWN = "each of two libraries has its own, by the same word of its papers"
 SAME_NAME = {  # file stems that stand more than once, and why
+    "choose": "what a file leaves open: the engine of a simulation, and what becomes of a column",
     **dict.fromkeys(
         ("boundary", "forecast", "messages", "settings", "task", "costs", "party", "party_forecast"), EACH_KIND
     ),
     **dict.fromkeys(("cancer", "digits", "load", "text"), "built-in data, by the name that files give it"),
     **dict.fromkeys(("audit", "export", "join", "plan", "predict", "report", "run"), VERB),
-    **dict.fromkeys(("masks", "mechanisms", "page", "promises", "scores", "wire"), THING),
+    **dict.fromkeys(("labels", "masks", "mechanisms", "page", "promises", "scores", "wire"), THING),
+    "files": "those of a run, and those that hold tables",
+    "frames": "of the wire, and of pandas and polars",
     **dict.fromkeys(
         (
             "checks",

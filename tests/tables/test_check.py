@@ -181,7 +181,7 @@ def test_roles(table):
     assert [problem.what for problem in found(raw, id="who", label="who").errors] == [
         "the column 'who' cannot hold both ids and labels"
     ]
-    assert "cannot be a feature twice" in found(raw, id="who", columns=("a", "a")).errors[0].what
+    assert "neither the ids nor the labels" in found(raw, id="who", columns=("a", "a")).errors[0].what
     assert "no column 'name'" in found(raw, id="name").errors[0].what
     assert "labels are the second column" in found(table("id\nx\n")).errors[0].what
 
