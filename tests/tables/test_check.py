@@ -138,6 +138,8 @@ def test_rows_that_are_left_out_have_no_problems_and_places_stay_those_of_the_fi
         ("unread", "line 52"),
     ]
     assert checked.rows == 59
+    text = csv(ID, ("y", lambda row: "" if row == 3 else row % 2), ("a", lambda row: "" if row in (3, 8) else row % 9))
+    assert [problem.place for problem in found(table(text), missing="refuse").errors] == ["line 10"]
     text = csv(ID, ("y", lambda row: "" if row == 3 else row % 2), AGE)
     contents = found(table(text)).contents
     assert (len(contents.ids), len(contents.cells["age"]), contents.left_out) == (59, 59, 1)
