@@ -20,8 +20,10 @@ SAME_NAME = {  # file stems that stand more than once, and why
         ("boundary", "forecast", "messages", "settings", "task", "costs", "party", "party_forecast"), EACH_KIND
     ),
     **dict.fromkeys(("cancer", "digits", "load", "text"), "built-in data, by the name that files give it"),
-    **dict.fromkeys(("audit", "export", "join", "plan", "predict", "report", "run", "scorecard"), VERB),
-    **dict.fromkeys(("masks", "mechanisms", "page", "promises", "scores", "wire"), THING),
+    **dict.fromkeys(("audit", "data", "export", "join", "plan", "predict", "report", "run", "scorecard"), VERB),
+    **dict.fromkeys(("labels", "masks", "mechanisms", "page", "promises", "scores", "wire"), THING),
+    "files": "those of a run, and those that hold tables",
+    "frames": "of the wire, and of pandas and polars",
     **dict.fromkeys(
         (
             "checks",

@@ -52,6 +52,15 @@ def test_95_of_100_numbers_make_a_column_of_numbers():
     assert infer(Texts(["2024-01-31"] * 95 + ["red"] * 5)).kind == "date"
 
 
+def test_long_columns_are_read_as_short_ones():
+    words = [f"word {index}" for index in range(5_000)]
+    assert infer(Texts(words)).kind == "text"
+    assert infer(Texts([*words[:250], *(f"1,{index % 1000:03d}.5" for index in range(4_750))])) == Reading(
+        "number", thousands=","
+    )
+    assert infer(Texts([*words[:251], *(f"1,{index % 1000:03d}.5" for index in range(4_749))])).kind == "text"
+
+
 def test_cells_that_cannot_be_read_are_listed_and_missing():
     found = read(Texts(["1.5"] * 40 + ["red", "", "?"]))
     assert found.unread == [40]

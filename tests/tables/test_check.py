@@ -138,6 +138,8 @@ def test_rows_that_are_left_out_have_no_problems_and_places_stay_those_of_the_fi
         ("unread", "line 52"),
     ]
     assert checked.rows == 59
+    text = csv(ID, ("y", lambda row: "" if row == 3 else row % 2), ("a", lambda row: "" if row in (3, 8) else row % 9))
+    assert [problem.place for problem in found(table(text), missing="refuse").errors] == ["line 10"]
     text = csv(ID, ("y", lambda row: "" if row == 3 else row % 2), AGE)
     contents = found(table(text)).contents
     assert (len(contents.ids), len(contents.cells["age"]), contents.left_out) == (59, 59, 1)
@@ -181,7 +183,7 @@ def test_roles(table):
     assert [problem.what for problem in found(raw, id="who", label="who").errors] == [
         "the column 'who' cannot hold both ids and labels"
     ]
-    assert "cannot be a feature twice" in found(raw, id="who", columns=("a", "a")).errors[0].what
+    assert "neither the ids nor the labels" in found(raw, id="who", columns=("a", "a")).errors[0].what
     assert "no column 'name'" in found(raw, id="name").errors[0].what
     assert "labels are the second column" in found(table("id\nx\n")).errors[0].what
 
@@ -203,5 +205,8 @@ def test_the_lines_of_a_terminal(table):
     assert rows["city"] == ["text", "one_hot", "20", "2", "Rome", "33%"]
     assert rows["day"] == ["date", "numeric", "0", "9", "2024-01-01", "2024-01-09"]
     assert shown[-1] == "0 errors, 0 warnings"
+    assert "text number" not in "\n".join(
+        lines(found(table(csv(ID, Y, AGE, ("note", lambda row: f"text number {row}")))))
+    )
     broken = lines(found(table(csv(ID, Y, AGE, ("a", lambda row: "x" if row == 1 else row)))))
     assert [line.partition(":")[0] for line in broken[-2:]] == ["error", "1 errors, 0 warnings"]

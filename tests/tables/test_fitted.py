@@ -21,7 +21,8 @@ from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, OneHotE
 from tacit.tables.cells import MISSING, Numbers, Reading, Texts
 from tacit.tables.choose import choose
 from tacit.tables.evidence import Woe
-from tacit.tables.fitted import Feature, Fitted, fit, take
+from tacit.tables.cells import take
+from tacit.tables.fitted import Feature, Fitted, fit
 from tacit.tables.settings import Column
 from tests.tables.messy import MONTHS, messy
 

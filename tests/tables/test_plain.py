@@ -66,8 +66,8 @@ def test_missing_values_are_refused_or_kept(write):
         ("id,a\nx,1\ny,1,2\n", {}, "line 3: 1 line has another number of cells"),
         ("id,a\n", {}, "no rows"),
         (GOOD, {"id": "name"}, "no column 'name'"),
-        (GOOD, {"columns": ["age", "age"]}, "cannot be a feature twice"),
-        (GOOD, {"columns": ["id"]}, "cannot be a feature twice"),
+        (GOOD, {"columns": ["age", "age"]}, "neither the ids nor the labels"),
+        (GOOD, {"columns": ["id"]}, "neither the ids nor the labels"),
     ],
 )
 def test_what_cannot_be_read_is_said(write, text, options, message):

@@ -38,7 +38,7 @@ def test_a_table_for_a_training(write, tmp_path):
     assert table.readings["income"].decimal == ","
     assert [choice.name for choice in table.choices] == ["age", "income", "opened"]
     assert table.left_out == 0
-    assert any("no as 0, yes as 1" in note for note in table.notes)
+    assert any("no is 0, yes is 1" in note for note in table.notes)
     features = table.fit(np.arange(30)).apply(table.cells)
     assert features.shape == (60, 3)
 

@@ -65,9 +65,12 @@ def test_bins_are_those_of_scikit_learn():
     assert ours.rows == tuple(oracle.transform(values[:, None]).sum(axis=0).astype(int))
 
 
-def test_missing_numbers_are_a_bin_if_the_training_had_any():
+def test_missing_numbers_are_a_bin_if_the_training_had_enough_of_them():
     values = numbers(1, 2, 3, 4, np.nan)
-    own = fitted(values, use="bin", bins=2)
+    few = fitted(values, use="bin", bins=2, rare=2)  # an indicator of one row would tell its label
+    assert few.parts == ("below 2.5", "2.5 and above")
+    assert few.apply(numbers(np.nan)).tolist() == [[0.5, 0.5]]
+    own = fitted(values, use="bin", bins=2, rare=1)
     assert own.parts == ("below 2.5", "2.5 and above", "missing")
     assert own.apply(numbers(np.nan, 0)).tolist() == [[0, 0, 1], [1, 0, 0]]
     assert fitted(values, use="bin", bins=2, missing="mean").apply(numbers(np.nan)).tolist() == [[0, 1]]
@@ -102,7 +105,7 @@ def test_rare_categories_are_together_and_the_smallest_join_them_until_they_are_
     assert fitted(texts(a=50, b=40, c=12, d=9), use="one_hot").rows == (50, 40, 21)
     hot = fitted(texts(a=50, b=40, c=30, d=9), use="one_hot")
     assert (hot.categories, hot.other, hot.rows) == (("a", "b"), True, (50, 40, 39))
-    assert fitted(texts(a=50, d=9), use="one_hot").rows == (50, 9)  # one category always stays
+    assert fitted(texts(a=50, d=9), use="one_hot").rows == (59,)  # 9 rows would tell their labels: nothing is told
     assert fitted(texts(a=9, b=9, c=9), use="one_hot").rows == (27,)
 
 

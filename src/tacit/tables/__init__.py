@@ -9,7 +9,7 @@ roles           which columns are ids, label and features
 ids, labels     ids as all parties write them; classes or numbers to learn
 problems        one problem with its place, value and remedy; `TableError`, which holds all of a table
 features        each column to learn from: read, chosen and checked; `telling`: whether it tells the label
-check           all problems of a table at once; a summary of its columns (`summary`); ids in common (`overlap`)
+check           all problems of a table at once; a summary of its columns (`column_summary`); ids in common (`overlap`)
 choose          what becomes of a column if the file does not say
 missing, groups         what a missing cell counts as; quantiles of numbers, groups of categories
 transforms      numeric, log, bin, one_hot: fitted on training rows, kept, and applied to new rows

@@ -13,6 +13,7 @@ and stored: a single new row "1,234" is read as the training's column was.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -33,8 +34,10 @@ MARKS = frozenset(
 )  # among numbers or dates
 SEPARATOR = "\0"  # of cells in a block: no float holds it
 CELLS = 1 << 27  # of a table, at most
+_SAMPLE = 1000  # cells by which a long column of text is known
 _EXACT = 2**53  # whole numbers up to here are floats exactly
 _EPOCH = date(1970, 1, 1).toordinal()
+_LAST_DAY = date.max.toordinal() - _EPOCH
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,8 +199,11 @@ def read(cells: Cells, decimal: Literal[".", ","] | None = None, share: float = 
     if decimal != "," and (values := plain(cells)) is not None:
         known = int(np.count_nonzero(~np.isnan(values)))
         return Read(Reading("number"), Numbers(values), []) if known >= 2 else Read(Reading(), cells, [])
-    counts = Counter(cells.values)
-    counts = Counter({text: count for text, count in counts.items() if text.lower() not in MARKS | {""}})
+    if len(cells) > 4 * _SAMPLE:  # text is known by a part of it: what follows looks at every cell
+        some = _counts(cells.values[:: len(cells) // _SAMPLE])
+        if max(numerals.found(some, decimal).cells, dates.found(some).cells) < share / 4 * some.total():
+            return Read(Reading(), cells, [])
+    counts = _counts(cells.values)
     least = max(2, share * counts.total())
     number = numerals.found(counts, decimal)
     reading, note = Reading(), ""
@@ -210,6 +216,12 @@ def read(cells: Cells, decimal: Literal[".", ","] | None = None, share: float = 
             reading = Reading("date", date="|".join(day.formats))
             note = "dates are taken as day/month, which no cell tells" if day.ambiguous else ""
     return Read(reading, *reading.apply(cells), note, number.ambiguous and reading.kind == "number")
+
+
+def _counts(texts: Sequence[str]) -> Counter[str]:
+    """How often each text comes that is not missing."""
+    counts = Counter(texts)
+    return Counter({text: count for text, count in counts.items() if text.lower() not in MARKS and text})
 
 
 def plain(cells: Texts) -> Floats | None:
@@ -246,26 +258,24 @@ def clean(values: Sequence[str]) -> tuple[list[str], list[int]]:
     return [cleaned[value] for value in values], rows
 
 
-def canonical(value: float) -> str:
-    """The one text of a number that is an id or a category: 7 and 7.0 are "7"."""
-    if value == int(value) and abs(value) < 1e16:
-        return str(int(value))
-    return repr(float(value))
+def canonical(value: float, kind: Literal["number", "date"] = "number") -> str:
+    """The one text of a number or a date that is an id or a category: 7 and 7.0 are "7"; "" of NaN."""
+    if math.isnan(value):
+        return ""
+    if not math.isfinite(value) or value != int(value):
+        return repr(float(value))
+    if kind == "date" and -_EPOCH < value <= _LAST_DAY:
+        return date.fromordinal(int(value) + _EPOCH).isoformat()
+    return str(int(value)) if abs(value) < 1e16 else repr(float(value))
 
 
 def canonical_texts(cells: Cells) -> list[str]:
     """A column as ids or categories: texts as they are, numbers by their one text, dates as 2024-01-31."""
     if isinstance(cells, Texts):
         return cells.values
-    texts = {}
-    for value in np.unique(cells.values[~np.isnan(cells.values)]).tolist():
-        if not np.isfinite(value):
-            texts[value] = str(value)
-        elif cells.kind == "date" and value == int(value) and -_EPOCH < value < 2_932_897:
-            texts[value] = date.fromordinal(int(value) + _EPOCH).isoformat()
-        else:
-            texts[value] = canonical(value)
-    return [texts.get(value, "") for value in cells.values.tolist()]
+    distinct, places = np.unique(cells.values, return_inverse=True)
+    texts = [canonical(value, cells.kind) for value in distinct.tolist()]
+    return [texts[place] for place in places.tolist()]
 
 
 def whole_numbers(values: NDArray[Any]) -> Cells:

@@ -16,6 +16,7 @@ import numpy as np
 
 from tacit.tables.cells import Cells, Floats, Ints, Raw, Reading, take
 from tacit.tables.choose import Choice
+from tacit.tables.column_summary import ColumnSummary, summary_of, table_lines
 from tacit.tables.features import DROPPED, Feature, features_of, said
 from tacit.tables.ids import ids_of
 from tacit.tables.labels import Labelled, Labels, Wanted, labels_of
@@ -23,7 +24,6 @@ from tacit.tables.overlap import Overlap, compare_ids
 from tacit.tables.problems import Problem
 from tacit.tables.roles import Roles, roles_of
 from tacit.tables.settings import Data
-from tacit.tables.summary import ColumnSummary, summary_of, table_lines
 
 __all__ = ["Checked", "Contents", "Overlap", "check", "compare_ids", "lines"]
 
@@ -123,8 +123,8 @@ def _notes(
     if chosen := said(features, choices):
         notes.append(f"Columns: {chosen}.")
     if isinstance(labels, Labels) and labels.classes != tuple(map(str, range(len(labels.classes)))):
-        codes = ", ".join(f"{text} as {code}" for code, text in enumerate(labels.classes[:5]))
-        notes.append(f"In the column {roles.label!r} {codes}{', …' if len(labels.classes) > 5 else ''}.")
+        codes = ", ".join(f"{text} is {code}" for code, text in enumerate(labels.classes[:5]))
+        notes.append(f"Classes of {roles.label!r}: {codes}{', …' if len(labels.classes) > 5 else ''}.")
     return tuple(notes)
 
 

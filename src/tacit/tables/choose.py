@@ -9,8 +9,7 @@ from datetime import date
 
 import numpy as np
 
-from tacit.tables.cells import Cells, Numbers, Texts
-from tacit.tables.missing import is_missing, text_of
+from tacit.tables.cells import Cells, Numbers, Texts, canonical, is_missing
 from tacit.tables.settings import Column, Missing, Use, fits
 
 MOST_PARTS = 100  # of a text column that the file says nothing of
@@ -108,7 +107,7 @@ def _value(name: str, cells: Cells, given: Column, number: bool) -> float | str:
     """The constant for missing cells, as a number (or the days of a date), or as the text of a category."""
     value = given.value if given.value is not None else ""
     if not number:
-        text = text_of(value) if isinstance(value, float) else value.strip()
+        text = canonical(value) if isinstance(value, float) else value.strip()
         if not text:
             raise ValueError(f"column {name}: `value` is empty, and `missing: constant` needs a category")
         return text

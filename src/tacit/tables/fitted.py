@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from tacit.fixedpoint import Ints
-from tacit.tables.cells import Cells, Floats, Numbers, Reading, Texts
+from tacit.tables.cells import Cells, Floats, Reading, is_missing, take
 from tacit.tables.choose import Choice
 from tacit.tables.evidence import Grouped, Woe, evidence, group, with_labels
-from tacit.tables.missing import is_missing
 from tacit.tables.settings import Use
 from tacit.tables.transforms import Bin, Log, Numeric, OneHot, restored
 
@@ -226,6 +225,8 @@ def fit(
     rows = np.asarray(rows, np.int64)
     if not len(rows):
         raise ValueError("there are no training rows to fit transforms on")
+    if rows.min() < 0 or any(rows.max() >= len(cells[choice.name]) for choice in used):
+        raise ValueError(f"training rows go from {rows.min()} to {rows.max()}, and the table has fewer")
     if labels is not None and len(labels) != len(rows):
         raise ValueError(f"{len(labels)} labels for {len(rows)} training rows")
     columns = []
@@ -240,15 +241,6 @@ def fit(
                 transform = with_labels(transform, labels)
             columns.append(FittedColumn(choice.name, transform))
     return Fitted(tuple(columns), {choice.name: readings[choice.name] for choice in used if choice.name in readings})
-
-
-def take(cells: Cells, rows: Ints) -> Cells:
-    """The cells of these rows, in their order."""
-    if rows.min(initial=0) < 0 or rows.max(initial=-1) >= len(cells):
-        raise ValueError(f"training rows go from {rows.min()} to {rows.max()}, and the table has {len(cells)}")
-    if isinstance(cells, Numbers):
-        return Numbers(cells.values[rows], cells.kind)
-    return Texts([cells.values[row] for row in rows.tolist()])
 
 
 def _check_present(cells: Cells, rows: Ints) -> None:

@@ -11,8 +11,7 @@ from typing import Literal
 import numpy as np
 
 from tacit.fixedpoint import Ints
-from tacit.tables.cells import Floats
-from tacit.tables.missing import text_of
+from tacit.tables.cells import Floats, canonical
 
 MISSING_PART, OTHER_PART = "missing", "other"
 MOST_TEXTS, LONGEST_TEXT = 1 << 20, 1 << 16
@@ -90,16 +89,16 @@ class Quantiles:
 def _shown(edges: Sequence[float], kind: Literal["number", "date"]) -> list[str]:
     """Edges to be read: whole days, or about five digits, and more only if two would look alike."""
     if kind == "date":
-        days = [text_of(float(math.floor(edge)), "date") for edge in edges]
+        days = [canonical(float(math.floor(edge)), "date") for edge in edges]
         if len(set(days)) == len(edges):
             return days
     largest = max(map(abs, edges), default=0.0)
     if 1e-4 < largest < 1e15:
         for decimals in range(max(0, 4 - math.floor(math.log10(largest))), 18):
-            texts = [text_of(round(edge, decimals)) for edge in edges]
+            texts = [canonical(round(edge, decimals)) for edge in edges]
             if len(set(texts)) == len(edges):
                 return texts
-    return [text_of(edge) for edge in edges]
+    return [canonical(edge) for edge in edges]
 
 
 @dataclass(frozen=True, slots=True)

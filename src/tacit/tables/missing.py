@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import date
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tacit.tables.cells import Cells, Floats, Numbers, Texts
+from tacit.tables.cells import Cells, Floats, Numbers, Texts, canonical_texts
 from tacit.tables.settings import Column, Missing
 
 _SHOWN = 30  # characters of a cell in a message, which stays with this party
-_EPOCH = date(1970, 1, 1).toordinal()
-_LAST_DAY = date.max.toordinal() - _EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +88,5 @@ def numbers_of(cells: Cells) -> Floats:
 
 
 def texts_of(cells: Cells) -> list[str]:
-    """Cells as texts, "" where one is missing. A number has one text: 7 and 7.0 are "7"; a date is as in 2024-01-31."""
-    if isinstance(cells, Texts):
-        return cells.values
-    distinct, places = np.unique(numbers_of(cells), return_inverse=True)
-    texts = [text_of(value, cells.kind) for value in distinct.tolist()]
-    return [texts[place] for place in places.tolist()]
-
-
-def text_of(value: float, kind: str = "number") -> str:
-    """The one text of a number or of a date; "" of NaN."""
-    if math.isnan(value):
-        return ""
-    if value != int(value):
-        return repr(value)
-    if kind == "date" and -_EPOCH < value <= _LAST_DAY:
-        return date.fromordinal(int(value) + _EPOCH).isoformat()
-    return str(int(value)) if abs(value) < 1e16 else repr(value)
-
-
-def is_missing(cells: Cells) -> NDArray[np.bool_]:
-    """Whether each cell is missing."""
-    if isinstance(cells, Numbers):
-        return np.isnan(cells.values)
-    return np.fromiter((text == "" for text in cells.values), np.bool_, len(cells))
+    """Cells as texts, "" where one is missing; infinite numbers are refused."""
+    return canonical_texts(cells if isinstance(cells, Texts) else Numbers(numbers_of(cells), cells.kind))

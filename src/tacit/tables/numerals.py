@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -43,7 +43,7 @@ class Style:
 
 def _parts(text: str) -> tuple[str, str] | None:
     """The sign around a number, such as €, and the number without it; None if the text does not look like one."""
-    match = _WHOLE.fullmatch(text.translate(_SPACES))
+    match = _WHOLE.fullmatch(text if text.isascii() else text.translate(_SPACES))
     if match is None or (match["sign"] and match["inner"]) or (match["before"] and match["behind"]):
         return None
     return match["before"] or match["behind"] or "", match["sign"] + match["inner"] + match["core"].strip()
@@ -67,10 +67,10 @@ def value(text: str, decimal: str, thousands: str, affix: str) -> float | None:
 
 def found(counts: Mapping[str, int], decimal: str | None = None) -> Style:
     """The style in which the most cells read. `counts`: how often each text comes, missing ones left out."""
-    cores: dict[str, Counter[str]] = {}
+    cores: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for text, count in counts.items():
         if (parts := _parts(text)) is not None:
-            cores.setdefault(parts[0], Counter())[parts[1]] += count
+            cores[parts[0]][parts[1]] += count
     if not cores:
         return Style(decimal or ".", "", "", 0)
     affix = max(sorted(cores), key=lambda each: cores[each].total())

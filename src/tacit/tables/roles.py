@@ -36,7 +36,7 @@ def roles_of(raw: Raw, data: Data, *, label: bool) -> tuple[Roles, list[Problem]
     given = tuple(data.columns) if data.columns is not None else ()
     features = given if isinstance(data.columns, tuple) else tuple(raw.names)
     for name in sorted({name for name in given if given.count(name) > 1 or name in ids or (label and name == target)}):
-        what = f"the column {name!r} cannot be a feature twice, or be an id or the label too"
+        what = f"features must be different columns, and neither the ids nor the labels, and {name!r} is not"
         problems.append(Problem("error", "column", raw.where, what, "take it out of columns"))
     wanted = (*ids, *((target,) if label and target else ()), *given)
     problems += [not_there(raw, name) for name in dict.fromkeys(wanted) if name not in raw.names]

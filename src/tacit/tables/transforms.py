@@ -106,8 +106,8 @@ class Log:
 class Bin:
     """Numbers as one indicator for each group between quantiles of the training rows.
 
-    Missing cells that are a category of their own are the last group, if the training rows had any; if not, they get
-    the mean of each indicator.
+    Missing cells that are a category of their own are the last group, if at least `rare` training rows had any; if not,
+    they get the mean of each indicator: a group of few rows would tell their labels.
     """
 
     fill: Fill
@@ -124,6 +124,8 @@ class Bin:
     def fit(cls, cells: Cells, choice: Choice) -> Bin:
         fill = Fill.of_numbers(cells, choice.column)
         values = fill.numbers(cells)
+        if np.isnan(values).sum() < choice.column.rare:
+            values = values[~np.isnan(values)]
         quantiles = Quantiles.fit(values, choice.column.bins, kind_of(cells))
         return cls(fill, quantiles, rows_of(quantiles.numbers(values), quantiles.count))
 
@@ -205,7 +207,7 @@ def _frequent(counts: Counter[str], rare: int, most: int | None) -> list[str]:
     if most is not None and len(kept) + (len(kept) < len(ranked)) > most:
         kept = kept[: most - 1]
     rest = counts.total() - sum(counts[text] for text in kept)
-    while 0 < rest < rare and len(kept) > 1:  # a small group tells the labels of its rows, as a rare category does
+    while 0 < rest < rare and kept:  # a small group tells the labels of its rows, as a rare category does
         rest += counts[kept.pop()]
     return kept
 

@@ -65,7 +65,13 @@ def opened(settings: Settings, name: str, place: Place) -> Table:
     if found is None:
         return _of_task(settings, name)
     data, folder = found
-    return open_table(data, folder, label=_wanted(settings, name))
+    table = open_table(data, folder, label=_wanted(settings, name))
+    if table.left_out and not settings.align:
+        raise ConfigError(
+            f"{table.where}: {table.left_out} rows are left out (an id that comes twice, or no label), and without align "
+            "the rows of all parties must be the same people in the same order: set align: true, or mend the table"
+        )
+    return table
 
 
 def check_tables(settings: Settings, party: str | None, local: Local, folder: Path) -> dict[str, Checked]:

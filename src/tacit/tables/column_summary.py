@@ -13,6 +13,7 @@ from tacit.tables.cells import Cells, Texts, canonical
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _WIDTH = 24  # characters of a cell, at most
+_COMMON = 0.01  # of the rows: a rarer text is an example of one person, and is not shown
 _HEADER = ("column", "kind", "use", "missing", "distinct", "least", "largest", "commonest")
 
 
@@ -34,7 +35,8 @@ def summary_of(name: str, cells: Cells, use: str, *, secret: bool = False) -> Co
     if isinstance(cells, Texts):
         counts = Counter(cells.values)
         missing = counts.pop("", 0)
-        top = "" if secret or not counts else counts.most_common(1)[0][0]
+        top, often = counts.most_common(1)[0] if counts else ("", 0)
+        top = "" if secret or often < max(2, _COMMON * len(cells)) else top
         share = f" {counts[top] / len(cells):.0%}" if top else ""
         return ColumnSummary(name, "text", use, missing, len(counts), commonest=_cut(top, len(share)) + share)
     values = np.unique(cells.values[~np.isnan(cells.values)])
