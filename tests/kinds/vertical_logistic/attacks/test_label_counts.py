@@ -63,7 +63,7 @@ def test_labels_that_follow_one_from_the_other_need_no_program(monkeypatch):
 
 def test_rows_of_a_table_that_is_too_large_for_programs_are_undecided(monkeypatch):
     monkeypatch.setattr(label_counts, "_MOST_CELLS", 0)
-    labels, groups = np.array([1, 0, 1, 0]), [np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])]
+    labels, groups = np.array([1, 0, 0, 1]), [np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])]
     found = certain(counted(groups, labels), labels)
     assert not found.rows.any()
     assert found.undecided.all()

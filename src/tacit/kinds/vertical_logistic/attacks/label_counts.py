@@ -85,8 +85,9 @@ def certain(views: Sequence[View], labels: Ints, *, seconds: float = 10.0) -> Ce
     """The rows whose label is the same in every table of labels that fits what is known.
 
     First by bounds on each cell, then by linear programs, then by integer programs of so many `seconds` each, the last
-    two only if there are at most 3000 cells. Starts from the true labels and looks for tables that fit and differ in as many undecided rows as possible, until there
-    are none. An attacker starts from any table that fits, and ends with the same rows.
+    two only if there are at most 3000 cells. Starts from the true labels and looks for tables that fit and differ in
+    as many undecided rows as possible, until there are none. An attacker starts from any table that fits, and ends
+    with the same rows.
     """
     cells, sizes, truth = _cells(views, labels)
     forced = _forced_by_bounds(views, cells, sizes)
@@ -185,7 +186,7 @@ def ranked(views: Sequence[View]) -> Floats:
         value = np.logaddexp(0, scores).sum() - weights @ counted_as + _RIDGE / 2 * weights @ weights
         return float(value), matrix @ expit(scores) - counted_as + _RIDGE * weights
 
-    found = minimize(dual, np.zeros(len(counted_as)), jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    found = minimize(dual, np.zeros(len(counted_as)), jac=True, method="L-BFGS-B", options={"maxiter": 200})
     guess: Floats = expit(matrix.T @ found.x)
     return guess
 
@@ -203,9 +204,8 @@ def audit_label_counts(
     open_questions = ["counts together with gradients of the training", "counts of two trainings with other groups"]
     if undecided := int(shown["on"].undecided.sum()):
         open_questions.append(
-            f"whether the labels of {undecided} of {len(labels)} rows are certain by integer programs: bounds do not make "
-            f"them so, nor do linear programs; the solver did not finish in time, or had more than {_MOST_CELLS} cells "
-            "and was not asked"
+            f"whether the labels of {undecided} of {len(labels)} rows are certain by integer programs: bounds do not "
+            f"make them so; the solver did not finish in time, or had more than {_MOST_CELLS} cells and was not asked"
         )
     groups = sum(column.count for column in groupings.values())
     return Finding(
