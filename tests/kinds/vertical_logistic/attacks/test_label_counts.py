@@ -50,6 +50,25 @@ def test_labels_that_follow_only_from_two_columns_together_are_found():
     assert certain(counted([first, second], labels), labels).rows.tolist() == [True, False, False, False, False]
 
 
+def test_labels_that_follow_one_from_the_other_need_no_program(monkeypatch):
+    """Row 0 is alone in a group; with it row 1 follows in another, and row 2 from that."""
+    labels, groups = np.array([1, 0, 1]), [np.array([0, 1, 1]), np.array([0, 0, 1])]
+    monkeypatch.setattr(label_counts, "_MOST_CELLS", 0)
+    found = certain(counted(groups, labels), labels)
+    assert found.rows.all()
+    assert not found.undecided.any()
+    single = certain(counted([np.array([0, 0, 1, 1])], np.array([1, 0, 0, 0])), np.array([1, 0, 0, 0]))
+    assert single.rows.tolist() == [False, False, True, True]
+
+
+def test_rows_of_a_table_that_is_too_large_for_programs_are_undecided(monkeypatch):
+    monkeypatch.setattr(label_counts, "_MOST_CELLS", 0)
+    labels, groups = np.array([1, 0, 0, 1]), [np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])]
+    found = certain(counted(groups, labels), labels)
+    assert not found.rows.any()
+    assert found.undecided.all()
+
+
 def test_that_a_group_was_sparse_is_used():
     """19 positives of 24. If 12 rows have 5 to 7 of them, the other 12 have all that they can."""
     numbers, labels = np.repeat([0, 1], 12), np.array([1] * 12 + [1] * 7 + [0] * 5)
@@ -58,6 +77,14 @@ def test_that_a_group_was_sparse_is_used():
     told = certain([View(numbers, sparse=np.array([True, False])), *whole], labels)
     assert not told.undecided.any()
     assert told.rows.tolist() == [True] * 12 + [False] * 12
+
+
+def test_a_sparse_group_has_at_most_four_of_a_class():
+    """4 positives among its first 5 rows, 7 among the others and the dense group: its last 7 rows have none."""
+    tested, halves = np.repeat([0, 1], 12), np.repeat([0, 1], [5, 19])
+    labels = np.array([1] * 4 + [0] + [0] * 7 + [1] * 7 + [0] * 5)
+    found = certain([View(tested, sparse=np.array([True, False])), *counted([halves], labels)], labels)
+    assert found.rows.tolist() == [False] * 5 + [True] * 7 + [False] * 12
 
 
 @settings(max_examples=15, deadline=None)

@@ -422,6 +422,7 @@ def relabelled(choose: Callable[[list[int]], list[int]]):
     "choose",
     [
         lambda honest: [1000 * label for label in honest],
+        lambda honest: [3 * label for label in honest],  # within their slots, and all totals agree
         lambda honest: [-label for label in honest],
         lambda honest: [1] * len(honest),
         lambda honest: [1 << 20 * (row % 20) for row in range(len(honest))],  # each row at a place of its own

@@ -31,6 +31,7 @@ from tacit.kinds.vertical_logistic.protocol.sparsity import FEWEST
 _CONFIDENCE = 0.95
 _SOLVES = 30  # integer programs, at most
 _GAP = 0.5  # of the optimum: any other table of labels helps, the best is not needed
+_MOST_CELLS = 3000  # for linear and integer programs
 _SINGLE = 50  # cells that have a linear program of their own, at most
 _CLOSE = 1e-4  # to a whole label
 _PASSES = 100  # of bounds through all groups
@@ -83,13 +84,16 @@ def learned(groupings: Sequence[Grouped], labels: Ints) -> list[View]:
 def certain(views: Sequence[View], labels: Ints, *, seconds: float = 10.0) -> Certain:
     """The rows whose label is the same in every table of labels that fits what is known.
 
-    First by bounds on each cell, then by linear programs, then by integer programs of so many `seconds` each. Starts
-    from the true labels and looks for tables that fit and differ in as many undecided rows as possible, until there
-    are none. An attacker starts from any table that fits, and ends with the same rows.
+    First by bounds on each cell, then by linear programs, then by integer programs of so many `seconds` each, the last
+    two only if there are at most 3000 cells. Starts from the true labels and looks for tables that fit and differ in
+    as many undecided rows as possible, until there are none. An attacker starts from any table that fits, and ends
+    with the same rows.
     """
     cells, sizes, truth = _cells(views, labels)
     forced = _forced_by_bounds(views, cells, sizes)
     left = ((truth == 0) | (truth == sizes)) & ~forced
+    if len(sizes) > _MOST_CELLS:
+        return Certain(forced[cells], left[cells])
     problem = _Problem(sizes, truth, *_constraints(views, cells, len(sizes)), seconds)
     left, bound = problem.forced_by_linear_programs(left)
     undecided, proved = problem.left_by_integer_programs(left)
@@ -182,7 +186,7 @@ def ranked(views: Sequence[View]) -> Floats:
         value = np.logaddexp(0, scores).sum() - weights @ counted_as + _RIDGE / 2 * weights @ weights
         return float(value), matrix @ expit(scores) - counted_as + _RIDGE * weights
 
-    found = minimize(dual, np.zeros(len(counted_as)), jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    found = minimize(dual, np.zeros(len(counted_as)), jac=True, method="L-BFGS-B", options={"maxiter": 200})
     guess: Floats = expit(matrix.T @ found.x)
     return guess
 
@@ -200,8 +204,8 @@ def audit_label_counts(
     open_questions = ["counts together with gradients of the training", "counts of two trainings with other groups"]
     if undecided := int(shown["on"].undecided.sum()):
         open_questions.append(
-            f"whether integer reasoning makes the labels of {undecided} of {len(labels)} rows certain: linear programs "
-            "do not, and the solver did not finish in time"
+            f"whether the labels of {undecided} of {len(labels)} rows are certain by integer programs: bounds do not "
+            f"make them so; the solver did not finish in time, or had more than {_MOST_CELLS} cells and was not asked"
         )
     groups = sum(column.count for column in groupings.values())
     return Finding(
