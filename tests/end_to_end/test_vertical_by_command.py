@@ -14,11 +14,16 @@ from sklearn.metrics import roc_auc_score
 
 from tacit.config.local import Local
 from tacit.events import Aligned, Curve, Nowhere, TrainingResumed
+from tacit.kinds.vertical_logistic.own_table import TRANSFORMS, stored_transforms
 from tacit.kinds.vertical_logistic.party import predictor
 from tacit.kinds.vertical_logistic.protocol.model import Model, Scaler
 from tacit.lockstep.run import Place
 from tacit.runs.load import load
 from tacit.store.directory import read_events
+from tacit.tables.cells import Numbers, Reading
+from tacit.tables.choose import Choice
+from tacit.tables.fitted import fit
+from tacit.tables.settings import Column
 from tests.commands import certify, ended, free_port, invoke, kill_once, start
 
 DATA = load_breast_cancer()
@@ -61,7 +66,7 @@ def auc(path: str) -> float:
     with Path(path).open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 169
-    return roc_auc_score([DATA.target[int(row["id"][1:])] for row in rows], [float(row["probability"]) for row in rows])
+    return roc_auc_score([DATA.target[int(row["id"][1:])] for row in rows], [float(row["score"]) for row in rows])
 
 
 def test_one_command_aligns_trains_and_leaves_each_party_its_own_part(here):
@@ -121,17 +126,18 @@ def test_a_run_does_not_go_on_with_another_table(here):
 
 
 def test_new_rows_are_read_as_the_local_file_says(here):
-    names = [f"x{column}" for column in range(15, 30)]
-    model = {
-        **Model(np.zeros((15, 1)), Scaler.identity(15), bytes(16), np.zeros(1)).state(),
-        "columns": np.frombuffer(json.dumps(names).encode(), dtype=np.uint8),
-    }
     settings = load(Path("deal.yaml"))
+    names = [f"x{column}" for column in range(15, 30)]
+    cells = {name: Numbers(np.arange(30.0)) for name in names}
+    choices = [Choice(name, "numeric", Column(use="numeric", missing="mean"), "") for name in names]
+    transforms = fit(choices, cells, {name: Reading("number") for name in names}, np.arange(30))
+    weights = Model(np.zeros((15, 1)), Scaler.identity(15), bytes(16), np.zeros(1))
+    model = {**weights.state(), TRANSFORMS: stored_transforms(transforms)}
     lines = [line.split(",", 1) for line in Path("shop_new.csv").read_text().splitlines()]
     Path("late.csv").write_text("\n".join(f"{rest},{identity}" for identity, rest in lines))
     local = Local(data={"path": "elsewhere.csv", "id": "id"})
     predictor(settings, "shop", model, Path("late.csv"), Place(None, Nowhere(), local))
-    with pytest.raises(ValueError, match="neither the ids nor the labels"):
+    with pytest.raises(ValueError, match="'x15'"):
         predictor(settings, "shop", model, Path("late.csv"), Place(None, Nowhere()))  # the first column has no ids
 
 

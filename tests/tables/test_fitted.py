@@ -18,10 +18,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, OneHotEncoder, StandardScaler
 
-from tacit.tables.cells import MISSING, Numbers, Reading, Texts
+from tacit.tables.cells import MISSING, Numbers, Reading, Texts, take
 from tacit.tables.choose import choose
 from tacit.tables.evidence import Woe
-from tacit.tables.cells import take
 from tacit.tables.fitted import Feature, Fitted, fit
 from tacit.tables.settings import Column
 from tests.tables.messy import MONTHS, messy

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.impute import SimpleImputer
 
-from tacit.tables.cells import Numbers, Texts
-from tacit.tables.cells import canonical, is_missing
+from tacit.tables.cells import Numbers, Texts, canonical, is_missing
 from tacit.tables.missing import Fill, numbers_of, texts_of
 from tacit.tables.settings import Column
 
@@ -111,7 +110,11 @@ def test_a_date_is_written_as_iso_does(day):
 
 
 def test_days_that_no_calendar_has_and_parts_of_days_are_numbers():
-    assert [canonical(days, "date") for days in (-719_163.0, 2_932_897.0, 19_000.5)] == ["-719163", "2932897", "19000.5"]
+    assert [canonical(days, "date") for days in (-719_163.0, 2_932_897.0, 19_000.5)] == [
+        "-719163",
+        "2932897",
+        "19000.5",
+    ]
 
 
 def test_which_cells_are_missing():

@@ -225,13 +225,13 @@ def fit(
     rows = np.asarray(rows, np.int64)
     if not len(rows):
         raise ValueError("there are no training rows to fit transforms on")
-    if rows.min() < 0 or any(rows.max() >= len(cells[choice.name]) for choice in used):
-        raise ValueError(f"training rows go from {rows.min()} to {rows.max()}, and the table has fewer")
     if labels is not None and len(labels) != len(rows):
         raise ValueError(f"{len(labels)} labels for {len(rows)} training rows")
     columns = []
     for choice in used:
         with _named(choice.name):
+            if rows.min() < 0 or rows.max() >= (count := len(cells[choice.name])):
+                raise ValueError(f"training rows go from {rows.min()} to {rows.max()}, and the table has {count}")
             if choice.column.missing == "refuse":
                 _check_present(cells[choice.name], rows)
             transform = _FIT[choice.use](take(cells[choice.name], rows), choice)

@@ -2,50 +2,67 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 import pytest
 
-from tacit.align.intersection import align
 from tacit.channel import Recorder, run_parties
-from tacit.events import EpochFinished, Kept
+from tacit.events import EpochFinished, Kept, Nowhere
 from tacit.kinds.vertical_logistic import boundary, forecast
-from tacit.kinds.vertical_logistic.protocol import logistic_masked, predict
+from tacit.kinds.vertical_logistic.party import party, predictor
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
-from tacit.lockstep.resumption import Held, agreed_session
+from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.lockstep.run import Place
 from tacit.wire import encode
 from tests.kinds.vertical_logistic.parties import deal, functions, key, labelled, recorded, shared_out
 from tests.subprocesses import HANGS
 
 
-@pytest.mark.parametrize("passives", [1, 2, 3])
-@pytest.mark.parametrize("model", ["two", "three", "linear"])
-def test_messages_of_a_run_are_those_of_the_boundary(model, passives):
-    x, y = labelled(100, 12, model)
+def of_tables(tmp_path, passives, model, woe):
+    """The settings of a run of tables on disk, with weight of evidence at the first passive or without."""
+    x, y = labelled(400, 12, model)
     kind = "linear" if model == "linear" else "logistic"
-    settings = deal(passives, model=kind, train={"test": 0.2, "patience": 1})
-    parts, logs = shared_out(x, settings), {}
-    ids = [f"person {number}" for number in range(100)]
+    settings = deal(passives, model=kind, train={"test": 0.2, "patience": 1, "batch": 400}, checks={"row_uses": 100})
+    data = {}
+    for name, part in shared_out(x, settings).items():
+        names = [f"x{column}" for column in range(part.shape[1])]
+        lines = [",".join(["id", *(["y"] if name == "bank" else []), *names])]
+        for row, values in enumerate(part.tolist()):
+            lines.append(",".join(map(str, [f"p{row}", *([y[row]] if name == "bank" else []), *values])))
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines))
+        data[name] = {"path": str(tmp_path / f"{name}.csv")}
+    if woe:
+        data["bank"]["label_counts"] = True
+        data["shop0"]["columns"] = {"x0": {"use": "woe", "bins": 4}, "x1": "woe"}
+    return Settings.model_validate(settings.model_dump() | {"data": data})
 
-    def party(me):
-        def live(channels):
-            own = {other: Recorder(channel) for other, channel in channels.items()}
-            logs.update({(me, other): recorder for other, recorder in own.items()})
-            agreed_session(own, me, "bank", Held())
-            rows = align(own, me, "bank", ids).rows
-            if me == "bank":
-                model = logistic_masked.active(own, parts[me][rows], y[rows], settings, PaillierContext(key=key()))
-                return predict.active(own, parts[me][:10], model, settings)
-            model = logistic_masked.passive(own, parts[me][rows], settings, me)
-            return predict.passive(own, parts[me][:10], model, settings, me)
 
-        return live
+@pytest.mark.parametrize("passives", [1, 2, 3])
+@pytest.mark.parametrize("model", ["two", "three", "linear", "two with woe"])
+def test_messages_of_a_run_are_those_of_the_boundary(model, passives, tmp_path):
+    settings = of_tables(tmp_path, passives, model.split()[0], model.endswith("woe"))
+    logs = {}
 
-    run_parties({me: party(me) for me in settings.parties}, patience=HANGS)
+    def live(me, work, channels):
+        own = {other: Recorder(channel) for other, channel in channels.items()}
+        logs.update({(me, other, len(logs)): recorder for other, recorder in own.items()})
+        return work(own)
+
+    parties = {me: partial(live, me, party(settings, me, Place(None, Nowhere()))) for me in settings.parties}
+    parts = run_parties(parties, patience=HANGS)
+    using = {}
+    for me in settings.parties:
+        source = Path(settings.data[me].path)
+        using[me] = partial(live, me, predictor(settings, me, parts[me].model, source, Place(None, Nowhere())))
+    run_parties(using, patience=HANGS)
     sent = set()
-    for (me, other), recorder in logs.items():
+    for (me, other, _), recorder in logs.items():
         roles = settings.parties[me].role, settings.parties[other].role
         sent |= {(type(m).__name__, name, *roles) for m in recorder.sent for name in m.__struct_fields__}
     listed = {(r.message, r.field, r.sender, r.receiver) for r in boundary.releases(settings)}
     assert sent == listed
+    assert ("EncryptedLabels" in {message for message, *_ in sent}) == model.endswith("woe")
 
 
 def test_scores_are_said_to_be_in_the_clear_only_where_they_are():

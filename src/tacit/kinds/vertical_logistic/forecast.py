@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tacit.kinds.vertical_logistic import boundary
-from tacit.kinds.vertical_logistic.label_counts_words import label_count_costs
+from tacit.kinds.vertical_logistic.label_counts_words import label_count_costs, label_count_warnings
 from tacit.kinds.vertical_logistic.protocol import batches, encoding
 from tacit.kinds.vertical_logistic.protocol.checks import MEANINGFUL, row_uses
 from tacit.kinds.vertical_logistic.settings import Settings
@@ -37,16 +37,18 @@ def forecast(
     )
     figures: dict[str, Any] = {"epochs": train.epochs, "bits": settings.paillier.bits, "parties": len(settings.parties)}
     costs = _costs(settings, rows, kept, features, outputs, figures)
+    warnings = _warnings(settings, kept, features)
     for name, (columns, count) in (groups or {}).items():
         if kept is not None:
             costs += label_count_costs(settings.active, name, kept, columns, count, settings.paillier.bits)
+            warnings += label_count_warnings(settings.active, name, kept, columns, count)
     return in_sentences(
         title,
         {
             "Who sees what": tuple(boundary.sentences(settings)),
             "What stays open": tuple(boundary.unprotected(settings)),
             "What it costs": tuple(costs),
-            "Warnings": (*_warnings(settings, kept, features), *settings.notes()),
+            "Warnings": (*warnings, *settings.notes()),
         },
         figures,
     )

@@ -68,8 +68,8 @@ def opened(settings: Settings, name: str, place: Place) -> Table:
     table = open_table(data, folder, label=_wanted(settings, name))
     if table.left_out and not settings.align:
         raise ConfigError(
-            f"{table.where}: {table.left_out} rows are left out (an id that comes twice, or no label), and without align "
-            "the rows of all parties must be the same people in the same order: set align: true, or mend the table"
+            f"{table.where}: {table.left_out} rows are left out (an id that comes twice, or no label), and without "
+            "align the rows of all parties must be the same people in the same order: set align: true, or mend them"
         )
     return table
 

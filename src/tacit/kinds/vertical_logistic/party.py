@@ -19,11 +19,11 @@ from tacit.channel import Channel
 from tacit.config.source import ConfigError
 from tacit.crypto.paillier import PrivateKey, Workers, generate
 from tacit.events import Noted, Nowhere, Sink
-from tacit.fixedpoint import Floats
+from tacit.fixedpoint import Floats, Ints
 from tacit.kinds.vertical_logistic import coefficients, own_table, release
 from tacit.kinds.vertical_logistic.forecast import forecast as forecast_of
 from tacit.kinds.vertical_logistic.own_table import TRANSFORMS, Counted, stored_transforms, transforms_of
-from tacit.kinds.vertical_logistic.protocol import logistic_masked
+from tacit.kinds.vertical_logistic.protocol import batches, logistic_masked
 from tacit.kinds.vertical_logistic.protocol import predict as prediction
 from tacit.kinds.vertical_logistic.protocol.batches import Rows
 from tacit.kinds.vertical_logistic.protocol.journal import InMemory, Records
@@ -41,6 +41,8 @@ from tacit.store.answers import Answers
 from tacit.store.journal_files import RecordFiles
 from tacit.store.party_folder import Store
 from tacit.store.scores import Scores
+from tacit.tables.cells import canonical_texts, take
+from tacit.tables.evidence import Grouped
 from tacit.tables.fitted import Fitted
 from tacit.tables.labels import Labels
 from tacit.tables.table import Table
@@ -127,7 +129,8 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
         rows = kept.rows if kept is not None else _aligned(settings, name, table.ids, channels, place.sink)
         key = _key(settings, records) if name == settings.active else None
         with Workers(settings.paillier.workers) as workers:
-            counting = Counting(settings.paillier.bits, workers, session, records, place.sink)
+            proof = settings.checks.decryption
+            counting = Counting(settings.paillier.bits, workers, session, records, place.sink, proof=proof)
             transforms = (
                 kept.transforms
                 if kept is not None
@@ -222,6 +225,19 @@ def tables(settings: Settings) -> tuple[dict[str, Floats], NDArray[Any]]:
     transforms = own_table.counted_here(settings, made, rows)
     features = {name: transforms[name].apply(table.cells)[rows[name]] for name, table in made.items()}
     return features, _labels(made[settings.active])[rows[settings.active]]
+
+
+def counted_columns(settings: Settings, passive: str) -> tuple[dict[str, Grouped], dict[str, Ints], Ints]:
+    """For the audit: the groups of a passive's columns of weight of evidence over the training rows, the same columns
+    with a group for each value, and the labels of these rows."""
+    made = {name: own_table.opened(settings, name, Place(None, Nowhere())) for name in settings.parties}
+    rows = _common(settings, made)
+    training, _ = batches.hold_out(len(rows[settings.active]), settings.train.test, settings.seed)
+    table, own = made[passive], rows[passive][training]
+    groups = dict(table.fit(own).waiting)
+    texts = {name: canonical_texts(take(table.cells[name], own)) for name in groups}
+    fine = {name: np.unique(each, return_inverse=True)[1].astype(np.int64) for name, each in texts.items()}
+    return groups, fine, _labels(made[settings.active])[rows[settings.active]][training]
 
 
 def _common(settings: Settings, made: Mapping[str, Table]) -> dict[str, Rows]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from tacit.audit.scope import Scope
 from tacit.audit.steps import Attacks, Step
 from tacit.crypto.paillier import generate
 from tacit.kinds.vertical_logistic.attacks import own_tables
+from tacit.kinds.vertical_logistic.attacks.labels_from_counts import audit_label_counts
 from tacit.kinds.vertical_logistic.attacks.own_tables import Deal
-from tacit.kinds.vertical_logistic.party import tables
+from tacit.kinds.vertical_logistic.party import counted_columns, tables
 from tacit.kinds.vertical_logistic.protocol import batches, messages
 from tacit.kinds.vertical_logistic.protocol.checks import check_batch, check_row_uses, row_uses
 from tacit.kinds.vertical_logistic.settings import Settings
@@ -57,6 +59,10 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         Step("the wire", lambda: [_wire(deal(_FEWEST, _SHORT))]),
         Step("cost in utility", lambda: own_tables.cost(deal(trained, _SHORT), epochs=scope.pick(20, 200))),
     ]
+    if settings.data:
+        steps += [
+            Step(f"counts of labels at {name}", partial(_counts, settings, scope, name)) for name in settings.counted
+        ]
     not_tested = [
         "the alignment of ids: it tells sizes and who is common, and says so",
         "whether Paillier keys of the file's length can be broken",
@@ -84,6 +90,12 @@ def _each_class_first(order: batches.Rows, labels: NDArray[Any]) -> batches.Rows
     """The same rows, two of each class before all others: the first few then have all classes."""
     first = np.concatenate([order[labels[order] == value][:2] for value in np.unique(labels)])
     return np.concatenate([first, order[~np.isin(order, first)]])
+
+
+def _counts(settings: Settings, scope: Scope, passive: str) -> list[Finding]:
+    """What a passive learns from all counts of labels that its columns of weight of evidence need."""
+    groups, fine, labels = counted_columns(settings, passive)
+    return [audit_label_counts(groups, fine, labels, seed=scope.seed, seconds=scope.pick(5.0, 30.0))]
 
 
 def _check_file(settings: Settings, name: str, features: int, rows: int) -> None:
