@@ -52,7 +52,7 @@ def test_labels_that_follow_only_from_two_columns_together_are_found():
 def test_labels_that_follow_one_from_the_other_need_no_program(monkeypatch):
     """Row 0 is alone in a group; with it row 1 follows in another, and row 2 from that."""
     labels, groups = np.array([1, 0, 1]), [np.array([0, 1, 1]), np.array([0, 0, 1])]
-    monkeypatch.setattr(label_counts, "_MOST_CELLS", 0)
+    monkeypatch.setattr(labels_from_counts, "_MOST_CELLS", 0)
     found = certain(counted(groups, labels), labels)
     assert found.rows.all()
     assert not found.undecided.any()
@@ -61,7 +61,7 @@ def test_labels_that_follow_one_from_the_other_need_no_program(monkeypatch):
 
 
 def test_rows_of_a_table_that_is_too_large_for_programs_are_undecided(monkeypatch):
-    monkeypatch.setattr(label_counts, "_MOST_CELLS", 0)
+    monkeypatch.setattr(labels_from_counts, "_MOST_CELLS", 0)
     labels, groups = np.array([1, 0, 0, 1]), [np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])]
     found = certain(counted(groups, labels), labels)
     assert not found.rows.any()
@@ -187,5 +187,5 @@ def test_a_passive_that_learns_counts_of_sparse_groups_shows(monkeypatch):
     groupings, fine, labels = people()
     small = {name: Neighbours.quantiles(np.argsort(np.argsort(labels)) + 0.0, 40) for name in groupings}
     assert audit_label_counts(small, fine, labels, seed=1).on.value == 0.0
-    monkeypatch.setattr(label_counts, "FEWEST", 0)
+    monkeypatch.setattr(labels_from_counts, "FEWEST", 0)
     assert audit_label_counts(small, fine, labels, seed=1).on.value > 0.9
