@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from tacit.kinds.vertical_logistic.attacks import labels_from_counts
 from tacit.kinds.vertical_logistic.attacks.labels_from_counts import (
     View,
     audit_label_counts,
