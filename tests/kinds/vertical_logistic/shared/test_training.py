@@ -13,6 +13,7 @@ from tacit.kinds.vertical_logistic.shared import deals
 from tacit.kinds.vertical_logistic.shared.dealer import deal
 from tacit.kinds.vertical_logistic.shared.messages import Opening, Revealed
 from tacit.kinds.vertical_logistic.shared.progress import Snapshot
+from tacit.kinds.vertical_logistic.shared.scales import Scales
 from tacit.kinds.vertical_logistic.shared.training import SharedContext
 from tests.kinds.vertical_logistic.shared.trainings import (
     NAMES,
@@ -96,7 +97,7 @@ def test_a_step_in_several_blocks_is_the_same_step(monkeypatch):
     x, y = people(200, 5)
     terms = terms_of(2, 200, epochs=2, weighted=True)
     monkeypatch.setattr(deals, "BLOCK_WORDS", 20 * 124)
-    assert len(next(deals.steps(terms, deals.Scales(16, 20, 8), 0)).blocks) == 3
+    assert len(next(deals.steps(terms, Scales(16, 20, 8), 0)).blocks) == 3
     weights, intercept = whole(run(x, y, terms, row_weights=np.ones(200)), terms)
     expected, expected_intercept = plain(x, y, terms)
     np.testing.assert_allclose(weights, expected, atol=5e-4)

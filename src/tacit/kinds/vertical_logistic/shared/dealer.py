@@ -14,7 +14,7 @@ from numpy.random import Generator
 from tacit.channel import Channel
 from tacit.errors import PeerError
 from tacit.kinds.vertical_logistic.shared import deals
-from tacit.kinds.vertical_logistic.shared.meeting import AHEAD, FEATURES, FIGURES, STEP, meet_as_dealer
+from tacit.kinds.vertical_logistic.shared.meeting import AHEAD, FEATURES, FIGURES, STEP, Agreement, meet_as_dealer
 from tacit.kinds.vertical_logistic.shared.messages import HEAD, Deal, Used
 from tacit.kinds.vertical_logistic.shared.ring import Words, to_bytes
 from tacit.kinds.vertical_logistic.shared.scales import scales
@@ -25,7 +25,7 @@ from tacit.kinds.vertical_logistic.shared.terms import Terms
 class Outbox:
     """Sends deals in order, at most `AHEAD` more than the slowest party has used up."""
 
-    def __init__(self, channels: Mapping[str, Channel], terms: Terms) -> None:
+    def __init__(self, channels: Mapping[str, Channel], terms: Agreement) -> None:
         self._channels = {name: channels[name] for name in terms.parties}
         self._receiver = terms.parties[-1]
         self.serial = 0  # of the last deal

@@ -1,7 +1,7 @@
 """Figures of the rows held out, without opening a score: the active receives a histogram, or a sum of squares.
 
 logistic    for each output the sum of all rows' losses; how many held-out rows score up to each point of a grid,
-            rounded to fours; and how many of each class fall in groups of more than ten. Accuracy, AUC and KS follow:
+            to within four; and how many of each class fall in groups of more than ten. Accuracy, AUC and KS follow:
             see `histogram`
 linear      for each output, the sum of squared residues
 
@@ -57,9 +57,8 @@ def check_counts(labels: Floats, terms: Terms) -> None:
         )
 
 
-def evaluate(meeting: Meeting, table: Opened, scales: Scales, weights: Words) -> Figures | None:
+def evaluate(meeting: Meeting, terms: Terms, table: Opened, scales: Scales, weights: Words) -> Figures | None:
     """At the active the figures of the present weights; None at all others. The last deal is left in use."""
-    terms = meeting.terms
     linear = terms.model == "linear"
     loss = np.zeros(terms.outputs, dtype=np.uint64)
     counts = np.zeros((terms.outputs, 2 * terms.buckets), dtype=np.uint32)
@@ -77,12 +76,12 @@ def evaluate(meeting: Meeting, table: Opened, scales: Scales, weights: Words) ->
             loss += _squares(meeting, scales, score, labels, shares.words)
         else:
             argued = meeting.open_halves(argument(score, scales) + shares.words["rho"].astype(np.uint32))
-            loss += _losses(meeting, table, scales, block, score, argued, shares.words)
-            counts += counted(_placed(meeting, argued, labels, shares.words), shares.halves["table"])
+            loss += _losses(meeting, terms.harmonics, table, scales, block, score, argued, shares.words)
+            counts += counted(_placed(meeting, terms, argued, labels, shares.words), shares.halves["table"])
         if not block.last:
             meeting.used()
         elif not linear:
-            histograms = _merged(meeting, counts.reshape(terms.outputs, 2, -1), shares.words)
+            histograms = _merged(meeting, terms, counts.reshape(terms.outputs, 2, -1), shares.words)
     total = meeting.reveal(terms.active, loss, _LOSS)
     if table.own.labels is None or total is None:
         return None
@@ -103,6 +102,7 @@ def argument(score: Words, scales: Scales) -> Halves:
 
 def _losses(
     meeting: Meeting,
+    harmonics: int,
     table: Opened,
     scales: Scales,
     block: deals.Block,
@@ -113,16 +113,15 @@ def _losses(
     """Shares of twice the sum of the rows' losses, log(2 cosh z/2) + z/2 - yz."""
     difference = meeting.open(score - shares["u"])
     weighed = table.label_sum(block.rows, difference, shares["u"], shares["au"])
-    factors = np.array(fourier.softplus(meeting.terms.harmonics)) * 2.0 ** (scales.score - deals.WAVE)
+    factors = np.array(fourier.softplus(harmonics)) * 2.0 ** (scales.score - deals.WAVE)
     curve = fourier.combine(argued, factors, shares["waves"], even=True).sum(axis=0, dtype=np.uint64)
     if meeting.first:
         curve += ring.encode(fourier.SOFTPLUS_MEAN * len(block.rows), scales.score)
     return np.asarray(np.uint64(2) * curve + score.sum(axis=0, dtype=np.uint64) - np.uint64(2) * weighed)
 
 
-def _placed(meeting: Meeting, argued: Halves, labels: Floats | None, shares: dict[str, Words]) -> Halves:
+def _placed(meeting: Meeting, terms: Terms, argued: Halves, labels: Floats | None, shares: dict[str, Words]) -> Halves:
     """Open each row's masked word of label and place among the buckets."""
-    terms = meeting.terms
     part = (terms.buckets - 1) / terms.buckets  # so that rounding up stays within the last bucket
     factors = np.array(fourier.squash(terms.harmonics)) * (part / (2 * fourier.SQUASHED) * 2.0**deals.WAVE)
     place = fourier.combine(argued, factors, shares["waves"])
@@ -134,16 +133,15 @@ def _placed(meeting: Meeting, argued: Halves, labels: Floats | None, shares: dic
     return meeting.open_halves(word + shares["word"].astype(np.uint32))
 
 
-def _merged(meeting: Meeting, counts: Halves, shares: dict[str, Words]) -> tuple[Histogram, ...]:
+def _merged(meeting: Meeting, terms: Terms, counts: Halves, shares: dict[str, Words]) -> tuple[Histogram, ...]:
     """Merge buckets into groups, and reveal each group's counts by class to the active; nothing at all others."""
-    terms = meeting.terms
     ranks = np.cumsum(counts.sum(axis=1, dtype=np.uint32), axis=1, dtype=np.uint32).astype(np.uint64) << np.uint64(32)
     opened = meeting.open(truncation.masked(ranks, shares["mask"], first=meeting.first))
     share = truncation.truncated(opened, deals.RANK, shares["low"], shares["top"], first=meeting.first)
     found = meeting.reveal(terms.active, share, _RANKS)
     if found is None:
         sent = meeting.others[terms.active].recv(Groups, HEAD + terms.outputs * terms.buckets)
-        ends = _groups(sent, meeting)
+        ends = _groups(sent, meeting.serial, terms)
     else:
         ends = np.stack([merged(row) for row in found.view(np.int64)])
         for peer in meeting.others.values():
@@ -157,10 +155,9 @@ def _merged(meeting: Meeting, counts: Halves, shares: dict[str, Words]) -> tuple
     return tuple(histograms)
 
 
-def _groups(sent: Groups, meeting: Meeting) -> NDArray[np.bool_]:
-    terms = meeting.terms
+def _groups(sent: Groups, serial: int, terms: Terms) -> NDArray[np.bool_]:
     ends = np.frombuffer(sent.ends, dtype=np.uint8)
-    if sent.serial != meeting.serial or ends.size != terms.outputs * terms.buckets or ends.max() > 1:
+    if sent.serial != serial or ends.size != terms.outputs * terms.buckets or ends.max() > 1:
         raise PeerError(f"{terms.active} sent groups of buckets that do not fit the terms")
     rows = ends.astype(bool).reshape(terms.outputs, terms.buckets)
     if not rows[:, -1].all() or rows.sum(axis=1).max() > max(1, terms.counts[1] // LEAST):

@@ -10,7 +10,8 @@ in expectation: what the mask's low bits carry over is not known. With 256 bucke
 0 and 0.24 near 6.
 
 Buckets are merged into groups before they are opened by class, so that each group has more than ten rows. For that the
-active receives, of each bucket, how many rows score up to it, rounded to a multiple of four (down or up, at random).
+active receives, of each bucket, how many rows score up to it, rounded to a multiple of four, down or up: with the low
+bits that are opened, it knows the number to within four rows.
 
 Opened: to the active, for each output, these rounded ranks and the number of rows of each class in each group; to the
 others, which buckets make up a group.

@@ -9,22 +9,20 @@ Meeting.reveal          send shares of a declared value to one party, which adds
 
 from __future__ import annotations
 
-import hashlib
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
 
 from tacit.channel import Channel, recv_first
 from tacit.errors import PeerError
-from tacit.kinds.vertical_logistic.shared import fourier, ring
+from tacit.kinds.vertical_logistic.shared import ring
 from tacit.kinds.vertical_logistic.shared.messages import HEAD, Deal, Greeting, Opening, Revealed, Seeds, Used
 from tacit.kinds.vertical_logistic.shared.ring import Halves, Words
 from tacit.kinds.vertical_logistic.shared.streams import SEED_BYTES, Layout, Shares, expand, stream
-from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.randomness import random_words
 
 MOST_CELLS = 1 << 34  # rows times columns of all parties
@@ -33,13 +31,31 @@ MOST_WORDS = 1 << 24  # 64-bit words of one message; more are sent in parts
 FEATURES, STEP, FIGURES, PREDICTION = 1, 2, 3, 4  # purposes of deals
 
 
+class Agreement(Protocol):
+    """What a meeting must know of the terms of a training or a prediction."""
+
+    @property
+    def parties(self) -> tuple[str, ...]: ...
+
+    @property
+    def dealer(self) -> str: ...
+
+    @property
+    def active(self) -> str: ...
+
+    @property
+    def rows(self) -> int: ...
+
+    def agreed(self) -> bytes: ...
+
+
 class Meeting:
     """A data party among the others, until one of them leaves. Its masks are good for this meeting only."""
 
     def __init__(
         self,
         channels: Mapping[str, Channel],
-        terms: Terms,
+        terms: Agreement,
         me: str,
         *,
         columns: Mapping[str, int],
@@ -157,7 +173,7 @@ class Meeting:
 
 
 def meet(
-    channels: Mapping[str, Channel], terms: Terms, me: str, columns: int, positions: Sequence[int], session: bytes
+    channels: Mapping[str, Channel], terms: Agreement, me: str, columns: int, positions: Sequence[int], session: bytes
 ) -> Meeting:
     """Compare terms and past with the other parties, and get a seed from the dealer.
 
@@ -167,7 +183,7 @@ def meet(
     """
     if me not in terms.parties:
         raise ValueError(f"{me} is none of the parties {', '.join(terms.parties)}")
-    mine = Greeting(agreed(terms), columns, tuple(positions), session)
+    mine = Greeting(terms.agreed(), columns, tuple(positions), session)
     greetings = {me: mine}
     for name in terms.parties:
         if name != me:
@@ -187,13 +203,13 @@ def meet(
 
 
 def meet_as_dealer(
-    channels: Mapping[str, Channel], terms: Terms, rng: Generator | None
+    channels: Mapping[str, Channel], terms: Agreement, rng: Generator | None
 ) -> tuple[dict[str, int], dict[str, bytes], int]:
     """Each party's columns, each one's new seed, and the step that the training begins after.
 
     Guarantee: seeds are new in each meeting, so whatever was dealt before an interruption is never dealt again.
     """
-    mine = Greeting(agreed(terms), 0, (0,))
+    mine = Greeting(terms.agreed(), 0, (0,))
     greetings = {name: _greeted(channels[name], name, mine) for name in terms.parties}
     positions = {name: greeting.positions for name, greeting in greetings.items()}
     if len(set(positions.values())) != 1:
@@ -210,11 +226,6 @@ def meet_as_dealer(
     return columns, seeds, position
 
 
-def agreed(terms: Terms) -> bytes:
-    """What all parties compare: the terms, and constants that must be the same to the last bit."""
-    return hashlib.sha256(terms.digest() + fourier.fingerprint(terms.harmonics)).digest()
-
-
 def common_position(greetings: Mapping[str, Greeting]) -> int:
     """The last step that all parties can begin after; PeerError if they do not resume the same training."""
     if len({greeting.session for greeting in greetings.values()}) > 1:
@@ -229,7 +240,7 @@ def common_position(greetings: Mapping[str, Greeting]) -> int:
     return max(common)
 
 
-def check_cells(terms: Terms, columns: Mapping[str, int]) -> None:
+def check_cells(terms: Agreement, columns: Mapping[str, int]) -> None:
     """Refuse tables that no machine holds, before room is made for them."""
     cells = terms.rows * sum(columns.values())
     if not 0 < cells <= MOST_CELLS:

@@ -39,7 +39,3 @@ def from_bytes(data: bytes, shape: tuple[int, ...], sender: str, what: str, *, h
     return (
         np.frombuffer(data, dtype="<u4" if halves else "<u8").astype(np.uint32 if halves else np.uint64).reshape(shape)
     )
-
-
-def top_bits(words: Words, bits: int) -> Words:
-    return words >> np.uint64(64 - bits)

@@ -109,9 +109,9 @@ def as_targets(labels: Any, terms: Terms) -> Floats:
     return targets
 
 
-def open_tables(meeting: Meeting, own: Own) -> Opened:
+def open_tables(meeting: Meeting, terms: Terms, own: Own) -> Opened:
     """Exchange all tables under masks that the owner and the dealer know: once in a meeting."""
-    terms, columns = meeting.terms, meeting.columns
+    columns = meeting.columns
     active = meeting.me == terms.active
     cells = own.features.size
     mask = meeting.own_mask(FEATURES, cells + (terms.own_words if active else 0))

@@ -10,6 +10,7 @@ from typing import Literal
 
 from tacit.kinds.vertical_logistic.protocol import batches
 from tacit.kinds.vertical_logistic.protocol.batches import Rows
+from tacit.kinds.vertical_logistic.shared import fourier
 from tacit.lockstep.schedule import Schedule
 
 Model = Literal["logistic", "linear"]
@@ -19,7 +20,7 @@ REACH = 64.0  # largest label of a linear regression, in absolute value: standar
 
 @dataclass(frozen=True)
 class Terms:
-    """The same at every party and at the dealer; `digest` tells them apart.
+    """The same at every party and at the dealer; `agreed` tells them apart.
 
     Args:
         parties: those that have features, in the order of their columns. The last one receives the dealer's words.
@@ -125,6 +126,7 @@ class Terms:
             return False
         return position == self.schedule.total or (self.figures == "epoch" and position % self.schedule.steps == 0)
 
-    def digest(self) -> bytes:
-        """What all parties compare before they begin."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).digest()
+    def agreed(self) -> bytes:
+        """What all parties compare before they begin: these terms, and constants that differ in no bit."""
+        said = json.dumps(asdict(self), sort_keys=True).encode()
+        return hashlib.sha256(said + fourier.fingerprint(self.harmonics)).digest()

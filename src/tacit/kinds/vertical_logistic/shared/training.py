@@ -31,7 +31,7 @@ from tacit.errors import PeerError
 from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic.shared import deals, evaluation, fourier, ring, truncation
 from tacit.kinds.vertical_logistic.shared.evaluation import Figures
-from tacit.kinds.vertical_logistic.shared.meeting import STEP, Meeting, agreed, meet
+from tacit.kinds.vertical_logistic.shared.meeting import STEP, Meeting, meet
 from tacit.kinds.vertical_logistic.shared.messages import HEAD, Verdict
 from tacit.kinds.vertical_logistic.shared.progress import Snapshot
 from tacit.kinds.vertical_logistic.shared.ring import Words
@@ -98,8 +98,8 @@ def train(
     saved = _usable(context.saved, terms)
     session = next(iter(saved.values())).session if saved else b""
     meeting = meet(channels, terms, me, own.features.shape[1], tuple(saved) or (0,), session)
-    party = _Party(meeting, terms, chosen, open_tables(meeting, own))
-    now = saved.get(meeting.position) or _start(meeting)
+    party = _Party(meeting, terms, chosen, open_tables(meeting, terms, own))
+    now = saved.get(meeting.position) or _start(meeting, terms)
     if now.weights.shape[0] != sum(meeting.columns.values()) + 1:
         raise PeerError(f"a snapshot of {now.weights.shape[0]} weights does not fit the parties' columns: start anew")
     if not now.stopped:
@@ -165,7 +165,7 @@ def _residue(party: _Party, step: deals.Step, block: deals.Block, score: Words, 
 def _judge(party: _Party, now: Snapshot, context: SharedContext) -> Snapshot:
     """Make figures; the active says whether they are the best so far, and whether the training ends here."""
     meeting, terms = party.meeting, party.terms
-    figures = evaluation.evaluate(meeting, party.table, party.scales, now.weights)
+    figures = evaluation.evaluate(meeting, terms, party.table, party.scales, now.weights)
     if figures is None:
         verdict = meeting.others[terms.active].recv(Verdict, HEAD)
         if verdict.serial != meeting.serial:
@@ -210,11 +210,11 @@ def _reveal(party: _Party, now: Snapshot) -> Trained:
 def _usable(saved: tuple[Snapshot, ...], terms: Terms) -> dict[int, Snapshot]:
     """Snapshots by the step that they can be resumed after; a training that ended early resumes at its end."""
     for snapshot in saved:
-        if snapshot.agreed != agreed(terms):
+        if snapshot.agreed != terms.agreed():
             raise ValueError("the training that was stored had other terms: use its file, or start all parties anew")
     return {terms.schedule.total if snapshot.stopped else snapshot.position: snapshot for snapshot in saved}
 
 
-def _start(meeting: Meeting) -> Snapshot:
-    zeros = np.zeros((sum(meeting.columns.values()) + 1, meeting.terms.outputs), dtype=np.uint64)
-    return Snapshot(meeting.session, agreed(meeting.terms), 0, zeros, zeros)
+def _start(meeting: Meeting, terms: Terms) -> Snapshot:
+    zeros = np.zeros((sum(meeting.columns.values()) + 1, terms.outputs), dtype=np.uint64)
+    return Snapshot(meeting.session, terms.agreed(), 0, zeros, zeros)

@@ -2,9 +2,9 @@
 
 With x from -2^62 to 2^62 and r uniform, c = x + 2^62 + r modulo 2^64 is opened, and it is uniform. Let r' and c' be r
 and c without their top bits. Then x + 2^62 = c' - r' + 2^63 o, and o is the exclusive or of the two top bits: linear in
-the dealer's share of r's, as c's is public. Dropping the low bits of c' and r' apart gives x / 2^shift rounded down or up,
-up with the probability of the fraction: right in expectation, and never wrong by a whole unit. There is no probability
-of failure, unlike with local truncation (about 2^-21 for each value), which also fails for three parties.
+the dealer's share of r's, as c's is public. Dropping the low bits of c' and r' apart gives x / 2^shift rounded down or
+up, up with the probability of the fraction: right in expectation, and never wrong by a whole unit. There is no
+probability of failure, unlike with local truncation (about 2^-21 for each value), which also fails for three parties.
 """
 
 from __future__ import annotations
