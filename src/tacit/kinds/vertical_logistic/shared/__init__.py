@@ -8,7 +8,7 @@ table, training       a data party: its table under masks, and the steps
 fourier, truncation   functions of a masked score; dropping low bits of a shared number
 evaluation, histogram     figures of the rows held out
 comparison, prediction    releases for new rows
-progress              what a party keeps to resume
+progress, costs       what a party keeps to resume; bytes and exchanges of a training, before it begins
 
     train(channels, features, terms, me, labels, row_weights, context)      each data party
     deal(channels, terms)                                                   the dealer
@@ -27,7 +27,7 @@ party its own weights, to the active the intercept. A prediction opens to the ac
 **Guarantee.** Given uniform masks, all that a set of data parties receives is uniform and independent of the others'
 tables, as long as one data party and the dealer are not in the set. There is no statistical masking: z is cut to 32
 bits before rho is added, and rho is uniform over 32-bit words. What is left is the distance of AES-128 in counter mode
-from uniform, which `scales.distances` adds up. The dealer with any data party opens everything. All follow the protocol.
+from uniform, which `scales.distances` adds up. The dealer with any data party opens everything. All are semi-honest.
 
 **Errors.** Features are rounded to 2^-16 (2^-12 for the largest batches), weights to 2^-24. Truncation is off by less
 than one unit and right in expectation. The sigmoid is within 6e-5 (60 harmonics) or 6e-3 (30) for scores up to 118.
