@@ -138,3 +138,12 @@ def test_weights_of_another_training_are_refused():
 def test_wrong_terms_are_refused(changes):
     with pytest.raises(ValueError, match=r"give|check"):
         _releases(2, changes.pop("rows", 10), **changes)
+
+
+def test_a_score_at_a_threshold_reaches_it():
+    parts = [np.array([[1.0], [2.0], [-1.0]]), np.array([[0.5], [-1.75], [1.5]])]
+    weights, intercept = [np.ones((1, 1))] * 2, np.zeros(1)  # scores 1.5, 0.25 and 0.5
+    found = _predict(parts, weights, intercept, _releases(2, 3, thresholds=(0.25, 0.5, 1.5)))["bank"]
+    assert found.tolist() == [[3], [1], [2]]
+    found = _predict(parts, weights, intercept, _releases(2, 3, release="points", factor=4.0))["bank"]
+    assert found.tolist() == [[6], [1], [2]]
