@@ -1,8 +1,9 @@
-"""Vertical regression on held-out rows against scikit-learn's on the whole table: AUC, of three classes the mean of each
-against the rest, and R² of numbers.
+"""Vertical regression on held-out rows against scikit-learn's on the whole table: AUC, of three classes the mean over
+each against the rest, and R² of numbers.
 
-Breast cancer in two and three parties, wine (three classes), diabetes (a number), and with `--data` the 30,000 rows of UCI's credit defaults as FATE deals them
-out. All checks are on. Keys have 1024 bits, to save time: the length of a key changes no number.
+Breast cancer in two and three parties, wine (three classes), diabetes (a number), and with `--data` the 30,000 rows of
+UCI's credit defaults as FATE deals them out. All checks are on. Keys have 1024 bits, to save time: the length of a key
+changes no number.
 """
 
 from __future__ import annotations
