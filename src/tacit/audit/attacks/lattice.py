@@ -19,6 +19,7 @@ from tacit.fixedpoint import Floats, Ints
 
 _LONGEST = 2**40  # of a number in a basis: its orthogonalisation in floats is then off by 2^-13 at most
 _WORD = 2.0**62
+_HALF = 0.5 + 1e-7  # a coefficient of exactly 1/2 would change its sign for ever
 _SWAPS = 4  # for each vector, before the orthogonalisation is computed anew
 _ROUNDS = 20_000  # of that many swaps: more than any basis needs that fits the floats
 
@@ -52,7 +53,7 @@ def _checked(basis: Sequence[Sequence[int]] | Ints) -> Ints:
 
 def _coefficients(vectors: Ints) -> Floats:
     """L of vectors = L·Q with orthonormal rows Q, the diagonal positive: each vector along the ones before it."""
-    lower = np.linalg.qr(vectors.astype(np.float64).T, mode="r").T
+    lower = np.asarray(np.linalg.qr(vectors.astype(np.float64).T, mode="r")).T
     diagonal = np.diag(lower)
     if np.abs(diagonal).min() < 1e-15 * np.abs(lower).max():
         raise ValueError("the rows of the basis are linearly dependent")
@@ -73,7 +74,7 @@ def _improved(lower: Floats, lovasz: float, largest: float) -> Ints | None:
     while place < size and swaps < _SWAPS * size:
         before, vector = lower[place - 1], lower[place]
         length, along, beyond = before[place - 1], vector[place - 1], vector[place]
-        factor = round(along / length)
+        factor = round(along / length) if abs(along) > _HALF * length else 0
         if factor:
             growth[place] += abs(factor) * growth[place - 1]
             if growth[place] > largest:
@@ -98,8 +99,9 @@ def _size_reduced(lower: Floats, change: Ints, sums: Floats, largest: float) -> 
     for place in range(len(lower) - 2, -1, -1):
         later = slice(place + 1, None)
         most = np.maximum(0.0, np.floor((largest - sums[later]) / sums[place]))
-        factors = np.clip(np.rint(lower[later, place] / lower[place, place]), -most, most)
-        hit = np.flatnonzero(factors)
+        exact = lower[later, place] / lower[place, place]
+        factors = np.clip(np.rint(exact), -most, most)
+        hit = np.flatnonzero((np.abs(exact) > _HALF) & (factors != 0))
         if len(hit):
             rows, factors = place + 1 + hit, factors[hit]
             lower[rows, : place + 1] -= np.outer(factors, lower[place, : place + 1])
@@ -128,7 +130,9 @@ def near(basis: Ints, point: Floats, width: int = 1) -> Ints:
     short lattices need: where planes lie closer together than the point is to the lattice, the nearest is often wrong.
     """
     if width < 1 or np.shape(point) != basis.shape[1:]:
-        raise ValueError(f"need a width of 1 or more and a point of {basis.shape[1:]}, got {width} and {np.shape(point)}")
+        raise ValueError(
+            f"need a width of 1 or more and a point of {basis.shape[1:]}, got {width} and {np.shape(point)}"
+        )
     q, upper = np.linalg.qr(basis.astype(np.float64).T)
     lower, rest = upper.T, (point @ q)[None]
     chosen, distances = np.zeros((1, len(basis)), dtype=np.int64), np.zeros(1)
