@@ -15,7 +15,8 @@ def coefficients(basis):
     """Gram-Schmidt in rational numbers: the coefficients, and the squared lengths."""
     stars, squares, all_factors = [], [], []
     for vector in ([int(value) for value in row] for row in basis):
-        star, factors = [Fraction(value) for value in vector], []
+        star: list = [Fraction(value) for value in vector]
+        factors = []
         for other, square in zip(stars, squares, strict=True):
             factor = sum(a * b for a, b in zip(vector, other, strict=True)) / square
             factors.append(factor)

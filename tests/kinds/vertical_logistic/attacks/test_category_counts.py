@@ -12,7 +12,7 @@ from tacit.kinds.vertical_logistic.attacks.category_counts import (
     estimated_positives,
     indicators,
 )
-from tacit.kinds.vertical_logistic.attacks.honest_steps import Start, Training, secret_column, views
+from tacit.kinds.vertical_logistic.attacks.honest_steps import Start, Training, secret_offsets, views
 from tests.kinds.vertical_logistic.attacks.census import census
 
 
@@ -44,12 +44,12 @@ def test_columns_with_two_values_are_indicators_and_numbers_are_not():
     assert members.tolist() == [[False], [True], [False]]
 
 
-def test_a_secret_column_leaves_estimates():
+def test_secret_offsets_leave_estimates():
     """No count is exact, but they are still far better than the share of all rows: the sum of 30 secret numbers is off
     by one label."""
     made = census(4000)
-    wider, start = secret_column(made.others, 1.0, np.random.default_rng(3))
-    seen = views(made.columns, wider, made.labels, Training(4000, epochs=5), start)
+    start = secret_offsets(made.others, 1.0, np.random.default_rng(3))
+    seen = views(made.columns, made.others, made.labels, Training(4000, epochs=5), start)
     truth, sizes = made.own.T @ made.labels, made.own.sum(axis=0)
     share = made.labels.mean()
     for view in (seen[0], seen[4]):
@@ -89,7 +89,7 @@ def test_labels_that_are_called_certain_are_right(seed):
     assert (found[known] == made.labels[known]).all()
 
 
-def test_the_finding_counts_all_categories_from_zero_and_few_with_a_secret_column():
+def test_the_finding_counts_all_categories_from_zero_and_few_with_secret_offsets():
     found = audit_category_counts(census(4000), Training(256), secret=1.0)
     assert found.off.value == 1.0
     assert found.off.informative

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from tacit.kinds.vertical_logistic.attacks.honest_steps import (
     Start,
     Tables,
     Training,
-    secret_column,
+    secret_offsets,
     secret_weights,
     views,
 )
@@ -56,10 +57,14 @@ def test_secret_weights_give_scores_of_the_spread_that_is_asked_for():
     assert not secret_weights(np.zeros((10, 0)), 1.0, np.random.default_rng(1)).weights.size
 
 
-def test_a_secret_column_counts_alone_at_the_start():
-    others = np.random.default_rng(0).normal(size=(2000, 4))
-    wider, start = secret_column(others, 2.0, np.random.default_rng(1))
-    assert (wider[:, :4] == others).all()
-    scores = wider @ start.weights
-    assert scores.std() == pytest.approx(2.0, rel=0.1)
-    assert np.abs(np.asarray(np.corrcoef(wider.T))[4, :4]).max() < 0.1
+def test_offsets_differ_by_row_and_are_added_in_every_step():
+    """A row for each column, so that the gradient is the residues: by hand, with weights that stay at 0."""
+    rng = np.random.default_rng(1)
+    tables = Tables(np.eye(30), np.zeros((30, 1)), rng.integers(0, 2, 30), scale=False)
+    start = secret_offsets(tables.others, 2.0, rng)
+    assert len(set(start.offsets)) == 30
+    assert 1.2 < start.offsets.std() < 2.8
+    residues = expit(start.offsets) - tables.labels
+    seen = views(tables.columns, tables.others, tables.labels, Training(30, epochs=2, rate=1e-9), start)
+    for view in seen:
+        assert tables.columns.gradient(view.gradient.tolist()) == pytest.approx(residues, abs=1e-6)

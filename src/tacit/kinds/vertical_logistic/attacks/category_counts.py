@@ -21,7 +21,7 @@ from tacit.audit.finding import Finding, Score
 from tacit.audit.intervals import mean_score
 from tacit.fixedpoint import Floats, Ints
 from tacit.kinds.vertical_logistic.attacks.first_batch import two_valued_levels, without_common_factors
-from tacit.kinds.vertical_logistic.attacks.honest_steps import Tables, Training, View, secret_column, views
+from tacit.kinds.vertical_logistic.attacks.honest_steps import Tables, Training, View, secret_offsets, views
 from tacit.kinds.vertical_logistic.protocol import metrics
 from tacit.kinds.vertical_logistic.protocol.encoding import RESIDUE_BITS, Columns
 
@@ -76,8 +76,8 @@ def counted_positives(columns: Ints, gradient: Ints) -> Ints | None:
 def estimated_positives(own: Columns, view: View, rate: float) -> Floats:
     """About how many rows have label 1 in each indicator column, if `rate` of all have.
 
-    Columns must be centred, as `scale` makes them. The other parties' scores are unknown. Where they do not depend on the category, the error has the standard
-    deviation √rows · that of σ(score): a random start blurs small counts by less than one.
+    Columns must be centred, as `scale` makes them. Other parties' scores are unknown. If they do not depend on the
+    category, the error has the standard deviation √rows · that of σ(score): secret offsets blur 25 rows by one label.
     """
     found = _indicators(own.integers[view.rows])
     gradient = view.gradient[found.places] / 2.0**RESIDUE_BITS
@@ -111,8 +111,8 @@ def certain_labels(members: Indicators, positives: Ints) -> Ints:
 
 
 def audit_category_counts(tables: Tables, training: Training, *, secret: float = 0.0, seed: int = 0) -> Finding:
-    """A passive that counts the positives of its categories in its first gradient over all rows, without and with a
-    secret column of weight `secret` at the active."""
+    """A passive that counts the positives of its categories in its first gradient over all rows, without and with
+    secret offsets of spread `secret` at the active."""
     columns, others, labels = tables.columns, tables.others, tables.labels
     rng = np.random.default_rng([seed, 61])
     full = replace(training, batch=len(labels), epochs=1)
@@ -123,8 +123,8 @@ def audit_category_counts(tables: Tables, training: Training, *, secret: float =
     rate = float(labels.mean())
     guesses = [_counted(columns, views(columns, others, labels, full)[0], rate)]
     if secret:
-        hidden, start = secret_column(others, secret, rng)
-        guesses.append(_counted(columns, views(columns, hidden, labels, full, start)[0], rate))
+        start = secret_offsets(others, secret, rng)
+        guesses.append(_counted(columns, views(columns, others, labels, full, start)[0], rate))
     blind = np.rint(members.sum(axis=0) * rate).astype(np.int64)
     exact = [_exact(counts, truth, float((blind == truth).mean())) for counts, _ in guesses]
     sure = [_sure(members, counts, labels, known) for counts, known in guesses]
@@ -132,7 +132,7 @@ def audit_category_counts(tables: Tables, training: Training, *, secret: float =
         attack="positives of each category, counted in one gradient over all rows",
         adversary="passive, honest but curious",
         sees=f"its first gradient over {len(labels)} rows, {members.shape[1]} of its columns being indicators",
-        protection=f"a secret column at the active, of weight {secret:g}" if secret else "none",
+        protection=f"a secret offset of each row at the active, of spread {secret:g}" if secret else "none",
         off=exact[0],
         on=exact[1] if secret else None,
         also=((sure[0], sure[1]),) if secret else ((None, sure[0]),),

@@ -187,7 +187,7 @@ def _precision(same: Pairs, equal: Pairs) -> Score:
 def audit_attributes_from_scores(
     tables: Tables, training: Training, *, known: int = 60, epochs: int = 1, seed: int = 0
 ) -> Finding:
-    """An active that knows some rows of the passive's categories, and reads the others from scores of `epochs` steps."""
+    """An active that knows some rows of the passive's categories, and reads the others by scores of `epochs` steps."""
     groups = variables(tables.own)
     if not groups:
         raise ValueError(

@@ -6,7 +6,7 @@
     noisy_labels(own, views)                    the labels, if residues are near that, by less than `noise_limit`
     guess_labels(own, views)                    both; failing them, least squares
     noise_limit(rows, equations)                above this spread of residues, no method can name all labels
-    audit_first_batch(tables, training)         the finding: from zero, and with a secret column at the active
+    audit_first_batch(tables, training)         the finding: from zero, and with secret offsets at the active
 
 With weights of 0 a residue is σ(intercept) − label. So Xᵀr is, but for a known term, a sum of the rows with label 1: a
 subset sum with as many equations as the passive has columns, each of 20 bits.
@@ -25,7 +25,7 @@ from tacit.audit.attacks.membership import curve_score
 from tacit.audit.bounds import clopper_pearson
 from tacit.audit.finding import Finding, Score
 from tacit.fixedpoint import Floats, Ints
-from tacit.kinds.vertical_logistic.attacks.honest_steps import Tables, Training, View, secret_column, views
+from tacit.kinds.vertical_logistic.attacks.honest_steps import Tables, Training, View, secret_offsets, views
 from tacit.kinds.vertical_logistic.protocol import metrics
 from tacit.kinds.vertical_logistic.protocol.encoding import RESIDUE_BITS, Columns
 
@@ -114,11 +114,12 @@ def _twos(value: int) -> int:
 
 
 def noisy_labels(own: Columns, seen: Sequence[View], width: int = 256) -> Ints | None:
-    """The label of each row that occurs in these steps, or None if no labels explain them well.
+    """The label of each row that occurs in these steps, in ascending order, or None if no labels explain them well.
 
     The passive knows its own part of each score. The rest is taken as one unknown number a step, the intercept, which
     is projected out, and a deviation for each row that is the same in all steps. Several lattices are tried, for
-    deviations of a part of the limit: for a smaller one the labels stand out more.
+    deviations of a part of the limit: for a smaller one the labels stand out more. Labels that leave half of the limit
+    are expected to be there by chance with probability 2^-equations.
     """
     rows, equations, values = _equations(own, seen)
     limit = noise_limit(rows, equations.shape[1])
@@ -131,21 +132,21 @@ def noisy_labels(own: Columns, seen: Sequence[View], width: int = 256) -> Ints |
         for vector in lattice.near(basis, point, width)[:8]:
             labels: Ints = np.asarray(vector[:rows] // (2 * _FINE))
             error = equations.T @ labels - values
-            if ((labels == 0) | (labels == 1)).all() and np.sqrt(np.mean(np.square(error))) < limit:
+            if ((labels == 0) | (labels == 1)).all() and np.sqrt(np.mean(np.square(error))) < limit / 2:
                 return labels
     return None
 
 
 def _equations(own: Columns, seen: Sequence[View]) -> tuple[int, Floats, Floats]:
     """Orthonormal equations (rows × equations) and values with equationsᵀ·labels ≈ values, each off by as much."""
-    rows = int(max(view.rows.max() for view in seen)) + 1
-    values = own.values
+    occurring = np.unique(np.concatenate([view.rows for view in seen]))
+    rows, values = len(occurring), own.values
     blocks, targets = [], []
     for view in seen:
         x = values[view.rows]
         level = metrics.sigmoid(view.own_scores)
         block, unknown = np.zeros((rows, x.shape[1])), x.T @ (level * (1 - level))
-        block[view.rows] = x
+        block[np.searchsorted(occurring, view.rows)] = x
         target = x.T @ level - own.gradient(view.gradient.tolist())
         length = float(np.linalg.norm(unknown))
         if length > 1e-6 * float(np.linalg.norm(x)):
@@ -159,14 +160,12 @@ def _equations(own: Columns, seen: Sequence[View]) -> tuple[int, Floats, Floats]
 
 
 def guess_labels(own: Columns, seen: Sequence[View], width: int = 256) -> Guess:
-    """Of each row in these steps: by lattices, and by least squares where they find nothing."""
+    """Of each row in these steps, in ascending order: by lattices, and by least squares where they find nothing."""
     first = seen[0]
     if len(seen) == 1:
         labels = two_valued_labels(own.integers[first.rows], first.gradient, width)
         if labels is not None:
-            scores = np.zeros(int(first.rows.max()) + 1)
-            scores[first.rows] = labels
-            return Guess(scores, True)
+            return Guess(labels[np.argsort(first.rows)].astype(np.float64), True)
     near = noisy_labels(own, seen, width)
     if near is not None:
         return Guess(near.astype(np.float64), True)
@@ -180,7 +179,7 @@ def guess_labels(own: Columns, seen: Sequence[View], width: int = 256) -> Guess:
 def audit_first_batch(
     tables: Tables, training: Training, *, secret: float = 0.0, most: int = 100, seed: int = 0
 ) -> Finding:
-    """A passive that reduces lattices of its first gradient, without and with a secret column of weight `secret` at the
+    """A passive that reduces lattices of its first gradient, without and with secret offsets of spread `secret` at the
     active. Labels are drawn by lot, so that only the gradient tells them. A batch of more than `most` rows is cut to so
     many, which a lattice can be reduced for in seconds."""
     rng = np.random.default_rng([seed, 59])
@@ -190,8 +189,8 @@ def audit_first_batch(
     one = replace(training, batch=rows, epochs=1)
     guesses = [guess_labels(columns, views(columns, others, labels, one))]
     if secret:
-        hidden, start = secret_column(others, secret, rng)
-        guesses.append(guess_labels(columns, views(columns, hidden, labels, one, start)))
+        start = secret_offsets(others, secret, rng)
+        guesses.append(guess_labels(columns, views(columns, others, labels, one, start)))
     named = [_named(guess, labels) for guess in guesses]
     ranked = [
         replace(curve_score(guess.scores[None], labels[None].astype(bool)), metric="AUC of the labels")
@@ -201,7 +200,7 @@ def audit_first_batch(
         attack="labels of the first batch by lattice reduction",
         adversary="passive, honest but curious",
         sees=f"its first gradient, {tables.own.shape[1]} numbers over {rows} rows",
-        protection=f"a secret column at the active, of weight {secret:g}" if secret else "none",
+        protection=f"a secret offset of each row at the active, of spread {secret:g}" if secret else "none",
         off=named[0],
         on=named[1] if secret else None,
         also=((ranked[0], ranked[1]),) if secret else ((None, ranked[0]),),

@@ -2,8 +2,8 @@
 
     Tables(own, active, labels, passives)           what all parties have
     views(own, others, labels, training, start)     one View a step
-    secret_weights(others, spread, rng)             the mitigation on the active's own columns: random weights to start
-    secret_column(others, weight, rng)              the one that needs no columns: a random number for each row
+    secret_weights(others, spread, rng)             a mitigation on the active's own columns: random weights to start
+    secret_offsets(others, spread, rng)             the one that needs no columns: a random number for each row
 
 Residues and columns are integers as under encryption, so that an attack on what is here is one on the protocol.
 """
@@ -63,10 +63,12 @@ class Training:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start:
-    """Where all other parties' columns and the intercept begin. The attacked protocol: at zero."""
+    """Where all other parties' columns and the intercept begin, and what the active adds to each row's score for good.
+    The attacked protocol: at zero, and nothing."""
 
     weights: Floats
     intercept: float = 0.0
+    offsets: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,10 +85,11 @@ def views(own: Columns, others: Floats, labels: Ints, training: Training, start:
     own_weights, values = np.zeros(own.integers.shape[1]), own.values
     weights = np.zeros(others.shape[1]) if start is None else start.weights.copy()
     intercept = 0.0 if start is None else start.intercept
+    offsets = np.zeros(len(labels)) if start is None or start.offsets is None else start.offsets
     seen = []
     for rows in training.batches(len(labels)):
         own_scores = values[rows] @ own_weights
-        residues = metrics.sigmoid(own_scores + others[rows] @ weights + intercept) - labels[rows]
+        residues = metrics.sigmoid(own_scores + others[rows] @ weights + intercept + offsets[rows]) - labels[rows]
         integers = encoding.encode_residues(residues)
         gradient = own.integers[rows].T @ integers
         seen.append(View(rows, gradient, own_scores))
@@ -108,11 +111,11 @@ def secret_weights(others: Floats, spread: float, rng: np.random.Generator) -> S
     return Start(np.asarray(scaled), float(spread * rng.normal()))
 
 
-def secret_column(others: Floats, weight: float, rng: np.random.Generator) -> tuple[Floats, Start]:
-    """The columns with one more, of normal numbers that only the active knows, and a start in which it alone counts.
+def secret_offsets(others: Floats, spread: float, rng: np.random.Generator) -> Start:
+    """A normal number for each row, of standard deviation `spread`, that the active adds to its score in every step.
 
-    It is trained as any column, which takes its weight towards 0, and is dropped from the model in the end. It needs no
-    other column at the active, and no two rows share their number. A simulation: a party would use a CSPRNG.
+    They are not trained and not drawn anew: weights that are trained return towards 0, and with them residues to two
+    values; numbers that change average out. No two rows share theirs, whatever the active's columns are. The model is
+    scored without them. A simulation: a party would use a CSPRNG.
     """
-    column = rng.normal(size=(len(others), 1))
-    return np.hstack([others, column]), Start(np.append(np.zeros(others.shape[1]), weight))
+    return Start(np.zeros(others.shape[1]), offsets=spread * rng.normal(size=len(others)))
