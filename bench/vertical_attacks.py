@@ -24,6 +24,7 @@ Ints = NDArray[np.int64]
 SIZES = ((60, 10), (100, 15), (100, 30), (150, 40))
 SPREADS = (0.01, 0.03, 0.1, 0.3, 1.0)
 TRIALS = 5
+STEPS = 15
 ALLOWED = 0.002  # of AUC
 
 
@@ -32,6 +33,7 @@ def run(options: Options) -> list[Row]:
     for size in SIZES[:2] if options.quick else SIZES:
         rows += _first_batch(*size)
     if not options.quick:
+        rows += [_steps(60, features, rate) for features in (20, 15, 10) for rate in (0.1, 0.5)]
         rows += [_spread(60, 20, spread) for spread in SPREADS]
     x, y = load_breast_cancer(return_X_y=True)
     rows += _cost("breast cancer", x[:, :10], x[:, 10:], y, 128)
@@ -58,6 +60,15 @@ def _first_batch(rows: int, features: int) -> list[Row]:
         Row(f"{name}: labels right", right, None, "", "higher", floor=1.0, judged="ours"),
         Row(f"{name}: processor time", seconds, None, "s", "lower"),
     ]
+
+
+def _steps(rows: int, features: int, rate: float) -> Row:
+    """From zero, over all rows in each step: the passive knows its own part of the scores, and not the active's."""
+    made = _drawn(rows, features, 1)
+    seen = views(made.columns, made.others, made.labels, Training(rows, STEPS, rate))
+    guesses = [guess_labels(made.columns, [view]) for view in seen]
+    solved = sum(guess.explained and bool(((guess.scores > 0.5) == made.labels).all()) for guess in guesses)
+    return Row(f"{rows} × {features}, rate {rate:g}: of the first {STEPS} steps solved", solved, None, "", "lower")
 
 
 def _spread(rows: int, features: int, spread: float) -> Row:

@@ -136,3 +136,15 @@ def test_a_condition_outside_its_range_and_a_point_of_another_size_are_refused()
         lattice.reduced([[1, 0], [0, 1]], lovasz=1.0)
     with pytest.raises(ValueError, match="a point of"):
         lattice.near(np.eye(2, dtype=np.int64), np.zeros(3))
+
+
+def test_the_nearest_planes_leave_at_most_half_of_each_step():
+    """Babai's guarantee, for a basis whose steps differ much."""
+    rng = np.random.default_rng(4)
+    found = lattice.reduced(np.hstack([np.eye(15, dtype=np.int64), rng.integers(0, 2**20, (15, 1))]))
+    _, upper = np.linalg.qr(found.T.astype(float))
+    q = np.linalg.qr(found.T.astype(float))[0]
+    for _ in range(20):
+        point = rng.normal(size=16) * 100
+        rest = (point - lattice.near(found, point)[0]) @ q
+        assert (np.abs(rest / np.diag(upper)) <= 0.5 + 1e-9).all()

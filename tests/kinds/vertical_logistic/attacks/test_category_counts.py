@@ -72,6 +72,13 @@ def test_residues_that_no_counts_explain_are_not_counted():
     assert counted_positives(made.columns.integers, made.columns.integers.T @ drawn) is None
 
 
+def test_a_gradient_that_several_counts_explain_is_not_counted():
+    """Of two rows, one in the category: nobody has label 1, or both."""
+    columns = np.array([[-1], [1]])
+    assert counted_positives(columns, np.array([0])) is None
+    assert counted_positives(columns, columns.T @ np.array([2**23, -(2**23)])).tolist() == [1]
+
+
 def test_labels_follow_from_counts_of_nobody_of_all_and_of_what_is_left():
     members = np.array([[1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0]], dtype=bool)
     labels = np.array([0, 0, 1, 0])

@@ -78,6 +78,12 @@ def test_rows_that_are_read_are_right_but_for_categories_that_were_never_seen():
     assert (found[~seen] == -1).all()
 
 
+def test_a_category_that_no_known_row_has_is_never_read():
+    """Least squares gives it the weight 0, which is no weight: 3 is 2 for all and 1 for each category that was seen."""
+    scores = np.array([[3.0], [3.0], [2.0]])
+    assert attributes_from_scores(scores, np.array([0, 1]), np.array([[0], [2]]))[2].tolist() == [-1]
+
+
 def test_scores_of_random_numbers_tell_no_attributes():
     made = census(1000, FEWER, seed=2)
     truth = attributes_of(made.own, variables(made.own))

@@ -78,6 +78,14 @@ def test_columns_that_sum_to_zero_need_no_intercept():
     assert two_valued_labels(columns, gradient).tolist() == labels.tolist()
 
 
+def test_columns_of_large_multiples_are_read_as_well():
+    """Whole numbers that were not scaled: their grid leaves zeros at the end."""
+    columns = np.random.default_rng(2).integers(-500, 500, (30, 8))
+    labels = np.random.default_rng(3).integers(0, 2, 30)
+    gradient = (columns * 2**11).T @ (11_111_111 - 2**24 * labels)
+    assert two_valued_labels(columns * 2**11, gradient).tolist() == labels.tolist()
+
+
 def test_secret_weights_of_an_active_without_columns_hide_nothing():
     made = tables(60, 10, active=0)
     start = secret_weights(made.others, 1.0, np.random.default_rng(0))
