@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
+from tacit.data import read_table
 
 from bench.measure import CPU, Options, Row
-from tacit.data import read_table
 from tacit.kinds.vertical_logistic.attacks.first_batch import guess_labels, noise_limit, two_valued_labels
 from tacit.kinds.vertical_logistic.attacks.honest_steps import Tables, Training, secret_offsets, views
 from tacit.kinds.vertical_logistic.protocol.metrics import sigmoid
