@@ -29,14 +29,14 @@ import numpy as np
 from tacit.channel import Channel
 from tacit.errors import PeerError
 from tacit.fixedpoint import Floats
-from tacit.kinds.vertical_logistic.shared import deals, evaluation, fourier, ring, truncation
-from tacit.kinds.vertical_logistic.shared.evaluation import Figures
+from tacit.kinds.vertical_logistic.shared import deals, fourier, held_out_figures, ring, truncation
+from tacit.kinds.vertical_logistic.shared.held_out_figures import Figures
+from tacit.kinds.vertical_logistic.shared.masked_table import Opened, bring, open_tables
 from tacit.kinds.vertical_logistic.shared.meeting import STEP, Meeting, meet
 from tacit.kinds.vertical_logistic.shared.messages import HEAD, Verdict
 from tacit.kinds.vertical_logistic.shared.progress import Snapshot
 from tacit.kinds.vertical_logistic.shared.ring import Words
 from tacit.kinds.vertical_logistic.shared.scales import RATE, WEIGHT, Scales, scales
-from tacit.kinds.vertical_logistic.shared.table import Opened, bring, open_tables
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.lockstep.context import Context
 
@@ -94,7 +94,7 @@ def train(
     chosen = scales(terms)
     own = bring(features, labels, row_weights, terms, chosen, me)
     if own.labels is not None:
-        evaluation.check_counts(own.labels, terms)
+        held_out_figures.check_counts(own.labels, terms)
     saved = _usable(context.saved, terms)
     session = next(iter(saved.values())).session if saved else b""
     meeting = meet(channels, terms, me, own.features.shape[1], tuple(saved) or (0,), session)
@@ -153,7 +153,7 @@ def _residue(party: _Party, step: deals.Step, block: deals.Block, score: Words, 
         share = truncation.truncated(opened, shift, shares["z_low"], shares["z_top"], first=meeting.first)
         centre = 0.0
     else:
-        opened_word = meeting.open_halves(evaluation.argument(score, bits) + shares["rho"].astype(np.uint32))
+        opened_word = meeting.open_halves(held_out_figures.argument(score, bits) + shares["rho"].astype(np.uint32))
         factors = np.array(fourier.sigmoid(terms.harmonics)) * (factor * 2.0**bits.coefficient)
         share = fourier.combine(opened_word, factors, shares["waves"])
         centre = 0.5
@@ -165,7 +165,7 @@ def _residue(party: _Party, step: deals.Step, block: deals.Block, score: Words, 
 def _judge(party: _Party, now: Snapshot, context: SharedContext) -> Snapshot:
     """Make figures; the active says whether they are the best so far, and whether the training ends here."""
     meeting, terms = party.meeting, party.terms
-    figures = evaluation.evaluate(meeting, terms, party.table, party.scales, now.weights)
+    figures = held_out_figures.evaluate(meeting, terms, party.table, party.scales, now.weights)
     if figures is None:
         verdict = meeting.others[terms.active].recv(Verdict, HEAD)
         if verdict.serial != meeting.serial:

@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from tacit.errors import PeerError
 from tacit.kinds.vertical_logistic.protocol import metrics
-from tacit.kinds.vertical_logistic.shared import deals, evaluation, histogram
+from tacit.kinds.vertical_logistic.shared import deals, held_out_figures, histogram
 from tacit.kinds.vertical_logistic.shared.messages import Groups, Revealed
 from tacit.kinds.vertical_logistic.shared.training import SharedContext
 from tests.kinds.vertical_logistic.shared.trainings import people, plain, run, terms_of
@@ -114,4 +114,4 @@ def test_few_rows_of_a_class_have_no_figures():
 def test_groups_of_single_buckets_are_refused(ends):
     terms = terms_of(2, 400, figures="end")
     with pytest.raises(PeerError, match=r"groups"):
-        evaluation._groups(Groups(7, ends), 7, terms)
+        held_out_figures._groups(Groups(7, ends), 7, terms)
