@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
+from tacit.data import read_table
 
 from bench.measure import CPU, WALL, Options, Row, Side, interleave, time_row
 from bench.vertical_logistic import Phe, checked, data
 from tacit.channel import LIMIT, Channel, run_parties
-from tacit.data import read_table
 from tacit.kinds.vertical_logistic.shared.costs import costs
 from tacit.kinds.vertical_logistic.shared.dealer import deal
 from tacit.kinds.vertical_logistic.shared.terms import Terms

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tacit.config.source import ConfigError
@@ -55,8 +54,8 @@ class Brought:
         labels: at the active: codes of `classes`, or numbers.
         order: a digest of the rows' ids in their order; nothing where the parties say that their rows fit as they are.
         state: what was stored of an interrupted training.
-        keep: stores a state of the protocol (with `round`, the epochs done, and `ended`), the part so far if this party
-            knows it, and by what it was judged.
+        keep: stores a state of the protocol (with `round`, the epochs done, and `ended`, whether it ended before all of
+            them), the part so far if this party knows it, and by what it was judged.
     """
 
     settings: Settings

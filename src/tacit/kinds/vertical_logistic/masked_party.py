@@ -24,9 +24,8 @@ def train(channels: Mapping[str, Channel], brought: Brought) -> tuple[Model, Jud
 
     def keep(saved: Saved) -> None:
         now = saved.now
-        ended = now.stopped or now.epoch >= settings.train.epochs
         scores = Judged(now.best_scores, now.best_scores, held_out) if len(now.best_scores) else None
-        brought.keep({"round": now.epoch, "ended": ended, **flat(saved.state())}, saved.best, scores)
+        brought.keep({"round": now.epoch, "ended": now.stopped, **flat(saved.state())}, saved.best, scores)
 
     context = PaillierContext(
         brought.sink,

@@ -168,9 +168,7 @@ def _transforms(
     return made
 
 
-def _tell(
-    settings: Settings, name: str, model: Model, transforms: Fitted, judged: Judged | None, place: Place
-) -> None:
+def _tell(settings: Settings, name: str, model: Model, transforms: Fitted, judged: Judged | None, place: Place) -> None:
     """Leave this party's weights as a file, and tell of them and, at the active, of how good the model is."""
     linear = settings.model == "linear"
     own = coefficients.coefficients(
@@ -196,7 +194,7 @@ def predictor(
 ) -> Predictor:
     """One party of a prediction on new rows: at the active each common id with what the file lets be told."""
     if name == settings.dealer:
-        return shared_party.predicting_dealer(settings)
+        return shared_party.predicting_dealer(settings, model)
     part, transforms = Model.restore(model), transforms_of(model)
     release.refuse_unfit(settings, part.outputs)
     new = own_table.new_rows(settings, name, transforms, source, place)

@@ -38,7 +38,6 @@ from tacit.lockstep.run import Place
 from tacit.store.answers import Answers
 from tacit.store.scores import Scores
 
-
 DECILES = "deciles"  # in the active's stored part: edges between tenths of scores
 
 
@@ -163,8 +162,8 @@ def sentences(settings: Settings) -> list[str]:
     match settings.release:
         case "exact" if settings.shared:
             found.append(
-                f"A prediction gives {active} the exact score of every row: it subtracts its own part, and sees what the "
-                "others' parts add up to, which the training hid."
+                f"A prediction gives {active} the exact score of every row: it subtracts its own part, and sees what "
+                "the others' parts add up to, which the training hid."
             )
         case "points" | "decile" | "decision" if settings.shared:
             words = {"points": "whole points", "decile": "tenths and the decision", "decision": "the decision"}
@@ -182,7 +181,9 @@ def sentences(settings: Settings) -> list[str]:
                 "points if the passives are to hide more."
             )
         case "decision":
-            found.append(f"A prediction writes decisions only, but {active} computes them from exact scores, which it sees.")
+            found.append(
+                f"A prediction writes decisions only, but {active} computes them from exact scores, which it sees."
+            )
     rows = settings.predict.budget
     limit = f"at most {rows:,} rows" if rows is not None else "any number of rows, as predict.budget is not set,"
     found.append(f"Each passive answers {limit} with one model, unless its own file sets another budget.")

@@ -115,7 +115,9 @@ class Settings(Parties):
         parties = data.get("parties") if isinstance(data, dict) else None
         if not isinstance(parties, dict) or "protocol" in data:
             return data
-        roles = [party.get("role") if isinstance(party, dict) else getattr(party, "role", None) for party in parties.values()]
+        roles = [
+            party.get("role") if isinstance(party, dict) else getattr(party, "role", None) for party in parties.values()
+        ]
         return {**data, "protocol": "shared"} if "dealer" in roles else data
 
     @model_validator(mode="after")
@@ -157,16 +159,21 @@ class Settings(Parties):
         """The protocol on shares has one dealer, and that under masks none."""
         if self.protocol == "masked":
             if dealers or self.helper is not None:
-                raise ValueError("protocol is masked, which has no dealer and no helper: leave them out, or take shared")
+                raise ValueError(
+                    "protocol is masked, which has no dealer and no helper: leave them out, or take shared"
+                )
             return
         if self.helper == "none":
             raise ValueError("helper is none, which is not part of this release: name a party with the role dealer")
         if dealers != 1:
             raise ValueError(
-                f"parties: {dealers} of them are dealers, protocol shared needs exactly one: a neutral party without data"
+                f"parties: {dealers} of them are dealers, protocol shared needs exactly one: a neutral party that has "
+                "no data"
             )
         if self.train.patience is not None and (self.shares.figures not in (None, "epoch") or not self.train.test):
-            raise ValueError("train.patience needs figures of each epoch: set shares.figures: epoch and train.test above 0")
+            raise ValueError(
+                "train.patience needs figures of each epoch: set shares.figures: epoch and train.test above 0"
+            )
 
     @property
     def shared(self) -> bool:

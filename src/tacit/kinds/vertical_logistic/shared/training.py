@@ -47,15 +47,21 @@ def _nobody(position: int, figures: Figures) -> None:
     pass
 
 
+def _unseen(columns: Mapping[str, int], position: int) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class SharedContext(Context[Snapshot]):
     """What a party is given besides its data. `keep` gets a snapshot after each step; store the last two of those kept.
 
     Args:
         told: at the active, is handed the figures after so many steps.
+        met: is handed each party's number of columns, and the step that the training begins after.
     """
 
     told: Callable[[int, Figures], None] = _nobody
+    met: Callable[[Mapping[str, int], int], None] = _unseen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +104,7 @@ def train(
     saved = _usable(context.saved, terms)
     session = next(iter(saved.values())).session if saved else b""
     meeting = meet(channels, terms, me, own.features.shape[1], tuple(saved) or (0,), session)
+    context.met(meeting.columns, meeting.position)
     party = _Party(meeting, terms, chosen, open_tables(meeting, terms, own))
     now = saved.get(meeting.position) or _start(meeting, terms)
     if now.weights.shape[0] != sum(meeting.columns.values()) + 1:
