@@ -199,6 +199,13 @@ class Settings(Parties):
         return "points" if self.model == "logistic" else "decile"
 
     @property
+    def figures(self) -> Literal["epoch", "end", "never"]:
+        """When figures of held-out rows are made on shares."""
+        if not self.train.test:
+            return "never"
+        return self.shares.figures or ("epoch" if self.train.patience is not None else "end")
+
+    @property
     def active(self) -> str:
         """The party that has the labels."""
         return next(name for name, party in self.parties.items() if party.role == "active")

@@ -47,7 +47,6 @@ _BETWEEN = 1.0  # seconds between two lines
 def terms_of(settings: Settings, rows: int, outputs: int) -> Terms:
     """What all parties agree on, of a file and of what the active tells."""
     train = settings.train
-    figures = settings.shares.figures or ("epoch" if train.patience is not None else "end")
     return Terms(
         settings.owners,
         settings.dealer or "",
@@ -63,7 +62,7 @@ def terms_of(settings: Settings, rows: int, outputs: int) -> Terms:
         weighted=train.class_weight is not None,
         seed=settings.seed,
         held_out=train.test,
-        figures=figures if train.test else "never",
+        figures=settings.figures,
         patience=train.patience,
     )
 

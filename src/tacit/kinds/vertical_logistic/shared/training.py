@@ -33,14 +33,12 @@ from tacit.kinds.vertical_logistic.shared import deals, fourier, held_out_figure
 from tacit.kinds.vertical_logistic.shared.held_out_figures import Figures
 from tacit.kinds.vertical_logistic.shared.masked_table import Opened, bring, open_tables
 from tacit.kinds.vertical_logistic.shared.meeting import STEP, Meeting, meet
-from tacit.kinds.vertical_logistic.shared.messages import HEAD, Verdict
+from tacit.kinds.vertical_logistic.shared.messages import HEAD, WEIGHTS, Verdict
 from tacit.kinds.vertical_logistic.shared.progress import Snapshot
 from tacit.kinds.vertical_logistic.shared.ring import Words
 from tacit.kinds.vertical_logistic.shared.scales import RATE, WEIGHT, Scales, scales
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.lockstep.context import Context
-
-_WEIGHTS = 1  # stage of the final opening
 
 
 def _nobody(position: int, figures: Figures) -> None:
@@ -207,8 +205,8 @@ def _reveal(party: _Party, now: Snapshot) -> Trained:
         if name == meeting.me:
             mine = share
         else:
-            meeting.give(name, share, _WEIGHTS)
-    found = ring.decode(meeting.take(mine, _WEIGHTS), WEIGHT)
+            meeting.give(name, share, WEIGHTS)
+    found = ring.decode(meeting.take(mine, WEIGHTS), WEIGHT)
     if meeting.me == terms.active:
         return Trained(found[:-1], found[-1], meeting.session)
     return Trained(found, None, meeting.session)
