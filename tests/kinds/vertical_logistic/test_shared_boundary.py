@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from tacit.lockstep.run import Place
 from tests.kinds.vertical_logistic.shared_tables import of_tables
 from tests.subprocesses import HANGS
 
-CASES = {
+CASES: dict[str, dict[str, Any]] = {
     "two classes": {},
     "two classes, never judged": {"shares": {"figures": "never"}},
     "nothing held out": {"train": {"test": 0.0}},

@@ -10,6 +10,7 @@ from tacit.kinds.vertical_logistic.label_counts_words import label_count_costs, 
 from tacit.kinds.vertical_logistic.protocol import batches, encoding
 from tacit.kinds.vertical_logistic.protocol.checks import MEANINGFUL, row_uses
 from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.kinds.vertical_logistic.shared_forecast import shared_forecast
 from tacit.report.forecast import Forecast, in_sentences
 
 
@@ -29,6 +30,8 @@ def forecast(
         groups: of each passive that needs counts of labels, in how many columns how many groups.
     """
     features = features or {}
+    if settings.shared:
+        return shared_forecast(settings, rows, features, outputs, groups or {})
     train = settings.train
     kept = None if rows is None else len(batches.hold_out(rows, train.test, settings.seed)[0])
     title = (

@@ -189,6 +189,9 @@ class Settings(Parties):
         """The parties that have data."""
         return tuple(name for name, party in self.parties.items() if party.role != "dealer")
 
+    def brings_data(self, name: str) -> bool:
+        return name in self.owners
+
     @property
     def release(self) -> Literal["exact", "points", "decile", "decision"]:
         """What a prediction tells of each row: on shares, exact scores only if the file says so."""
