@@ -16,7 +16,7 @@ PARTIES = {"bank": {"role": "active"}, "shop": {"role": "passive"}}
         ({"parties": {"a": {"role": "passive"}}}, "0 of them are active"),
         ({"parties": {"a": {"role": "active"}, "b": {"role": "active"}}}, "2 of them are active"),
         ({"parties": {"a": {"role": "active"}}}, "no passive one"),
-        ({"protocol": "shared"}, "not part of this release"),
+        ({"protocol": "shared"}, "protocol shared needs exactly one"),
         ({"data": {"post": {"path": "x.csv"}}}, "none of the parties"),
         ({"data": {"shop": {"path": "x.csv", "label": "y"}}}, "passive and has no label"),
         ({"data": {"bank": {"path": "x.csv"}}, "task": "cancer"}, "both given"),

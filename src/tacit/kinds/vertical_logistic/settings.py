@@ -174,6 +174,11 @@ class Settings(Parties):
             raise ValueError(
                 "train.patience needs figures of each epoch: set shares.figures: epoch and train.test above 0"
             )
+        if self.predict.release == "decile" and self.model == "logistic" and self.figures == "never":
+            raise ValueError(
+                "predict.release is decile, and no figures are made of held-out rows, whose tenths they are: set "
+                "train.test and shares.figures, or another release"
+            )
 
     @property
     def shared(self) -> bool:

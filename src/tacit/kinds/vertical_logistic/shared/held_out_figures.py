@@ -11,7 +11,10 @@ All other openings of an evaluation are uniform: w - b, z + rho, z - u, a masked
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +39,20 @@ class Figures:
 
     outputs: tuple[dict[str, float], ...]
     histograms: tuple[Histogram, ...] = ()
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain data and arrays, for a file."""
+        found: dict[str, Any] = {"outputs": json.dumps(self.outputs)}
+        for output, histogram in enumerate(self.histograms):
+            found |= {f"{part} {output}": getattr(histogram, part) for part in Histogram.__slots__}
+        return found
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Any]) -> Figures:
+        """What `state` was made of."""
+        count = sum(key.startswith("ends ") for key in state)
+        parts = [[np.asarray(state[f"{part} {output}"]) for part in Histogram.__slots__] for output in range(count)]
+        return cls(tuple(json.loads(state["outputs"])), tuple(Histogram(*each) for each in parts))
 
     @property
     def loss(self) -> float:

@@ -51,7 +51,9 @@ def _unseen(columns: Mapping[str, int], position: int) -> None:
 
 @dataclass(frozen=True)
 class SharedContext(Context[Snapshot]):
-    """What a party is given besides its data. `keep` gets a snapshot after each step; store the last two of those kept.
+    """What a party is given besides its data.
+
+    `keep` gets a snapshot at the start and after each step; store the last two of those kept.
 
     Args:
         told: at the active, is handed the figures after so many steps.
@@ -107,6 +109,8 @@ def train(
     now = saved.get(meeting.position) or _start(meeting, terms)
     if now.weights.shape[0] != sum(meeting.columns.values()) + 1:
         raise PeerError(f"a snapshot of {now.weights.shape[0]} weights does not fit the parties' columns: start anew")
+    if not saved:
+        context.keep(now)  # so that a party has something to resume from before another has done a step
     if not now.stopped:
         for step in deals.steps(terms, chosen, meeting.position):
             now = replace(now, position=step.number + 1, weights=_step(party, now.weights, step))
