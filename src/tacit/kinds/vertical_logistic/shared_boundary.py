@@ -167,7 +167,8 @@ def shared_sentences(settings: Settings) -> list[str]:
     ]
     if judges(settings):
         more = ", and which ranges of scores are counted together" if settings.model == "logistic" else ""
-        found.insert(3, f"{', '.join(passives)} see whether {active}'s loss was the lowest so far{more}.")
+        who = f"Each of {', '.join(passives)}" if len(passives) > 1 else passives[0]
+        found.insert(3, f"{who} sees whether {active}'s loss was the lowest so far{more}.")
     if settings.model == "logistic":
         found.insert(-1, f"All see how many classes {active} has, if there are more than two.")
     if settings.align:

@@ -111,7 +111,7 @@ def _costs(terms: Terms, columns: Mapping[str, int], figures: dict[str, Any]) ->
         f"and a seed to all others. The run takes about {total:,} bytes.",
         f"The run has {spent.exchanges:,} exchanges: at a round trip of {ROUND_TRIP * 1000:.0f} ms at most "
         f"{waits:,.0f} s of waiting, and about {computed:,.1f} s of processor time of all parties together.",
-        f"Each party and {terms.dealer} hold {8 * terms.rows * width / 1e6:,.0f} MB for all tables under masks.",
+        f"Each party and {terms.dealer} hold {8 * terms.rows * width / 1e6:,.1f} MB for all tables under masks.",
         f"The sum of the statistical distances of all that a party receives from uniform words is {distance:.1e} "
         f"(2^{math.log2(distance):.0f}): masks are uniform and used once, what is left is AES-128 in counter mode.",
     ]
@@ -129,8 +129,9 @@ def _warnings(settings: Settings, terms: Terms | None) -> list[str]:
             )
         elif held_out < _FEW:
             found.append(
-                f"{held_out} rows are held out: figures are made of groups of more than {LEAST} rows, so that the AUC "
-                f"is a little low, and {active} refuses to begin if a class has fewer than {LEAST} of them."
+                f"{held_out} rows are held out: figures are made of groups of more than {LEAST} rows, so that "
+                f"accuracy, AUC and KS come out too low, and {active} refuses to begin if a class has fewer than "
+                f"{LEAST} of them."
             )
     if settings.figures == "epoch" and settings.train.epochs > 1:
         found.append(f"Figures of the same held-out rows are opened to {active} {settings.train.epochs} times.")
