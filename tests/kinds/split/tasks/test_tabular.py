@@ -91,10 +91,10 @@ def in_one_piece(features: np.ndarray, labels: np.ndarray, training: Any, epochs
             torch.nn.Linear(features.shape[1], 32), torch.nn.ReLU(), torch.nn.Linear(32, 16), torch.nn.Tanh(),
             torch.nn.Linear(16, 16), torch.nn.LayerNorm(16), torch.nn.ReLU(), torch.nn.Linear(16, 1),
         )  # fmt: skip
-        optimizer = torch.optim.Adam(network.parameters(), lr=0.005)
+        optimizer = torch.optim.Adam(network.parameters(), lr=0.003)
         x, y = torch.from_numpy(features), torch.from_numpy(labels.astype(np.float32))
         for _ in range(epochs):
-            for batch in torch.from_numpy(training)[torch.randperm(len(training))].split(32):
+            for batch in torch.from_numpy(training)[torch.randperm(len(training))].split(16):
                 optimizer.zero_grad()
                 loss = torch.nn.functional.binary_cross_entropy_with_logits(network(x[batch]).squeeze(1), y[batch])
                 loss.backward()
@@ -105,7 +105,9 @@ def in_one_piece(features: np.ndarray, labels: np.ndarray, training: Any, epochs
 
 def test_two_messy_files_are_learnt_as_well_as_by_a_network_in_one_piece(tmp_path):
     data = messy_cancer.write(tmp_path)
-    settings = settings_of(tmp_path)
+    shared = messy_cancer.settings(tmp_path, train={"epochs": 6, "batch": 16, "learning_rate": 0.003})
+    shared["task_options"]["test"] = 0.5  # AUCs of few rows differ by chance: the order of rows is drawn anew each time
+    settings = Settings.model_validate(shared)
     trial = trained(settings, tmp_path)
     clinic = inside(task_part(settings, Seat.of(settings, "clinic")))
     part = clinic.fit(inside(trial.state("clinic"))["rows.all"], None)  # as in the run
@@ -114,10 +116,10 @@ def test_two_messy_files_are_learnt_as_well_as_by_a_network_in_one_piece(tmp_pat
     scores = predicted(settings, trial, {name: without_label(tmp_path, name) for name in settings.parties})
     assert len(scores) == len(data.everywhere)
     ours = np.array([scores[data.ids[row]][0] for row in held_out])
-    oracle = in_one_piece(scikit_features(data, training), data.labels, training, 12)[held_out]
+    oracle = in_one_piece(scikit_features(data, training), data.labels, training, 6)[held_out]
     malignant = 1 - data.labels[held_out]  # classes are in the order of their names: "malignant" is the second
     found, expected = roc_auc_score(malignant, ours), roc_auc_score(malignant, -oracle)
-    assert min(found, expected) > 0.97
+    assert min(found, expected) > 0.96
     assert abs(found - expected) < 0.02
 
 
@@ -235,15 +237,15 @@ def test_a_resumed_run_takes_the_stored_transforms_and_refuses_other_rows(tmp_pa
 
 def _same_people(folder: Path) -> None:
     """Both files with the common people, in one order."""
-    tables = {}
+    tables: dict[str, tuple[list[str], dict[str, list[str]]]] = {}
     for name in ("clinic", "laboratory"):
         with (folder / f"{name}.csv").open() as file:
             header, *rows = list(csv.reader(file))
         tables[name] = header, {row[0].strip(): row for row in rows}
     common = sorted(tables["clinic"][1].keys() & tables["laboratory"][1].keys())
-    for name, (header, rows) in tables.items():
+    for name, (header, by_id) in tables.items():
         with (folder / f"{name}.csv").open("w", newline="") as file:
-            csv.writer(file).writerows([header, *(rows[each] for each in common)])
+            csv.writer(file).writerows([header, *(by_id[each] for each in common)])
 
 
 def test_each_party_gets_its_table_from_its_own_local_file(tmp_path):
