@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from tacit.tables.settings import Data, Source
+from tacit.tables.settings import Data, Source, data_from
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,11 @@ def test_a_password_in_the_url_is_refused_and_not_shown(url, inside):
 )
 def test_other_urls_are_taken(url):
     assert Source(url=url, query="select 1").url == url
+
+
+def test_a_section_that_is_wrong_is_said_with_its_place():
+    assert data_from({"path": "a.csv"}, "data.bank").path == "a.csv"
+    with pytest.raises(ValueError, match=r"^data\.bank\.ids\.dedupe: "):
+        data_from({"path": "a.csv", "ids": {"dedupe": "last"}}, "data.bank")
+    with pytest.raises(ValueError, match=r"^data\.bank: a table comes from path, source or frame"):
+        data_from({}, "data.bank")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tacit.sections import Count, Section
 
@@ -116,3 +117,13 @@ class Data(Section):
     def weighs_evidence(self) -> bool:
         """Whether a column needs counts of labels."""
         return isinstance(self.columns, dict) and any(column.use == "woe" for column in self.columns.values())
+
+
+def data_from(section: Mapping[str, Any], where: str) -> Data:
+    """The section of a table; ValueError says in a sentence what is wrong with it. `where`: what the section is."""
+    try:
+        return Data.model_validate(section)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key, words = ".".join(map(str, (where, *first["loc"]))), first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{key}: {words}") from None

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from tacit.channel import Channel
 from tacit.config.local import Local
@@ -36,7 +35,7 @@ from tacit.tables.check import Checked
 from tacit.tables.choose import Choice
 from tacit.tables.fitted import Fitted
 from tacit.tables.labels import Labels, Wanted
-from tacit.tables.settings import Column, Data
+from tacit.tables.settings import Column, Data, data_from
 from tacit.tables.table import Rows as NewRows
 from tacit.tables.table import Table, checked, open_rows, open_table
 
@@ -47,11 +46,9 @@ def data_of(settings: Settings, name: str, place: Place) -> tuple[Data, Path] | 
     """What a file says of a party's table, and the folder of its paths; None if its data come from a task."""
     if place.local.data is not None:
         try:
-            return Data.model_validate(place.local.data), place.folder
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            key, words = ".".join(map(str, ("data", *first["loc"]))), first["msg"].removeprefix("Value error, ")
-            raise ConfigError(f"the local file of {name}: {key}: {words}") from None
+            return data_from(place.local.data, "data"), place.folder
+        except ValueError as error:
+            raise ConfigError(f"the local file of {name}: {error}") from None
     if settings.task is not None:
         return None
     if name not in settings.data:

@@ -31,7 +31,7 @@ from tacit.kinds.vertical_logistic.protocol.journal import InMemory, Records
 from tacit.kinds.vertical_logistic.protocol.label_counts import Counting
 from tacit.kinds.vertical_logistic.protocol.model import Model
 from tacit.kinds.vertical_logistic.settings import Settings
-from tacit.lockstep.alignment import common_rows
+from tacit.lockstep.alignment import common_here, common_rows
 from tacit.lockstep.evaluation import evaluated
 from tacit.lockstep.resumption import Held, agreed_session
 from tacit.lockstep.run import Lockstep, Part, Place, Predictor
@@ -241,9 +241,7 @@ def _common(settings: Settings, made: Mapping[str, Table]) -> dict[str, Rows]:
     """Where each party has the rows that all have, in the order of the active."""
     if not settings.align:
         return {name: np.arange(len(table.ids)) for name, table in made.items()}
-    places = {name: {identity: row for row, identity in enumerate(table.ids)} for name, table in made.items()}
-    common = [each for each in made[settings.active].ids if all(each in places[name] for name in made)]
-    return {name: np.array([places[name][each] for each in common], dtype=np.int64) for name in made}
+    return common_here({name: table.ids for name, table in made.items()}, settings.active)
 
 
 def _aligned(settings: Settings, name: str, ids: list[str], channels: Mapping[str, Channel], sink: Sink) -> Rows:
