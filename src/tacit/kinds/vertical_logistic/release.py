@@ -79,6 +79,8 @@ def released(
         edges: as `deciles` gave them, for `release: decile`.
     """
     refuse_unfit(settings, scores.shape[1])
+    if settings.model == "logistic" and len(classes) < 2:
+        raise ConfigError("this part of the model has no classes, as the active's has: name the active's own run")
     if scores.shape[1] > 1:
         return _several(ids, probabilities(scores), classes)
     told, raw = _told(scores[:, 0], settings, edges)
