@@ -132,7 +132,9 @@ class Model:
                 f"{mean.shape}: the file is damaged, or of another release"
             )
         if not all(np.isfinite(each).all() for each in (weights, intercept, mean, factor)):
-            raise ValueError("the stored model has numbers that are not finite: the training diverged, or it is damaged")
+            raise ValueError(
+                "the stored model has numbers that are not finite: the training diverged, or it is damaged"
+            )
         session = np.asarray(state["session"], dtype=np.uint8).tobytes()
         classes = _classes(state["classes"], outputs) if "classes" in state else ()
         target = _target(state["target"]) if "target" in state else None
