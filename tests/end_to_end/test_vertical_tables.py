@@ -135,3 +135,18 @@ def test_a_model_of_a_task_predicts_rows_of_files(here):
         frame.insert(0, "id", ["a", "b"])
         frame.to_csv(f"{party}.csv", index=False)
     assert predicted("bank.csv", "shop.csv").splitlines()[0] == "id,score,decision"
+
+
+@pytest.mark.parametrize("model", ["logistic", "linear"])
+def test_a_training_that_diverges_ends_in_a_sentence(here, model):
+    bank, shop = tables()
+    bank.to_csv("bank.csv", index=False)
+    shop.to_csv("shop.csv", index=False)
+    train = DEAL["train"] | {"epochs": 20, "learning_rate": 1e9}
+    data = {"bank": {"path": "bank.csv"}, "shop": {"path": "shop.csv"}}
+    Path("deal.yaml").write_text(json.dumps(DEAL | {"model": model, "train": train, "data": data}))
+    done = invoke("run", "deal.yaml", "--state", "run", "--quiet")
+    assert done.exit_code == 2
+    assert "the training diverged" in done.output
+    assert "lower train.learning_rate" in done.output
+    assert "Traceback" not in done.output
