@@ -5,8 +5,8 @@ A column is one of two things, whatever it came from:
     Numbers(values, kind)   floats, NaN where a cell is missing. kind: "number", or "date" for days since 1970-01-01
     Texts(values)           text, "" where a cell is missing
 
-CSV gives texts only, of which true and false are read as 1 and 0; typed sources (Parquet, SQL, frames) give numbers for numbers, booleans, decimals and dates, but
-texts for integers that a float cannot hold: ids have up to 20 digits.
+CSV gives texts only, of which true and false are read as 1 and 0; typed sources (Parquet, SQL, frames) give numbers for
+numbers, booleans, decimals and dates, but texts for integers that a float cannot hold: ids have up to 20 digits.
 `Reading` says how the texts of a column are read as numbers or dates. It is found once, on the table of the training,
 and stored: a single new row "1,234" is read as the training's column was.
 """
