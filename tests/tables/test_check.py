@@ -210,3 +210,30 @@ def test_the_lines_of_a_terminal(table):
     )
     broken = lines(found(table(csv(ID, Y, AGE, ("a", lambda row: "x" if row == 1 else row)))))
     assert [line.partition(":")[0] for line in broken[-2:]] == ["error", "1 errors, 0 warnings"]
+
+
+def test_names_and_cells_start_no_line_and_steer_no_terminal(table):
+    text = 'id,y,"a\n\x1b[2Jb"\n' + "".join(f"p{row},{row % 2},{row}\n" for row in range(59)) + 'q,1,"x\n\x1b[2J"\n'
+    checked = found(table(text))
+    assert len(checked.errors) == 1
+    assert all(line.isprintable() for line in lines(checked))
+
+
+def test_twenty_thousand_columns_are_checked_without_comparing_each_with_each():
+    """Names are looked up, not searched for: a search would look at 20,000² / 2 of them."""
+    names = [f"c{number}" for number in range(20_000)]
+
+    class Counting(str):
+        compared = 0
+
+        def __eq__(self, other):
+            Counting.compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    columns = tuple(Numbers(np.array([1.0, 2.0])) for _ in range(len(names) + 2))
+    every = tuple(map(Counting, ("id", "y", *names)))
+    raw = Raw("bank.csv", every, columns, lambda row: f"line {row + 2}")
+    assert found(raw).contents is not None
+    assert Counting.compared < 50 * len(names)

@@ -202,3 +202,16 @@ def test_a_file_that_is_no_parquet(write):
     pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     with pytest.raises(ValueError, match="no Parquet file that can be read"):
         read_file(write("id,a\n", "bank.parquet"))
+
+
+@pytest.mark.parametrize("header", ['"id, of a, person";y', '"id "", x";y', 'id;"a,b,c"'])
+def test_delimiters_in_a_quoted_name_do_not_count(write, header):
+    raw = read_file(write(f"{header}\n1;2\n"))
+    assert len(raw.names) == 2
+    assert [column.values for column in raw.columns] == [["1"], ["2"]]
+
+
+def test_a_name_that_looks_like_one_made_for_a_repeated_column(write):
+    raw = read_file(write("a,a (column 3),a\n1,2,3\n"))
+    assert len(raw.names) == len(raw.columns) == 3
+    assert "the column 'a' 2 times" in str(raw.problems[0])

@@ -269,6 +269,9 @@ def changed(change):
         lambda state: state["readings"].update(other=state["readings"].pop("age")),
         lambda state: state["readings"]["age"].update(kind="colour"),
         lambda state: state["readings"]["age"].pop("kind"),
+        lambda state: state["readings"]["age"].update(thousands="x"),
+        lambda state: state["readings"]["age"].update(kind="date", date="%Q"),
+        lambda state: state["readings"].update(age=7),
     ],
 )
 def test_a_damaged_state_is_refused(change):

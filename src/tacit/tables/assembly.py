@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from tacit.tables.cells import CELLS, Cells, Raw, Texts
@@ -31,12 +32,16 @@ def header(where: str, given: Sequence[str], line: str = "") -> tuple[tuple[str,
     if blank:
         what = f"the header has {counted(len(blank), 'column', 'columns')} without a name, column {blank[0]} first"
         problems.append(Problem("error", "header", where, what, "give each one a name", place=line, count=len(blank)))
-    for name in sorted({name for name in names if name and names.count(name) > 1}):
-        what = f"the header has the column {name!r} {names.count(name)} times"
+    for name, times in sorted(Counter(filter(None, names)).items()):
+        if times == 1:
+            continue
+        what = f"the header has the column {name!r} {times} times"
         problems.append(Problem("error", "header", where, what, "give each column its own name", place=line))
     own: list[str] = []
+    taken: set[str] = set()
     for place, name in enumerate(names, 1):
-        own.append(f"column {place}" if not name else f"{name} (column {place})" if name in own else name)
+        own.append(f"column {place}" if not name else f"{name} (column {place})" if name in taken else name)
+        taken.add(own[-1])
     return tuple(own), problems
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -35,17 +36,18 @@ def roles_of(raw: Raw, data: Data, *, label: bool) -> tuple[Roles, list[Problem]
         problems.append(Problem("error", "column", raw.where, what, "name another column as id or label"))
     given = tuple(data.columns) if data.columns is not None else ()
     features = given if isinstance(data.columns, tuple) else tuple(raw.names)
-    for name in sorted({name for name in given if given.count(name) > 1 or name in ids or (label and name == target)}):
+    times = Counter(given)
+    for name in sorted({name for name in given if times[name] > 1 or name in ids or (label and name == target)}):
         what = f"features must be different columns, and neither the ids nor the labels, and {name!r} is not"
         problems.append(Problem("error", "column", raw.where, what, "take it out of columns"))
     wanted = (*ids, *((target,) if label and target else ()), *given)
-    problems += [not_there(raw, name) for name in dict.fromkeys(wanted) if name not in raw.names]
+    problems += [not_there(raw, name) for name in dict.fromkeys(wanted) if not raw.has(name)]
     taken = {*ids, target}
     return (
         Roles(
-            tuple(name for name in ids if name in raw.names),
-            target if label and target in raw.names and target not in ids else None,
-            tuple(name for name in dict.fromkeys(features) if name in raw.names and name not in taken),
+            tuple(name for name in ids if raw.has(name)),
+            target if label and target and raw.has(target) and target not in ids else None,
+            tuple(name for name in dict.fromkeys(features) if raw.has(name) and name not in taken),
         ),
         problems,
     )

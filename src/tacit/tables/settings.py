@@ -14,12 +14,29 @@ from tacit.sections import Count, Section
 Use = Literal["drop", "numeric", "log", "bin", "one_hot", "woe"]
 Missing = Literal["mean", "median", "constant", "own category", "refuse"]
 
+_SECRET_OPTIONS = ("password", "passwd", "passphrase", "pass=", "pwd=", "secret", "token", "credential", "api_key",
+                   "apikey", "access_key")  # fmt: skip
 _UNFIT = {("one_hot", "mean"), ("one_hot", "median"), ("numeric", "own category"), ("log", "own category")}
 
 
 def fits(use: Use | None, missing: Missing) -> bool:
     """Whether missing cells can be treated so: a category has no mean, and a number is no category."""
     return (use, missing) not in _UNFIT
+
+
+def _holds_password(url: str) -> bool:
+    """Whether a url seems to have a password: behind a user, in a port that is no number, or as an option."""
+    plain = unquote(url).lower()
+    if any(word in plain.partition("?")[2] for word in _SECRET_OPTIONS):
+        return True
+    if "://" not in url:
+        return ":" in url and "@" in url
+    rest = url.partition("?")[0].partition("://")[2]
+    host, _, path = rest.partition("/")
+    if host and "@" in path:
+        return True  # user/password@host, or a / in a password
+    user, at, address = host.rpartition("@")
+    return (at != "" and ":" in user) or re.fullmatch(r"(\[[^\]]*\]|[^:]*)(:[0-9]*)?", address) is None
 
 
 class Source(Section):
@@ -32,9 +49,7 @@ class Source(Section):
 
     @model_validator(mode="after")  # of the whole section: a message about a field alone would show its value
     def _no_password(self) -> Source:
-        options = unquote(self.url.partition("?")[2]).lower()
-        named = any(word in options for word in ("password", "passwd", "pwd=", "secret", "token"))
-        if named or re.match(r"[^:]*://[^:/]*:[^@]*@", self.url):
+        if _holds_password(self.url):
             raise ValueError(
                 "url holds a password: take it out, and name the environment variable that holds it as password"
             )

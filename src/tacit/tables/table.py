@@ -88,8 +88,8 @@ def open_rows(data: Data, folder: Path, fitted: Fitted) -> Rows:
     problems += identified.problems if identified is not None else ()
     cells = {}
     for name in fitted.names:
-        if name in raw.names:
-            cells[name], wrong = _read(raw, name, fitted.readings[name])
+        if raw.has(name):
+            cells[name], wrong = _read(raw, name, fitted.readings.get(name, Reading("number")))
             problems += wrong
     if identified is None or any(problem.severity == "error" for problem in problems):
         raise TableError(problems)

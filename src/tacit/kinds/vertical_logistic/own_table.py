@@ -152,7 +152,11 @@ def transforms_of(part: Mapping[str, Any]) -> Fitted:
     """The transforms of a stored part."""
     if TRANSFORMS not in part:
         raise ConfigError("the stored model has no transforms: it is of an earlier release, train it anew")
-    return Fitted.restore(json.loads(np.asarray(part[TRANSFORMS], dtype=np.uint8).tobytes()))
+    try:
+        state = json.loads(np.asarray(part[TRANSFORMS], dtype=np.uint8).tobytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError("the stored transforms are damaged: they are no JSON; take the model from a copy") from error
+    return Fitted.restore(state)
 
 
 def _wanted(settings: Settings, name: str) -> Wanted | None:

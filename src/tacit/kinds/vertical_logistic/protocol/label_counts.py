@@ -7,7 +7,7 @@ Between the active and one passive, over the training rows, after alignment and 
 
     1   the passive says for how many groups of how many columns it asks
     2   the active refuses, or sends its public key with a certificate. In one training it answers one request of a
-        passive; the same one again after a restart
+        passive; the same one again after a restart, and a few in all if trainings begin anew in its run
     3   the active sends Enc(y_i) of every training row, in pieces
     4   the passive multiplies them to Enc(c_g), g being a group. `sparsity` tells it which groups have fewer than 5
         rows of a class. It merges those and tests again, until there are none. Every test is over as many groups as

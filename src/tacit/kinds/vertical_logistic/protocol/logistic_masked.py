@@ -247,7 +247,7 @@ def passive(
     training, held_out = batches.hold_out(len(table), settings.train.test, settings.seed)
     kept = context.latest
     scaler = kept.scaler if kept else _fitted(table[training], settings)
-    columns = encoding.Columns.encode(scaler.apply(table))
+    columns = encoding.Columns.encode(scaler.apply(table), training)
     course = _course(len(training), settings)
     journal = Journal(context.records, course, kept or Saved.start(b"", scaler))
     hello = _hello(table, kept.outputs if kept else 0, settings, journal, kept)

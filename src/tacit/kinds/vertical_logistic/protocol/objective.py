@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tacit.config.source import ConfigError
 from tacit.fixedpoint import Floats, as_finite
 from tacit.kinds.vertical_logistic.protocol import metrics
 from tacit.kinds.vertical_logistic.protocol.batches import Rows
@@ -77,7 +78,7 @@ class Objective:
         if self.target is not None:
             found = scores - targets
             if not np.all(np.abs(found) <= 1 + _ROUNDING):
-                raise ValueError(
+                raise ConfigError(
                     f"a residue of {np.abs(found).max():.3g} times the range of the labels: the training diverged: "
                     "lower train.learning_rate"
                 )
