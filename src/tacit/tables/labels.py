@@ -43,7 +43,7 @@ def labels_of(raw: Raw, name: str, wanted: Wanted, rows: Ints, decimal: Literal[
         missing |= _marked(cells)
     blank = rows[missing[rows]]
     if len(blank):
-        what = f"{counted(len(blank), 'row has', 'rows have')} no label"
+        what = f"{counted(len(blank), 'row has', 'rows have')} no label (blank, NA, null or none)"
         if len(blank) == len(rows):
             problems.append(raw.problem("error", "no label", what, "fill labels in", name, blank))
         else:

@@ -177,4 +177,4 @@ def test_what_a_prediction_tells_is_said_in_words():
 
 def test_a_part_without_classes_is_not_the_actives():
     with pytest.raises(ConfigError, match="this part of the model has no classes, as the active's has"):
-        released(IDS, SCORES, (), made())
+        told(IDS, SCORES, (), made())

@@ -14,6 +14,7 @@ from tacit.sections import Address, Count, Name, Network, Positive, Probability,
 from tacit.tables.settings import Data
 
 Role = Literal["active", "passive", "dealer"]
+LEAST_COUNTED = 50  # rows of a group in which labels are counted
 Bits = Literal[512, 1024, 2048, 3072, 4096]
 _AGREED = {"kind", "name", "model", "protocol", "helper", "shares", "train", "scale", "align", "seed"}
 
@@ -143,6 +144,7 @@ class Settings(Parties):
                 raise ValueError(f"data: {name} is passive and has no label: leave out label, or make it the active")
             if data.label_counts and self.parties[name].role != "active":
                 raise ValueError(f"data: {name} is passive and has no labels to count: leave out label_counts")
+        self._check_evidence()
         if self.train.schedule == "step" and self.train.decay > 1:
             raise ValueError(f"train.decay is {self.train.decay:g}: with schedule: step it must be at most 1")
         if self.model == "linear" and self.train.class_weight is not None:
@@ -154,6 +156,25 @@ class Settings(Parties):
                 "last"
             )
         return self
+
+    def _check_evidence(self) -> None:
+        """A passive's weight of evidence needs counts that the active allows, in groups that are not small."""
+        for name in self.passives:
+            data = self.data.get(name)
+            if data is None or not data.weighs_evidence:
+                continue
+            if self.active in self.data and not self.data[self.active].label_counts:
+                raise ValueError(
+                    f"data: {name} has a column with use: woe, which needs counts of the labels of {self.active}: set "
+                    f"data.{self.active}.label_counts: true if {name} may have them, or take bin or one_hot"
+                )
+            columns = data.columns if isinstance(data.columns, dict) else {}
+            for column, given in columns.items():
+                if given.use == "woe" and given.least < LEAST_COUNTED:
+                    raise ValueError(
+                        f"data: {name}: least of {column} is {given.least}: labels are counted in groups of "
+                        f"{LEAST_COUNTED} rows or more"
+                    )
 
     def _check_helper(self, dealers: int) -> None:
         """The protocol on shares has one dealer, and that under masks none."""

@@ -23,9 +23,10 @@ from tacit.fixedpoint import Ints
 from tacit.kinds.vertical_logistic.protocol.journal import Records
 from tacit.kinds.vertical_logistic.protocol.label_count_messages import Asked, CountRequest, Given
 from tacit.kinds.vertical_logistic.protocol.sparsity import FEWEST
+from tacit.kinds.vertical_logistic.settings import LEAST_COUNTED
 from tacit.wire import decode, encode
 
-LEAST = 50  # rows of a group, at least, unless the active accepts fewer
+LEAST = LEAST_COUNTED  # rows of a group, at least
 MOST_OF_A_COLUMN = 100  # groups
 MOST = 20_000  # groups of all columns together: a message about them stays below 30 MB
 SHARE = 0.5  # bits about each label that the counts may tell, on average
