@@ -40,7 +40,7 @@ def test_rows_without_a_label_are_left_out_with_their_number():
     assert labelled.rows.tolist() == [0, 2, 4]
     assert labelled.labels.codes.tolist() == [1, 0, 1]
     assert [str(each) for each in labelled.problems] == [
-        "bank.csv, line 3, column 'y': 1 row has no label: left out of the training"
+        "bank.csv, line 3, column 'y': 1 row has no label (blank, NA, null or none): left out of the training"
     ]
     assert found([1, math.nan, 2.5], "number").labels.tolist() == [1, 2.5]
 
