@@ -47,4 +47,4 @@ if __name__ == "__main__":
         print(f"{len(rows)} of {len(table.ids)} patients are common", flush=True)
         context = PaillierContext(sink=Printed(), clock=time.perf_counter)
         model = logistic_masked.active(channels, table.features[rows], table.labels[rows], SETTINGS, context)
-    print("its own weights:", model.weights.round(3))
+    print("its own weights:", model.weights[:, 0].round(3))

@@ -21,4 +21,4 @@ if __name__ == "__main__":
         rows = align(channels, "passive", "active", table.ids).rows
         context = PaillierContext(sink=Printed(), clock=time.perf_counter)
         model = logistic_masked.passive(channels, table.features[rows], SETTINGS, "passive", context)
-    print("its own weights:", model.weights.round(3))
+    print("its own weights:", model.weights[:, 0].round(3))

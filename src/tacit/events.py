@@ -218,7 +218,7 @@ class TrainingStarted:
     epochs: int
     steps: int  # of an epoch
     protection: str  # in a few words
-    parameters: int  # numbers in this party's part of the model
+    parameters: int  # numbers in the model; of a split network, in this party's part
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,7 +242,8 @@ def test_a_training_that_stopped_goes_on_as_if_it_had_not(model, behind):
 def test_a_step_that_was_interrupted_is_repeated_with_any_number_of_outputs(model):
     x, y = labelled(100, 9, model)
     settings = deal(2, model="linear" if model == "linear" else "logistic", train={"epochs": 2, "batch": 25})
-    full = train(x, y, settings)
+    judged: list[tuple] = []
+    full = train(x, y, settings, {"bank": PaillierContext(key=key(), judged=lambda *seen: judged.append(seen))})
     records: dict[str, InMemory] = {name: InMemory() for name in settings.parties}
     kept: dict[str, list[Saved]] = {name: [] for name in settings.parties}
     sent = []
@@ -255,7 +256,13 @@ def test_a_step_that_was_interrupted_is_repeated_with_any_number_of_outputs(mode
             super().send(message)
 
     contexts = {
-        name: PaillierContext(keep=kept[name].append, records=records[name], session=bytes(16), key=key())
+        name: PaillierContext(
+            keep=kept[name].append,
+            records=records[name],
+            session=bytes(16),
+            key=key(),
+            judged=lambda *seen: judged.append(seen),
+        )
         for name in settings.parties
     }
     parties = functions(
@@ -270,6 +277,7 @@ def test_a_step_that_was_interrupted_is_repeated_with_any_number_of_outputs(mode
     assert any(isinstance(event, TrainingResumed) and event.step > 0 for event in events.events)
     np.testing.assert_allclose(whole(resumed), whole(full), atol=1e-12)
     np.testing.assert_allclose(resumed["bank"].intercept, full["bank"].intercept, atol=1e-12)
+    np.testing.assert_allclose(judged[1][0], judged[0][0], atol=1e-12)  # those from before the restart included
     assert all(
         Journal(records[n], Course(4, lambda e: e), kept[n][-1]).uses == 2 for n in kept
     )  # nothing counted twice

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit
 from sklearn._loss.loss import HalfBinomialLoss, HalfSquaredError
+from sklearn.metrics import log_loss
 from sklearn.utils.class_weight import compute_class_weight
 
 from tacit.kinds.vertical_logistic.protocol.objective import Objective, class_weights
@@ -27,11 +29,14 @@ def test_residues_are_gradients_of_scikit_learns_loss(seed, classes, weight):
     if weight:
         each = compute_class_weight("balanced", classes=np.arange(classes), y=labels)
         given = (each / each.max())[labels]
-    found = objective.residues(scores, ROWS)
+    found, losses = objective.residues(scores, ROWS), []
     for output in range(objective.outputs):
         hits = (labels == (output if classes > 2 else 1)).astype(float)
         expected = HalfBinomialLoss().gradient(hits, scores[:, output].copy(), sample_weight=given)
         np.testing.assert_allclose(found[:, output], expected, atol=1e-12)
+        losses.append(log_loss(hits, expit(scores[:, output]), labels=[0, 1], sample_weight=given))
+    assert objective.loss(scores, ROWS) == pytest.approx(np.mean(losses))
+    assert objective.measure(scores, ROWS)["loss"] == pytest.approx(np.mean(losses))
     assert np.abs(found).max() <= 1
     some = ROWS[10:20]
     assert np.array_equal(objective.residues(scores[some], some), found[some])

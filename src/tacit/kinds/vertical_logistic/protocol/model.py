@@ -97,7 +97,7 @@ class Model:
         Guarantee: those of a row are the same to the last bit, whichever rows are scored with it. A product of matrices
             is not: how it adds up depends on their sizes. Sums along a contiguous last axis are, row by row.
         """
-        scaled = np.ascontiguousarray(self.scaler.apply(features))
+        scaled = self.scaler.apply(features)
         parts = [np.add.reduce(np.multiply(scaled, column, order="C"), axis=1) for column in self.weights.T]
         return np.stack(parts, axis=1) + self.intercept
 

@@ -1,0 +1,129 @@
+"""Periodic functions of a score that nobody knows: of its sum with a mask, and the dealer's waves of that mask.
+
+A score z is a 32-bit word of 24 fraction bits, so a function of it has the period 256. `V = z + rho` is opened; rho is
+uniform over all 2^32 words, so V is. From sin k(V - rho) = sin kV cos k rho - cos kV sin k rho, shares of sin kz follow
+without any further message from shares of cos k rho and -sin k rho (`waves`), as kV is public.
+
+`sigmoid` and `squash` are odd, and mirrored at |z| = 64: sin kz of odd k are enough. Up to |z| = 118 the sigmoid is
+within 6e-5 (60 harmonics) or 6e-3 (30), because the mirror image is as flat as the function. Beyond 128 it has the
+wrong sign: scores that large mean that a training diverged, which shows in its figures alone.
+
+All parties must round the public factors alike: a factor that differs by one unit multiplies a share, which is uniform,
+and so destroys the result. Hence no sine of the machine's own: angles come from correctly rounded tables (`gmpy2`) and
+are added up by multiplications and additions that IEEE 754 defines to the last bit. The parties compare `fingerprint`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import gmpy2
+import numpy as np
+
+from tacit.fixedpoint import Floats
+from tacit.kinds.vertical_logistic.shared.ring import Halves, Words
+
+_PERIOD = 256.0
+_MIRROR = _PERIOD / 4
+_POINTS = 1 << 14
+_DIGITS = ((21, 11), (10, 11), (0, 10))  # (first bit, bits) of the parts of a word that have a table each
+SOFTPLUS_MEAN = 32.0  # what `softplus` leaves out
+SQUASHED = 5.0  # |asinh z| at most, and what the series adds to it
+
+
+@lru_cache(maxsize=8)
+def sigmoid(harmonics: int) -> tuple[float, ...]:
+    """Coefficients of sin kz, k = 1, 3, 5, ...: of the sigmoid less one half."""
+    return _series(lambda z: 0.5 * np.tanh(z / 2), harmonics)
+
+
+@lru_cache(maxsize=8)
+def squash(harmonics: int) -> tuple[float, ...]:
+    """The same of asinh z: fine where decisions fall, coarse far out, never beyond `SQUASHED`."""
+    return _series(np.arcsinh, harmonics)
+
+
+@lru_cache(maxsize=8)
+def softplus(harmonics: int) -> tuple[float, ...]:
+    """Coefficients of cos kz: of log(2 cosh z/2) - 32, whose derivative is the sigmoid less one half.
+
+    The loss of a row is log(2 cosh z/2) + z/2 - yz.
+    """
+    turns = [_PERIOD / (2 * math.pi * k) for k in range(1, 2 * harmonics, 2)]
+    return tuple(-value * turn for value, turn in zip(sigmoid(harmonics), turns, strict=True))
+
+
+def fingerprint(harmonics: int) -> bytes:
+    """A digest of all constants that parties must have in common to the last bit."""
+    constants = [np.array(sigmoid(harmonics)), np.array(squash(harmonics)), np.array(softplus(harmonics))]
+    constants += _tables()
+    return hashlib.sha256(b"".join(array.astype("<f8").tobytes() for array in constants)).digest()
+
+
+def _series(function: Callable[[Floats], Floats], harmonics: int) -> tuple[float, ...]:
+    z = ((np.arange(_POINTS) + 0.5) / _POINTS - 0.5) * _PERIOD
+    mirrored = function(np.where(np.abs(z) <= _MIRROR, z, np.sign(z) * 2 * _MIRROR - z))
+    angle = 2 * math.pi / _PERIOD * z
+    found = [2 * np.mean(mirrored * np.sin(k * angle)) for k in range(1, 2 * harmonics, 2)]
+    return tuple(round(float(value) * 2.0**32) / 2.0**32 for value in found)  # what a machine adds is below this
+
+
+@lru_cache(maxsize=1)
+def _tables() -> tuple[Floats, ...]:
+    """For each part of a word, the sine and cosine of the angles that it can stand for: (2, values)."""
+    with gmpy2.context(precision=100):
+        turn = 2 * gmpy2.const_pi()
+        return tuple(
+            np.array([[float(x) for x in gmpy2.sin_cos(turn * i / 2 ** (32 - first))] for i in range(1 << bits)]).T
+            for first, bits in _DIGITS
+        )
+
+
+def angles(words: Halves) -> Floats:
+    """Sine and cosine of words as fractions of a turn: (2, *shape). The same to the last bit on every machine."""
+    sine, cosine = np.zeros(words.shape), np.ones(words.shape)
+    for (first, bits), table in zip(_DIGITS, _tables(), strict=True):
+        more_sine, more_cosine = table[:, (words >> np.uint32(first)) & np.uint32((1 << bits) - 1)]
+        sine, cosine = sine * more_cosine + cosine * more_sine, cosine * more_cosine - sine * more_sine
+    return np.stack([sine, cosine])
+
+
+def write_waves(rho: Halves, bits: int, waves: Words) -> None:
+    """At the dealer: cos k rho and -sin k rho for odd k, at `bits` fraction bits, into (harmonics, 2, *shape)."""
+    sine, cosine = angles(rho)
+    scale = 2.0**bits
+    now, before = np.stack([cosine, -sine]) * scale, np.stack([cosine, sine]) * scale
+    double = _double(cosine)
+    for wave in waves.view(np.int64):
+        np.rint(now, out=wave, casting="unsafe")
+        now, before = double * now - before, now
+
+
+def combine(opened: Halves, coefficients: Floats, waves: Words, *, even: bool = False) -> Words:
+    """A party's share of the sum of c_k sin kz, where `opened` = z + rho; its scale is the waves' times that of c_k.
+
+    `even`: of c_k cos kz.
+
+    The coefficients times sin kV and cos kV are rounded to integers: public, and the same at all parties.
+    """
+    sine, cosine = angles(opened)
+    if even:
+        now, before = np.stack([cosine, -sine]), np.stack([cosine, sine])
+    else:
+        now, before = np.stack([sine, cosine]), np.stack([-sine, cosine])
+    double = _double(cosine)
+    share = np.zeros(now.shape, dtype=np.uint64)
+    factor = np.empty(now.shape, dtype=np.int64)
+    for coefficient, wave in zip(coefficients, waves, strict=True):
+        np.rint(now * coefficient, out=factor, casting="unsafe")
+        share += factor.view(np.uint64) * wave
+        now, before = double * now - before, now  # sin (k+2)x = 2 cos 2x sin kx - sin (k-2)x, and so the cosine
+    return np.asarray(share[0] + share[1])
+
+
+def _double(cosine: Floats) -> Floats:
+    """2 cos 2x."""
+    return 4 * (cosine * cosine) - 2
