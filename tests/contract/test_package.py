@@ -19,6 +19,7 @@ PURE = (
     "secagg",
     "align",
     "kinds/vertical_logistic/protocol",
+    "kinds/vertical_logistic/shared",
     "kinds/horizontal/alone",
     "kinds/horizontal/client",
     "kinds/horizontal/coordinator",

@@ -10,7 +10,15 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from tacit.config.local import Local
 from tacit.config.source import ConfigError
-from tacit.kinds.vertical_logistic.release import budget, deciles, refuse_unfit, released, rounded, sentences
+from tacit.kinds.vertical_logistic.release import (
+    budget,
+    deciles,
+    refuse_unfit,
+    released,
+    rounded,
+    sentences,
+    table,
+)
 from tacit.kinds.vertical_logistic.settings import Settings
 
 PARTIES = {"bank": {"role": "active"}, "shop": {"role": "passive"}}
@@ -21,22 +29,26 @@ def made(model="logistic", **predict):
     return Settings(parties=PARTIES, model=model, predict=predict)
 
 
+def told(ids, scores, classes, settings, **given):
+    return table(ids, released(scores, settings, **given), classes, settings)
+
+
 SCORES = np.array([[-3.0], [-0.01], [0.0], [2.5]])
 IDS = ["a", "b", "c", "d"]
 
 
 def test_exact_scores_are_probabilities_and_the_decision_follows_the_threshold():
-    found = released(IDS, SCORES, ("good", "bad"), made())
+    found = told(IDS, SCORES, ("good", "bad"), made())
     assert found.header == ("id", "score", "decision")
     assert [row[0] for row in found.rows] == IDS
     assert [row[1] for row in found.rows] == pytest.approx(1 / (1 + np.exp(-SCORES[:, 0])))
     assert [row[2] for row in found.rows] == ["good", "good", "bad", "bad"]  # from the threshold on
-    strict = released(IDS, SCORES, ("good", "bad"), made(threshold=0.9))
+    strict = told(IDS, SCORES, ("good", "bad"), made(threshold=0.9))
     assert [row[2] for row in strict.rows] == ["good", "good", "good", "bad"]
 
 
 def test_points_are_whole_and_higher_for_the_first_class():
-    found = released(IDS, SCORES, ("good", "bad"), made(release="points"))
+    found = told(IDS, SCORES, ("good", "bad"), made(release="points"))
     offset = 600 - FACTOR * np.log(50)
     assert [row[1] for row in found.rows] == [round(offset - FACTOR * score) for score in SCORES[:, 0]]
     assert all(type(row[1]) is int for row in found.rows)
@@ -44,7 +56,7 @@ def test_points_are_whole_and_higher_for_the_first_class():
 
 def test_a_decision_tells_no_more_than_the_points_beside_it():
     scores = np.linspace(-0.02, 0.02, 41)[:, None]  # all within one point or two of the threshold
-    rows = released([str(i) for i in range(41)], scores, ("good", "bad"), made(release="points")).rows
+    rows = told([str(i) for i in range(41)], scores, ("good", "bad"), made(release="points")).rows
     decisions = {}
     for _, points, decision in rows:
         decisions.setdefault(points, set()).add(decision)
@@ -77,7 +89,7 @@ def test_points_of_rounded_parts_are_within_half_a_point_of_a_passive():
     own, other = np.random.default_rng(3).normal(size=(2, 200, 1))
     settings = made(release="points")
     ids = [str(i) for i in range(200)]
-    found = [row[1] for row in released(ids, own + rounded(other, settings), ("g", "b"), settings).rows]
+    found = [row[1] for row in told(ids, own + rounded(other, settings), ("g", "b"), settings).rows]
     exact = 600 - FACTOR * np.log(50) - FACTOR * (own + other)[:, 0]
     assert np.abs(np.array(found) - exact).max() <= 1 + 1e-9
 
@@ -86,7 +98,7 @@ def test_deciles_count_tenths_of_the_stored_scores_from_1():
     held_out = np.random.default_rng(1).normal(size=(1000, 1))
     edges = deciles(held_out)
     assert edges == pytest.approx(np.percentile(held_out, range(10, 100, 10)))
-    rows = released([str(i) for i in range(1000)], held_out, ("g", "b"), made(release="decile"), edges=edges).rows
+    rows = told([str(i) for i in range(1000)], held_out, ("g", "b"), made(release="decile"), edges=edges).rows
     counts = np.bincount([row[1] for row in rows], minlength=11)
     assert counts.tolist() == [0, *[100] * 10]
     best = max(rows, key=lambda row: held_out[int(row[0]), 0])
@@ -96,25 +108,21 @@ def test_deciles_count_tenths_of_the_stored_scores_from_1():
 
 def test_deciles_of_new_rows_do_not_depend_on_the_other_rows():
     edges = np.arange(9.0)
-    among = released(
-        ["x", "y", "z"], np.array([[-5.0], [0.0], [99.0]]), ("g", "b"), made(release="decile"), edges=edges
-    )
+    among = told(["x", "y", "z"], np.array([[-5.0], [0.0], [99.0]]), ("g", "b"), made(release="decile"), edges=edges)
     assert [row[1] for row in among.rows] == [1, 2, 10]
-    assert released(["y"], np.array([[0.0]]), ("g", "b"), made(release="decile"), edges=edges).rows[0] == among.rows[1]
+    assert told(["y"], np.array([[0.0]]), ("g", "b"), made(release="decile"), edges=edges).rows[0] == among.rows[1]
 
 
 def test_a_model_without_deciles_is_told_so():
     with pytest.raises(ConfigError, match="stored no deciles"):
-        released(IDS, SCORES, ("g", "b"), made(release="decile"))
+        told(IDS, SCORES, ("g", "b"), made(release="decile"))
 
 
 def test_a_linear_regression_has_values_and_no_decision():
-    found = released(IDS, SCORES, (), made("linear"))
+    found = told(IDS, SCORES, (), made("linear"))
     assert found.header == ("id", "score")
     assert [row[1] for row in found.rows] == SCORES[:, 0].tolist()
-    assert [
-        row[1] for row in released(IDS, SCORES, (), made("linear", release="decile"), edges=np.arange(9.0)).rows
-    ] == [
+    assert [row[1] for row in told(IDS, SCORES, (), made("linear", release="decile"), edges=np.arange(9.0)).rows] == [
         1,
         1,
         2,
@@ -129,7 +137,7 @@ def test_several_classes_are_those_of_scikit_learns_one_against_the_rest():
     data = load_iris()
     model = OneVsRestClassifier(LogisticRegression()).fit(data.data, data.target)
     names = tuple(data.target_names)
-    found = released([str(i) for i in range(150)], model.decision_function(data.data), names, made())
+    found = told([str(i) for i in range(150)], model.decision_function(data.data), names, made())
     assert found.header == ("id", "score", "decision", "score setosa", "score versicolor", "score virginica")
     chances = model.predict_proba(data.data)
     assert np.allclose([row[3:] for row in found.rows], chances)
@@ -149,7 +157,7 @@ def test_a_release_that_the_model_has_not_is_refused(settings, outputs, words):
     with pytest.raises(ConfigError, match=words):
         refuse_unfit(settings, outputs)
     with pytest.raises(ConfigError, match=words):
-        released(IDS, np.zeros((4, outputs)), ("a", "b", "c", "d")[:outputs], settings)
+        told(IDS, np.zeros((4, outputs)), ("a", "b", "c", "d")[:outputs], settings)
 
 
 def test_the_budget_is_the_partys_own_or_else_the_shared_one():

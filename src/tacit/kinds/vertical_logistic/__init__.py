@@ -88,6 +88,6 @@ KIND = Kind(
     resume=verbs.resume(_lockstep),
     join=verbs.join(_lockstep, _boundary, _forecast),
     predict=verbs.predict(_lockstep),
-    scorecard=Scorecard(lambda settings: tuple(settings.parties), _scorecard),
+    scorecard=Scorecard(lambda settings: settings.owners, _scorecard),
     tables=_tables,
 )

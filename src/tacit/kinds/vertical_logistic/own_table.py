@@ -10,7 +10,7 @@ stored_transforms, transforms_of    the transforms in a stored part
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,9 @@ def check_tables(settings: Settings, party: str | None, local: Local, folder: Pa
     if party is not None and party not in settings.parties:
         raise ConfigError(f"--party is {party!r}: give {' or '.join(settings.parties)}")
     found = {}
-    for name in settings.parties if party is None else (party,):
+    if party is not None and party == settings.dealer:
+        raise ConfigError(f"{party} is the dealer, which has no table")
+    for name in settings.owners if party is None else (party,):
         place = Place(None, Nowhere(), local if party is not None else Local(), folder)
         if party is None and name not in settings.data and settings.task is None:
             continue
@@ -105,7 +107,7 @@ class Counted:
 
     channels: Mapping[str, Channel]
     counting: Counting
-    key: PrivateKey | None  # the active's
+    key: Callable[[], PrivateKey]  # makes the active's, if a passive asks
 
 
 def fitted(settings: Settings, name: str, table: Table, rows: Rows, counted: Counted | None, place: Place) -> Fitted:
@@ -129,8 +131,6 @@ def fitted(settings: Settings, name: str, table: Table, rows: Rows, counted: Cou
 
 
 def _give(settings: Settings, table: Table, training: Rows, counted: Counted, place: Place) -> None:
-    if counted.key is None:
-        raise ValueError("the active counts labels under its key, and has none")
     data = data_of(settings, settings.active, place)
     terms = Terms(allowed=data is not None and data[0].label_counts)
     labels = table.labels.codes[training] if isinstance(table.labels, Labels) else np.full(len(training), -1)

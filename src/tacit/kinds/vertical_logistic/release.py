@@ -3,7 +3,9 @@
     refuse_unfit(settings, outputs)         before anything is trained or sent
     rounded(part, settings)                 what a passive sends of its part of the scores
     deciles(scores)                         edges that the active stores at the end of its training
-    released(ids, scores, classes, ...)     the table that the active gets: id, score, decision
+    released(scores, settings)              what is told of raw scores; on shares the protocol makes it
+    table(ids, told, classes, settings)     the table that the active gets: id, score, decision
+    spend(settings, place, ...)             the log and budget of a passive that answers
 
 exact       the probability of the second class, or the value of a linear regression. Of several classes the probability
             of the one that is decided on, and one column for each
@@ -11,13 +13,20 @@ points      whole points of a scorecard (`points`). Each passive rounds its own 
             so that the active sees no more of it than that; the decision follows from the points that are released
 decile      1 for the lowest tenth of the scores of held-out rows, up to 10. The active computes it from exact scores:
             it hides them from readers of the file, and not from the active
+decision    the class that is decided on, likewise
+
+On shares the active sees what is released and nothing else, whichever it is; there points are rounded down.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.config.local import Local
 from tacit.config.source import ConfigError
@@ -25,17 +34,35 @@ from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic.points import Points
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.lockstep.evaluation import probabilities
+from tacit.lockstep.run import Place
+from tacit.store.answers import Answers
 from tacit.store.scores import Scores
+
+DECILES = "deciles"  # in the active's stored part: edges between tenths of scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Told:
+    """What is told of each row: (n, K) values, and of two classes whether the second one is decided on."""
+
+    values: NDArray[Any]
+    decided: NDArray[np.bool_] | None = None
+
+    def rows(self, chosen: NDArray[np.int64]) -> Told:
+        """Some of the rows, in this order."""
+        return Told(self.values[chosen], None if self.decided is None else self.decided[chosen])
 
 
 def refuse_unfit(settings: Settings, outputs: int) -> None:
     """ConfigError if the file asks for a release that a model with so many outputs has not."""
-    release = settings.predict.release
-    if release == "points" and settings.model == "linear":
-        raise ConfigError("predict.release is points, and model is linear, which has no odds: take exact or decile")
-    if release != "exact" and outputs > 1:
+    release = settings.release
+    if release in ("points", "decision") and settings.model == "linear":
+        raise ConfigError(f"predict.release is {release}, and model is linear, which has no odds: take exact or decile")
+    several = ("exact", "points") if settings.shared else ("exact",)
+    if release not in several and outputs > 1:
         raise ConfigError(
-            f"predict.release is {release}, and the label has {outputs} classes: take exact, or two classes"
+            f"predict.release is {release}, and the label has {outputs} classes: take {' or '.join(several)}, or two "
+            "classes"
         )
 
 
@@ -46,7 +73,7 @@ def scale(settings: Settings) -> Points:
 
 def rounded(part: Floats, settings: Settings) -> Floats:
     """A passive's part of the scores (n, K) as it sends it: under `points`, a whole number of points for each row."""
-    if settings.predict.release != "points":
+    if settings.release != "points":
         return part
     slope = scale(settings).slope
     return np.asarray(np.rint(part * slope) / slope)
@@ -63,60 +90,84 @@ def budget(settings: Settings, local: Local) -> int | None:
     return own if own is not None else settings.predict.budget
 
 
-def released(
-    ids: Sequence[str],
-    scores: Floats,
-    classes: Sequence[str],
-    settings: Settings,
-    *,
-    edges: Floats | None = None,
-) -> Scores:
-    """Each id with what the file lets be told about it.
+def spend(settings: Settings, place: Place, people: bytes, rows: int) -> None:
+    """Log that a passive is about to answer so many rows, within its budget; BudgetError if that is spent."""
+    if place.part is not None:
+        Answers(place.part).spend(rows, budget(settings, place.local), ids=people, now=time.time())
+
+
+def released(scores: Floats, settings: Settings, *, edges: Floats | None = None) -> Told:
+    """What the file lets be told of raw scores.
 
     Args:
-        scores: (n, K), raw sums over all parties; of a linear regression values in the label's own unit.
-        classes: their names, in the order of the codes; none if linear.
+        scores: (n, K), sums over all parties; of a linear regression values in the label's own unit.
         edges: as `deciles` gave them, for `release: decile`.
     """
     refuse_unfit(settings, scores.shape[1])
-    if scores.shape[1] > 1:
-        return _several(ids, probabilities(scores), classes)
-    told, raw = _told(scores[:, 0], settings, edges)
-    if settings.model == "linear":
-        return Scores(("id", "score"), list(zip(ids, told, strict=True)))
-    decided = probabilities(raw[:, None]) >= settings.predict.threshold
-    decisions = [classes[int(each)] for each in decided]
-    return Scores(("id", "score", "decision"), list(zip(ids, told, decisions, strict=True)))
-
-
-def _told(scores: Floats, settings: Settings, edges: Floats | None) -> tuple[list[float] | list[int], Floats]:
-    """What is told of each row, and the raw scores that its decision follows from."""
-    match settings.predict.release:
-        case "exact":
-            return probabilities(scores[:, None], linear=settings.model == "linear").tolist(), scores
+    decided = None
+    if settings.model == "logistic" and scores.shape[1] == 1:
+        decided = probabilities(scores) >= settings.predict.threshold
+    match settings.release:
+        case "exact" | "decision":
+            return Told(scores, decided)
         case "points":
-            points = np.rint(scale(settings).points(scores))
-            return points.astype(np.int64).tolist(), scale(settings).log_odds(points)
+            points = np.rint(scale(settings).points(scores[:, 0])).astype(np.int64)
+            return Told(points[:, None], by_points(points, settings))
         case "decile":
-            if edges is None or np.shape(edges) != (9,):
-                raise ConfigError("predict.release is decile, and this model has stored no deciles: train it anew")
-            return (1 + np.searchsorted(edges, scores, side="right")).tolist(), scores
+            return Told(1 + np.searchsorted(checked_edges(edges), scores[:, :1], side="right"), decided)
 
 
-def _several(ids: Sequence[str], chances: Floats, classes: Sequence[str]) -> Scores:
-    best = chances.argmax(axis=1)
+def checked_edges(edges: Floats | None) -> Floats:
+    """The stored edges of deciles; ConfigError if there are none."""
+    if edges is None or np.shape(edges) != (9,):
+        raise ConfigError("predict.release is decile, and this model has stored no deciles: train it anew")
+    return edges
+
+
+def by_points(points: NDArray[np.int64], settings: Settings) -> NDArray[np.bool_]:
+    """What is decided by released points."""
+    raw = scale(settings).log_odds(points.astype(np.float64))
+    return np.asarray(probabilities(raw[:, None]) >= settings.predict.threshold)
+
+
+def table(ids: Sequence[str], told: Told, classes: Sequence[str], settings: Settings) -> Scores:
+    """Each id with what is told about it: id, score, decision."""
+    if told.values.shape[1] > 1:
+        return _several(ids, told.values, classes, settings)
+    decisions = [] if told.decided is None else [classes[int(each)] for each in told.decided]
+    if settings.release == "decision":
+        return Scores(("id", "decision"), list(zip(ids, decisions, strict=True)))
+    values = told.values[:, 0].tolist()
+    if settings.release == "exact" and settings.model == "logistic":
+        values = probabilities(told.values).tolist()
+    if told.decided is None:
+        return Scores(("id", "score"), list(zip(ids, values, strict=True)))
+    return Scores(("id", "score", "decision"), list(zip(ids, values, decisions, strict=True)))
+
+
+def _several(ids: Sequence[str], values: NDArray[Any], classes: Sequence[str], settings: Settings) -> Scores:
+    exact = settings.release == "exact"
+    shown = probabilities(values) if exact else values
+    best = (shown if exact else scale(settings).log_odds(values.astype(np.float64))).argmax(axis=1)
     rows = [
-        (identity, chance[code], classes[code], *chance)
-        for identity, code, chance in zip(ids, best.tolist(), chances.tolist(), strict=True)
+        (identity, each[code], classes[code], *each)
+        for identity, code, each in zip(ids, best.tolist(), shown.tolist(), strict=True)
     ]
     return Scores(("id", "score", "decision", *(f"score {name}" for name in classes)), rows)
 
 
 def sentences(settings: Settings) -> list[str]:
     """What a prediction tells, in words for `plan` and the report."""
-    active, release = settings.active, settings.predict.release
-    found = []
-    match release:
+    active, found = settings.active, []
+    match settings.release:
+        case "exact" if settings.shared:
+            found.append(
+                f"A prediction gives {active} the exact score of every row: it subtracts its own part, and sees what "
+                "the others' parts add up to, which the training hid."
+            )
+        case "points" | "decile" | "decision" if settings.shared:
+            words = {"points": "whole points", "decile": "tenths and the decision", "decision": "the decision"}
+            found.append(f"A prediction gives {active} {words[settings.release]} of every row, and nothing else.")
         case "exact":
             found.append(f"A prediction gives {active} the exact score of every row.")
         case "points":
@@ -128,6 +179,10 @@ def sentences(settings: Settings) -> list[str]:
             found.append(
                 f"A prediction writes tenths only, but {active} computes them from exact scores, which it sees: take "
                 "points if the passives are to hide more."
+            )
+        case "decision":
+            found.append(
+                f"A prediction writes decisions only, but {active} computes them from exact scores, which it sees."
             )
     rows = settings.predict.budget
     limit = f"at most {rows:,} rows" if rows is not None else "any number of rows, as predict.budget is not set,"

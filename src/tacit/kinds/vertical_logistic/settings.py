@@ -7,15 +7,15 @@ import json
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from tacit.lockstep.parties import Parties
 from tacit.sections import Address, Count, Name, Network, Positive, Probability, Section, Seed
 from tacit.tables.settings import Data
 
-Role = Literal["active", "passive"]
+Role = Literal["active", "passive", "dealer"]
 Bits = Literal[512, 1024, 2048, 3072, 4096]
-_AGREED = {"kind", "name", "model", "protocol", "train", "scale", "align", "seed"}
+_AGREED = {"kind", "name", "model", "protocol", "helper", "shares", "train", "scale", "align", "seed"}
 
 
 class Party(Section):
@@ -71,12 +71,19 @@ class Checks(Section):
 class Prediction(Section):
     """What `predict` tells about new rows. `budget` is each answering party's own."""
 
-    release: Literal["exact", "points", "decile"] = "exact"
+    release: Literal["exact", "points", "decile", "decision"] | None = None  # by default exact; on shares points
     threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5  # probability from which the decision is the second class
     budget: Count | None = None  # rows that a passive answers with one model, over all predictions
     points: Annotated[float, Field(allow_inf_nan=False)] = 600.0  # of a score at these odds
     odds: Positive = 50.0  # of the first class to the second
     pdo: Positive = 20.0  # points that double the odds
+
+
+class Shares(Section):
+    """The protocol on shares: how exact it is, and what of the rows held out is opened to the active."""
+
+    harmonics: Literal[30, 60] = 60  # of the sigmoid's series: an error of 6e-5, or 6e-3 at half the bytes
+    figures: Literal["epoch", "end", "never"] | None = None  # by default at the end; of each epoch with patience
 
 
 class Settings(Parties):
@@ -85,7 +92,8 @@ class Settings(Parties):
     kind: Literal["vertical_logistic"] = "vertical_logistic"
     name: Name = "deal"
     model: Literal["logistic", "linear"] = "logistic"
-    protocol: Literal["masked", "shared"] = "masked"
+    protocol: Literal["masked", "shared"] = "masked"  # shared, if a party is a dealer and the file names none
+    helper: Literal["dealer", "none"] | None = None  # of the protocol on shares
     parties: dict[Name, Party]
     data: dict[str, Data] = Field(default_factory=dict)  # over a network in each party's own file
     task: str | None = None  # built-in data instead: cancer
@@ -94,17 +102,23 @@ class Settings(Parties):
     train: Training = Training()
     scale: bool = True  # each party standardises its own features
     paillier: Paillier = Paillier()
+    shares: Shares = Shares()
     checks: Checks = Checks()
     predict: Prediction = Prediction()
     network: Network = Network()
     seed: Seed = 0  # of the rows held out, and of the orders permuted and hashed
 
-    @field_validator("protocol")
+    @model_validator(mode="before")
     @classmethod
-    def _built(cls, value: str) -> str:
-        if value == "shared":
-            raise ValueError("shared is not part of this release: take protocol: masked")
-        return value
+    def _by_dealer(cls, data: Any) -> Any:
+        """A file that names a dealer and no protocol takes the one on shares."""
+        parties = data.get("parties") if isinstance(data, dict) else None
+        if not isinstance(parties, dict) or "protocol" in data:
+            return data
+        roles = [
+            party.get("role") if isinstance(party, dict) else getattr(party, "role", None) for party in parties.values()
+        ]
+        return {**data, "protocol": "shared"} if "dealer" in roles else data
 
     @model_validator(mode="after")
     def _fits(self) -> Settings:
@@ -115,6 +129,7 @@ class Settings(Parties):
             )
         if "passive" not in roles:
             raise ValueError("parties: there is no passive one: name at least one party with other features")
+        self._check_helper(roles.count("dealer"))
         if self.task is not None and self.data:
             raise ValueError("task and data are both given: leave out one of them")
         if self.task is None and self.task_options:
@@ -122,6 +137,8 @@ class Settings(Parties):
         for name, data in self.data.items():
             if name not in self.parties:
                 raise ValueError(f"data: {name} is none of the parties {', '.join(self.parties)}")
+            if self.parties[name].role == "dealer":
+                raise ValueError(f"data: {name} is the dealer, which has none: leave them out")
             if data.label is not None and self.parties[name].role != "active":
                 raise ValueError(f"data: {name} is passive and has no label: leave out label, or make it the active")
             if data.label_counts and self.parties[name].role != "active":
@@ -137,6 +154,49 @@ class Settings(Parties):
                 "last"
             )
         return self
+
+    def _check_helper(self, dealers: int) -> None:
+        """The protocol on shares has one dealer, and that under masks none."""
+        if self.protocol == "masked":
+            if dealers or self.helper is not None:
+                raise ValueError(
+                    "protocol is masked, which has no dealer and no helper: leave them out, or take shared"
+                )
+            return
+        if self.helper == "none":
+            raise ValueError("helper is none, which is not part of this release: name a party with the role dealer")
+        if dealers != 1:
+            raise ValueError(
+                f"parties: {dealers} of them are dealers, protocol shared needs exactly one: a neutral party that has "
+                "no data"
+            )
+        if self.train.patience is not None and (self.shares.figures not in (None, "epoch") or not self.train.test):
+            raise ValueError(
+                "train.patience needs figures of each epoch: set shares.figures: epoch and train.test above 0"
+            )
+
+    @property
+    def shared(self) -> bool:
+        """Whether everything is computed on shares."""
+        return self.protocol == "shared"
+
+    @property
+    def dealer(self) -> str | None:
+        return next((name for name, party in self.parties.items() if party.role == "dealer"), None)
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The parties that have data."""
+        return tuple(name for name, party in self.parties.items() if party.role != "dealer")
+
+    @property
+    def release(self) -> Literal["exact", "points", "decile", "decision"]:
+        """What a prediction tells of each row: on shares, exact scores only if the file says so."""
+        if self.predict.release is not None:
+            return self.predict.release
+        if not self.shared:
+            return "exact"
+        return "points" if self.model == "logistic" else "decile"
 
     @property
     def active(self) -> str:
@@ -180,8 +240,10 @@ class Settings(Parties):
     def notes(self) -> list[str]:
         """What is legal and worth a thought."""
         found = []
-        if self.paillier.bits < 2048:
+        if self.paillier.bits < 2048 and (not self.shared or self.counted):
             found.append(f"paillier.bits {self.paillier.bits} can be factored: for tests only, take 2048 or more")
+        if self.shared:
+            return found
         if not self.summed:
             found.append(
                 f"one passive: {self.active} sees the score w·x of {self.passives[0]} for every row, in every epoch"

@@ -62,7 +62,7 @@ def play(
     """Both parties, as functions of their channels."""
     bank, shop = bank or Counting(BITS), shop or Counting(BITS)
     return {
-        "bank": lambda channels: give(wrap("bank", channels["shop"]), "shop", labels, KEY, bank, terms),
+        "bank": lambda channels: give(wrap("bank", channels["shop"]), "shop", labels, lambda: KEY, bank, terms),
         "shop": lambda channels: ask(wrap("shop", channels["bank"]), groupings, shop, least=least),
     }
 
@@ -299,7 +299,7 @@ def test_a_second_passive_has_a_request_of_its_own():
     bank = Counting(BITS, session=b"s" * 16)
     counts_of(groupings, labels, bank=bank)
     parties = play({"city": groupings["city"]}, labels, bank=bank)
-    parties["bank"] = lambda channels: give(channels["shop"], "shop2", labels, KEY, bank, OPEN)
+    parties["bank"] = lambda channels: give(channels["shop"], "shop2", labels, lambda: KEY, bank, OPEN)
     assert list(run_parties(parties, patience=HANGS)["shop"]) == ["city"]
 
 

@@ -1,7 +1,7 @@
 """Counts of positive labels in a passive's groups of rows, for weight of evidence; one function a role.
 
     ask(channel, groupings, context)                    a passive: its groups, merged where they are sparse, with counts
-    give(channel, passive, labels, key, context)        the active: lets one passive have them, if its file allows it
+    give(channel, passive, labels, make_key, context)   the active: lets one passive have them, if its file allows it
 
 Between the active and one passive, over the training rows, after alignment and before training:
 
@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar, cast
 
@@ -127,7 +127,12 @@ def ask(
 
 
 def give(
-    channel: Channel, passive: str, labels: Sequence[int] | Ints, key: PrivateKey, context: Counting, terms: Terms
+    channel: Channel,
+    passive: str,
+    labels: Sequence[int] | Ints,
+    make_key: Callable[[], PrivateKey],
+    context: Counting,
+    terms: Terms,
 ) -> None:
     """The active: lets `passive` have counts of these labels of the training rows, if it asks and the terms allow it.
 
@@ -142,6 +147,7 @@ def give(
         told, own, error = refused
         channel.send(CountsBegin(told, b"", b""))
         raise error(own)
+    key = make_key()
     channel.send(CountsBegin("", key.public.to_bytes(), decryption_proof.certify(key)))
     size = _piece(key.public)
     for start in range(0, len(y), size):

@@ -4,10 +4,10 @@ terms, scales         what the parties agree on; fixed-point scales, and distanc
 meeting, messages     how they meet, and open what is masked
 streams, deals        correlated words from seeds, and what each deal holds
 dealer                the party without data
-table, training       a data party: its table under masks, and the steps
+masked_table, training    a data party: its table under masks, and the steps
 fourier, truncation   functions of a masked score; dropping low bits of a shared number
-evaluation, histogram     figures of the rows held out
-comparison, prediction    releases for new rows
+held_out_figures, histogram    figures of the rows held out
+digit_comparison, prediction   releases for new rows
 progress, costs       what a party keeps to resume; bytes and exchanges of a training, before it begins
 
     train(channels, features, terms, me, labels, row_weights, context)      each data party

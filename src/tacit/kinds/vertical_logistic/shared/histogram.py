@@ -113,6 +113,19 @@ class Histogram:
         ]
         return rates[0], rates[1]
 
+    def rows(self) -> tuple[Floats, Counts]:
+        """A score and a label (0 or 1) for each row, of groups: every row of one has its mean score."""
+        scores = self._mean(grid(len(self.ends)))
+        both = np.concatenate([np.repeat(scores, self.negative), np.repeat(scores, self.positive)])
+        return both, np.repeat([0, 1], [int(self.negative.sum()), int(self.positive.sum())])
+
+    def quantiles(self, parts: int) -> Floats:
+        """The scores that cut the held-out rows into so many parts, by the ranks: parts - 1 of them, rising."""
+        ranks = np.maximum.accumulate(self.ranks)
+        wanted = np.arange(1, parts) / parts * max(1, int(ranks[-1]))
+        places = np.minimum(np.searchsorted(ranks, wanted), len(ranks) - 1)
+        return np.asarray(grid(len(ranks))[places])
+
     def _mean(self, values: Floats) -> Floats:
         """The mean of a function of the score over each group's rows, as the ranks tell where they lie."""
         firsts = np.flatnonzero(np.append(True, self.ends[:-1]))

@@ -15,7 +15,7 @@ Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 HEAD = 256  # bytes of a message beside its bulk data, at most
 
 
-class Greeting(Message, frozen=True, tag=110):
+class Greeting(Message, frozen=True, tag=120):
     """To all others: what this party brings. The terms and the past must be the same."""
 
     agreed: Digest
@@ -24,14 +24,14 @@ class Greeting(Message, frozen=True, tag=110):
     session: Annotated[bytes, msgspec.Meta(max_length=16)] = b""  # of the training that is resumed
 
 
-class Seeds(Message, frozen=True, tag=111):
+class Seeds(Message, frozen=True, tag=121):
     """From the dealer: the number of this meeting, and what this party's shares are expanded from. Never kept."""
 
     session: Session
     seed: Digest
 
 
-class Deal(Message, frozen=True, tag=112):
+class Deal(Message, frozen=True, tag=122):
     """From the dealer: a new set of correlated words. All but the last party expand theirs and are sent no words."""
 
     serial: Size
@@ -39,7 +39,7 @@ class Deal(Message, frozen=True, tag=112):
     words: bytes
 
 
-class Opening(Message, frozen=True, tag=113):
+class Opening(Message, frozen=True, tag=123):
     """Between data parties: the sender's share of a masked value, under this deal's masks."""
 
     serial: Size
@@ -47,14 +47,14 @@ class Opening(Message, frozen=True, tag=113):
     words: bytes
 
 
-class Used(Message, frozen=True, tag=114):
+class Used(Message, frozen=True, tag=124):
     """To the dealer: the deal is used up; the last one, if the training ends here."""
 
     serial: Size
     last: bool = False
 
 
-class Verdict(Message, frozen=True, tag=115):
+class Verdict(Message, frozen=True, tag=125):
     """From the active, after figures: whether these weights are the best so far, and whether the training ends."""
 
     serial: Size
@@ -62,7 +62,7 @@ class Verdict(Message, frozen=True, tag=115):
     last: bool
 
 
-class Revealed(Message, frozen=True, tag=116):
+class Revealed(Message, frozen=True, tag=126):
     """The sender's share of a value that the file declares to be opened to the receiver, and to nobody else."""
 
     serial: Size
@@ -70,8 +70,19 @@ class Revealed(Message, frozen=True, tag=116):
     words: bytes
 
 
-class Groups(Message, frozen=True, tag=117):
+class Groups(Message, frozen=True, tag=127):
     """From the active, within figures: which buckets of scores end a group, as bytes 0 and 1."""
 
     serial: Size
     ends: bytes
+
+
+class Sizes(Message, frozen=True, tag=128):
+    """From the active to all others, before they meet: what follows from its rows and its labels.
+
+    `thresholds`: of a prediction, in units of 2^-20: what scores are compared with.
+    """
+
+    rows: Size
+    outputs: Annotated[int, msgspec.Meta(ge=1, le=100)]
+    thresholds: Annotated[tuple[int, ...], msgspec.Meta(max_length=64)] = ()

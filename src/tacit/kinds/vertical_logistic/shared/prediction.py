@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from tacit.channel import Channel
 from tacit.fixedpoint import Floats, as_finite
-from tacit.kinds.vertical_logistic.shared import comparison, ring
+from tacit.kinds.vertical_logistic.shared import digit_comparison, ring
 from tacit.kinds.vertical_logistic.shared.dealer import Outbox
 from tacit.kinds.vertical_logistic.shared.meeting import PREDICTION, Meeting, meet, meet_as_dealer
 from tacit.kinds.vertical_logistic.shared.ring import Halves, Words
@@ -95,7 +95,7 @@ class Releases:
 
     @property
     def digits(self) -> int:
-        return {"steps": 32, "points": _POINTS, "exact": 0}[self.release] // comparison.BASE_BITS
+        return {"steps": 32, "points": _POINTS, "exact": 0}[self.release] // digit_comparison.BASE_BITS
 
     @property
     def comparisons(self) -> int:
@@ -108,10 +108,13 @@ class Releases:
         if self.release == "exact":
             return Layout({}, {"zero": scores}, {})
         items = rows * self.outputs * self.comparisons
-        tables = {"digits": (*scores, self.digits, 1 << comparison.BASE_BITS), **comparison.made(self.digits, items)}
+        tables = {
+            "digits": (*scores, self.digits, 1 << digit_comparison.BASE_BITS),
+            **digit_comparison.made(self.digits, items),
+        }
         if self.release == "points":
             tables["top"] = scores
-        return Layout({"rho": scores, **comparison.drawn(self.digits, items)}, {}, tables)
+        return Layout({"rho": scores, **digit_comparison.drawn(self.digits, items)}, {}, tables)
 
     def blocks(self) -> Iterator[slice]:
         """All rows, in blocks whose deals are bounded."""
@@ -195,7 +198,7 @@ def _steps(meeting: Meeting, parts: Floats, shares: Shares, releases: Releases) 
     low = high - np.uint32(1 << 31)
     bounds = np.stack([high, low], axis=-1)  # (rows, outputs, thresholds, 2)
     table = np.repeat(shares.halves["digits"].reshape(opened.size, releases.digits, -1), releases.comparisons, axis=0)
-    reached = comparison.at_most(meeting, table, bounds.reshape(-1), shares).reshape(bounds.shape)
+    reached = digit_comparison.at_most(meeting, table, bounds.reshape(-1), shares).reshape(bounds.shape)
     share = (reached[..., 0] - reached[..., 1]).sum(axis=-1, dtype=np.uint32)
     if meeting.first:
         share += (high < low).sum(axis=-1, dtype=np.uint32)
@@ -211,7 +214,7 @@ def _points(meeting: Meeting, parts: Floats, shares: Shares, releases: Releases)
     opened = _masked(meeting, ring.encode(scaled, _POINTS), shares)
     fraction = opened & np.uint32((1 << _POINTS) - 1)
     table = shares.halves["digits"].reshape(opened.size, releases.digits, -1)
-    fits = comparison.at_most(meeting, table, fraction.reshape(-1), shares).reshape(opened.shape)
+    fits = digit_comparison.at_most(meeting, table, fraction.reshape(-1), shares).reshape(opened.shape)
     share = fits - shares.halves["top"]
     if meeting.first:
         share += (opened >> np.uint32(_POINTS)) - np.uint32(1)
@@ -231,6 +234,6 @@ def _made(releases: Releases, rows: int, seeds: tuple[bytes, ...], serial: int) 
         rho = drawn["rho"].astype(np.uint32)
         if releases.release == "points":
             halves["top"][...] = rho >> np.uint32(_POINTS)
-        comparison.write_digits(rho, halves["digits"])
-        comparison.write_products(drawn, halves, releases.digits)
+        digit_comparison.write_digits(rho, halves["digits"])
+        digit_comparison.write_products(drawn, halves, releases.digits)
     return missing(buffer, layout, seeds[:-1], serial)

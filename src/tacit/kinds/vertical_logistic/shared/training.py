@@ -29,14 +29,14 @@ import numpy as np
 from tacit.channel import Channel
 from tacit.errors import PeerError
 from tacit.fixedpoint import Floats
-from tacit.kinds.vertical_logistic.shared import deals, evaluation, fourier, ring, truncation
-from tacit.kinds.vertical_logistic.shared.evaluation import Figures
+from tacit.kinds.vertical_logistic.shared import deals, fourier, held_out_figures, ring, truncation
+from tacit.kinds.vertical_logistic.shared.held_out_figures import Figures
+from tacit.kinds.vertical_logistic.shared.masked_table import Opened, bring, open_tables
 from tacit.kinds.vertical_logistic.shared.meeting import STEP, Meeting, meet
 from tacit.kinds.vertical_logistic.shared.messages import HEAD, Verdict
 from tacit.kinds.vertical_logistic.shared.progress import Snapshot
 from tacit.kinds.vertical_logistic.shared.ring import Words
 from tacit.kinds.vertical_logistic.shared.scales import RATE, WEIGHT, Scales, scales
-from tacit.kinds.vertical_logistic.shared.table import Opened, bring, open_tables
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.lockstep.context import Context
 
@@ -47,15 +47,21 @@ def _nobody(position: int, figures: Figures) -> None:
     pass
 
 
+def _unseen(columns: Mapping[str, int], position: int) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class SharedContext(Context[Snapshot]):
     """What a party is given besides its data. `keep` gets a snapshot after each step; store the last two of those kept.
 
     Args:
         told: at the active, is handed the figures after so many steps.
+        met: is handed each party's number of columns, and the step that the training begins after.
     """
 
     told: Callable[[int, Figures], None] = _nobody
+    met: Callable[[Mapping[str, int], int], None] = _unseen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,10 +100,11 @@ def train(
     chosen = scales(terms)
     own = bring(features, labels, row_weights, terms, chosen, me)
     if own.labels is not None:
-        evaluation.check_counts(own.labels, terms)
+        held_out_figures.check_counts(own.labels, terms)
     saved = _usable(context.saved, terms)
     session = next(iter(saved.values())).session if saved else b""
     meeting = meet(channels, terms, me, own.features.shape[1], tuple(saved) or (0,), session)
+    context.met(meeting.columns, meeting.position)
     party = _Party(meeting, terms, chosen, open_tables(meeting, terms, own))
     now = saved.get(meeting.position) or _start(meeting, terms)
     if now.weights.shape[0] != sum(meeting.columns.values()) + 1:
@@ -153,7 +160,7 @@ def _residue(party: _Party, step: deals.Step, block: deals.Block, score: Words, 
         share = truncation.truncated(opened, shift, shares["z_low"], shares["z_top"], first=meeting.first)
         centre = 0.0
     else:
-        opened_word = meeting.open_halves(evaluation.argument(score, bits) + shares["rho"].astype(np.uint32))
+        opened_word = meeting.open_halves(held_out_figures.argument(score, bits) + shares["rho"].astype(np.uint32))
         factors = np.array(fourier.sigmoid(terms.harmonics)) * (factor * 2.0**bits.coefficient)
         share = fourier.combine(opened_word, factors, shares["waves"])
         centre = 0.5
@@ -165,7 +172,7 @@ def _residue(party: _Party, step: deals.Step, block: deals.Block, score: Words, 
 def _judge(party: _Party, now: Snapshot, context: SharedContext) -> Snapshot:
     """Make figures; the active says whether they are the best so far, and whether the training ends here."""
     meeting, terms = party.meeting, party.terms
-    figures = evaluation.evaluate(meeting, terms, party.table, party.scales, now.weights)
+    figures = held_out_figures.evaluate(meeting, terms, party.table, party.scales, now.weights)
     if figures is None:
         verdict = meeting.others[terms.active].recv(Verdict, HEAD)
         if verdict.serial != meeting.serial:

@@ -16,7 +16,7 @@ _COLUMNS = {"cancer": "tacit.kinds.vertical_logistic.tasks.cancer"}
 
 def make_columns(settings: VerticalSettings, name: str) -> Columns:
     """One party's columns of the data that the file of a vertical training names."""
-    given = {"parties": tuple(settings.parties), "active": settings.active, "seed": settings.seed}
+    given = {"parties": settings.owners, "active": settings.active, "seed": settings.seed}
     options = {"align": settings.align, **settings.task_options}
     parts = made(settings.task or "", _COLUMNS, "make_parts", given, options, ("__getitem__",))
     part: Columns = parts[name]

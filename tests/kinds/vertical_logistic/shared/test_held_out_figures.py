@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from tacit.errors import PeerError
 from tacit.kinds.vertical_logistic.protocol import metrics
-from tacit.kinds.vertical_logistic.shared import deals, evaluation, histogram
+from tacit.kinds.vertical_logistic.shared import deals, held_out_figures, histogram
 from tacit.kinds.vertical_logistic.shared.messages import Groups, Revealed
 from tacit.kinds.vertical_logistic.shared.training import SharedContext
 from tests.kinds.vertical_logistic.shared.trainings import people, plain, run, terms_of
@@ -31,7 +31,7 @@ def test_figures_are_those_of_the_held_out_scores(parties):
     for position, figures in told:
         weights, intercept = plain(x, y, terms, steps=position)
         scores, labels = x[held_out] @ weights[:, 0] + intercept[0], y[held_out]
-        expected = metrics.measure(scores, labels)
+        expected = metrics.measure(scores[:, None], labels.astype(int))
         (found,) = figures.outputs
         assert found["loss"] == pytest.approx(log_loss(labels, metrics.sigmoid(scores)), abs=2e-4)
         assert found["auc"] == pytest.approx(roc_auc_score(labels, scores), abs=0.002)
@@ -57,7 +57,7 @@ def test_blocks_of_rows_make_one_histogram(monkeypatch):
     ((_, figures),) = _figures(x, y, terms)
     weights, intercept = plain(x, y, terms)
     scores = x[terms.split[1]] @ weights[:, 0] + intercept[0]
-    assert figures.loss == pytest.approx(metrics.loss(scores, y[terms.split[1]]), abs=2e-4)
+    assert figures.loss == pytest.approx(log_loss(y[terms.split[1]], metrics.sigmoid(scores)), abs=2e-4)
 
 
 def test_several_classes_have_figures_each():
@@ -68,7 +68,7 @@ def test_several_classes_have_figures_each():
     weights, intercept = plain(x, y, terms)
     scores = x[terms.split[1]] @ weights + intercept
     for output in range(3):
-        expected = metrics.measure(scores[:, output], y[terms.split[1], output])
+        expected = metrics.measure(scores[:, output : output + 1], y[terms.split[1], output].astype(int))
         assert figures.outputs[output]["loss"] == pytest.approx(expected["loss"], abs=5e-4)
         assert figures.outputs[output]["auc"] == pytest.approx(expected["auc"], abs=0.01)
 
@@ -114,4 +114,4 @@ def test_few_rows_of_a_class_have_no_figures():
 def test_groups_of_single_buckets_are_refused(ends):
     terms = terms_of(2, 400, figures="end")
     with pytest.raises(PeerError, match=r"groups"):
-        evaluation._groups(Groups(7, ends), 7, terms)
+        held_out_figures._groups(Groups(7, ends), 7, terms)

@@ -20,11 +20,11 @@ from tacit.errors import PeerError
 from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic.shared import deals, fourier, ring, truncation
 from tacit.kinds.vertical_logistic.shared.histogram import LEAST, UNIT_BITS, Histogram, add_up, counted, merged
+from tacit.kinds.vertical_logistic.shared.masked_table import Opened
 from tacit.kinds.vertical_logistic.shared.meeting import FIGURES, Meeting
 from tacit.kinds.vertical_logistic.shared.messages import HEAD, Groups
 from tacit.kinds.vertical_logistic.shared.ring import Halves, Words
 from tacit.kinds.vertical_logistic.shared.scales import ARGUMENT, Scales
-from tacit.kinds.vertical_logistic.shared.table import Opened
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 
 _LOSS, _RANKS, _COUNTS = 1001, 1002, 1003  # stages of the declared openings

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.kinds.vertical_logistic.shared import comparison
+from tacit.kinds.vertical_logistic.shared import digit_comparison
 from tacit.kinds.vertical_logistic.shared.streams import Shares
 
 NUMBERS = st.integers(0, 2**32 - 1)
@@ -26,14 +26,16 @@ def _at_most(rho, bounds, digits):
     rng = np.random.default_rng(0)
     masks = {
         name: rng.integers(0, 2**64, size=shape, dtype=np.uint64)
-        for name, shape in comparison.drawn(digits, len(rho)).items()
+        for name, shape in digit_comparison.drawn(digits, len(rho)).items()
     }
-    products = {name: np.empty(shape, dtype=np.uint32) for name, shape in comparison.made(digits, len(rho)).items()}
-    comparison.write_products(masks, products, digits)
+    products = {
+        name: np.empty(shape, dtype=np.uint32) for name, shape in digit_comparison.made(digits, len(rho)).items()
+    }
+    digit_comparison.write_products(masks, products, digits)
     table = np.zeros((len(rho), digits, 16), dtype=np.uint32)
-    comparison.write_digits(np.array(rho, dtype=np.uint32), table)
+    digit_comparison.write_digits(np.array(rho, dtype=np.uint32), table)
     shares = Shares(1, masks, products)
-    return comparison.at_most(Alone(), table, np.array(bounds, dtype=np.uint32), shares).tolist()
+    return digit_comparison.at_most(Alone(), table, np.array(bounds, dtype=np.uint32), shares).tolist()
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=20))

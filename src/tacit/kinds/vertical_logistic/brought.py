@@ -1,0 +1,131 @@
+"""What a party brings to a training, and what it keeps of one, whatever the protocol."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tacit.config.source import ConfigError
+from tacit.crypto.paillier import PrivateKey, Workers, generate
+from tacit.events import Sink
+from tacit.fixedpoint import Floats
+from tacit.kinds.vertical_logistic import release
+from tacit.kinds.vertical_logistic.own_table import TRANSFORMS, stored_transforms
+from tacit.kinds.vertical_logistic.protocol.batches import Rows
+from tacit.kinds.vertical_logistic.protocol.journal import Records
+from tacit.kinds.vertical_logistic.protocol.metrics import Labels as Known
+from tacit.kinds.vertical_logistic.protocol.model import Model
+from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.store.journal_files import RecordFiles
+from tacit.tables.fitted import Fitted
+from tacit.tables.labels import Labels
+from tacit.tables.table import Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """By what the active judges a model: raw scores (rows, K) and labels, of rows held out or of those trained on. On
+    shares the scores are those of groups of rows, and labels are in no order."""
+
+    scores: Floats
+    labels: Known
+    held_out: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """What a party has stored of a training."""
+
+    state: Mapping[str, Any]  # of its protocol
+    session: bytes
+    rows: Rows
+    transforms: Fitted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Brought:
+    """A party at the start of a training.
+
+    Args:
+        labels: at the active: codes of `classes`, or numbers.
+        order: a digest of the rows' ids in their order; nothing where the parties say that their rows fit as they are.
+        state: what was stored of an interrupted training.
+        keep: stores a state of the protocol (with `round`, the epochs done, and `ended`, whether it ended before all of
+            them), the part so far if this party knows it, and by what it was judged.
+    """
+
+    settings: Settings
+    name: str
+    features: Floats
+    labels: NDArray[Any] | None
+    classes: tuple[str, ...]
+    session: bytes
+    order: bytes
+    records: Records
+    workers: Workers
+    sink: Sink
+    state: Mapping[str, Any] | None
+    keep: Callable[[Mapping[str, Any], Model | None, Judged | None], None]
+
+    @property
+    def active(self) -> bool:
+        return self.name == self.settings.active
+
+
+def labels_of(table: Table, rows: Rows) -> NDArray[Any]:
+    """Codes of the classes, or numbers, of these rows."""
+    if table.labels is None:
+        raise ConfigError("the active has no labels: name their column as label")
+    return (table.labels.codes if isinstance(table.labels, Labels) else table.labels)[rows]
+
+
+def model_file(model: Model | None, transforms: Fitted, judged: Judged | None) -> dict[str, NDArray[Any]]:
+    """A party's part. Without a model, what it knows before the weights are opened."""
+    found: dict[str, NDArray[Any]] = {TRANSFORMS: stored_transforms(transforms)}
+    if model is None:
+        return found
+    found |= model.state()
+    if judged is not None and len(judged.scores) and model.outputs == 1:
+        scores = judged.scores if model.target is None else model.target.original(judged.scores)
+        found[release.DECILES] = release.deciles(scores)
+    return found
+
+
+def paillier_key(settings: Settings, records: Records) -> PrivateKey:
+    """The active's key: the one that old answers of this run were made with, if there is one."""
+    weak = settings.paillier.bits < 2048
+    if not isinstance(records, RecordFiles):
+        return generate(settings.paillier.bits, insecure_bits=weak)
+    if (kept := records.key()) is not None:
+        return PrivateKey.from_bytes(kept, insecure_bits=weak)
+    key = generate(settings.paillier.bits, insecure_bits=weak)
+    records.write_key(key.to_bytes())
+    return key
+
+
+def flat(state: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Arrays and plain values under names such as `now.weights`; JSON has no infinite numbers, so they are text."""
+    found: dict[str, Any] = {}
+    for key, value in state.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{above}{key}.")
+        else:
+            infinite = isinstance(value, float) and not math.isfinite(value)
+            found[above + key] = str(value) if infinite else value
+    return found
+
+
+def nested(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state that `flat` was given."""
+    found: dict[str, Any] = {}
+    for key, value in state.items():
+        outer, _, inner = key.partition(".")
+        if inner:
+            found.setdefault(outer, {})[inner] = value
+        else:
+            found[key] = value
+    return found

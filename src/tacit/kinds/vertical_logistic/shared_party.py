@@ -1,0 +1,346 @@
+"""One party of a regression or a prediction on secret shares: with a table, or the dealer.
+
+The active tells all others the number of rows and of outputs, from which each makes the terms that all compare. Then
+`shared.training.train` and `shared.dealer.deal` do the rest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tacit.channel import Channel
+from tacit.config.source import ConfigError
+from tacit.errors import PeerError
+from tacit.events import TrainingStarted
+from tacit.fixedpoint import Floats
+from tacit.kinds.vertical_logistic import release
+from tacit.kinds.vertical_logistic.brought import Brought, Judged, flat, nested
+from tacit.kinds.vertical_logistic.protocol import batches
+from tacit.kinds.vertical_logistic.protocol.model import Model, Scaler, Target
+from tacit.kinds.vertical_logistic.protocol.objective import Objective
+from tacit.kinds.vertical_logistic.release import Told
+from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.kinds.vertical_logistic.shared.dealer import deal
+from tacit.kinds.vertical_logistic.shared.held_out_figures import Figures
+from tacit.kinds.vertical_logistic.shared.messages import HEAD, Sizes
+from tacit.kinds.vertical_logistic.shared.prediction import Releases, deal_predictions
+from tacit.kinds.vertical_logistic.shared.prediction import predict as predict_on_shares
+from tacit.kinds.vertical_logistic.shared.progress import Snapshot
+from tacit.kinds.vertical_logistic.shared.terms import Terms
+from tacit.kinds.vertical_logistic.shared.training import SharedContext, Trained
+from tacit.kinds.vertical_logistic.shared.training import train as train_on_shares
+from tacit.lockstep.progress import Progress
+from tacit.lockstep.resumption import Held, agreed_session
+from tacit.lockstep.run import Part, Place, Predictor
+from tacit.lockstep.traffic import Metered
+
+PROTECTION = "secret shares with a dealer"
+_UNIT = 1 << 20  # of thresholds
+_BETWEEN = 1.0  # seconds between two lines
+
+
+def terms_of(settings: Settings, rows: int, outputs: int) -> Terms:
+    """What all parties agree on, of a file and of what the active tells."""
+    train = settings.train
+    figures = settings.shares.figures or ("epoch" if train.patience is not None else "end")
+    return Terms(
+        settings.owners,
+        settings.dealer or "",
+        settings.active,
+        rows,
+        tuple(train.rate(epoch) for epoch in range(train.epochs)),
+        tuple(batches.epoch_seed(epoch, settings) for epoch in range(train.epochs)),
+        batch=train.batch,
+        l2=train.l2,
+        model=settings.model,
+        outputs=outputs,
+        harmonics=settings.shares.harmonics,
+        weighted=train.class_weight is not None,
+        seed=settings.seed,
+        held_out=train.test,
+        figures=figures if train.test else "never",
+        patience=train.patience,
+    )
+
+
+# --- training
+
+
+class _Trainer:
+    """A party with a table during a training: what it keeps and what it tells."""
+
+    def __init__(
+        self,
+        brought: Brought,
+        terms: Terms,
+        objective: Objective | None,
+        scaler: Scaler,
+        saved: tuple[Snapshot, ...],
+    ) -> None:
+        self._brought, self._terms, self._objective, self._scaler = brought, terms, objective, scaler
+        self._progress: Progress | None = None
+        self._before = self._last = saved[-1] if saved else None
+        self._new = False  # figures that no epoch has told of
+        self.figures: Figures | None = None
+
+    def met(self, channels: Mapping[str, Metered], columns: Mapping[str, int], position: int) -> None:
+        """Tell that the training begins, or is resumed."""
+        settings, terms, steps = self._brought.settings, self._terms, self._terms.schedule.steps
+        context = SharedContext(self._brought.sink, time.perf_counter)
+        self._progress = Progress(
+            context, channels.values(), steps, lambda done, seconds: seconds >= _BETWEEN or done % steps == 0, "rows"
+        )
+        parameters = (sum(columns.values()) + 1) * terms.outputs
+        parties, epochs = len(settings.parties), settings.train.epochs
+        started = TrainingStarted(settings.name, settings.kind, parties, epochs, steps, PROTECTION, parameters)
+        self._progress.begin(started, resumed=position if self._brought.state is not None else None)
+
+    def told(self, position: int, figures: Figures) -> None:
+        self.figures, self._new = figures, True
+
+    def keep(self, now: Snapshot) -> None:
+        """Store what is needed to resume at the ends of epochs. The last one is stored once the weights are open."""
+        steps, last = self._terms.schedule.steps, self._terms.schedule.total
+        if self._progress is not None:
+            self._progress.stepped(now.position, self._terms.schedule.size(now.position - 1))
+            if now.position % steps == 0:
+                self._progress.finished(now.position // steps - 1, local=self._local())
+        if now.position % steps == 0 and now.position < last and not now.stopped:
+            self._store(now, None, None)
+        self._last = now
+
+    def ended(self, model: Model, judged: Judged | None) -> None:
+        """Store the part of the model."""
+        if self._last is not None:
+            self._store(self._last, model, judged)
+
+    def _store(self, now: Snapshot, model: Model | None, judged: Judged | None) -> None:
+        before = self._before or now
+        state: dict[str, Any] = {
+            "round": -(-now.position // self._terms.schedule.steps),
+            "ended": model is not None,
+            "now": now.state(),
+            "before": before.state(),
+            "mean": self._scaler.mean,
+            "factor": self._scaler.factor,
+            "outputs": self._terms.outputs,
+        }
+        self._brought.keep(flat(state), model, judged)
+        self._before = now
+
+    def _local(self) -> dict[str, float]:
+        """The figures of this epoch, if there are any; of several outputs their means."""
+        if self.figures is None or not self._new:
+            return {}
+        self._new = False
+        names = dict.fromkeys(name for output in self.figures.outputs for name in output)
+        found = {
+            name: float(np.mean([output[name] for output in self.figures.outputs if name in output])) for name in names
+        }
+        if self._objective is not None and self._objective.target is not None:
+            found["rmse"] = float(np.sqrt(found["loss"])) * self._objective.target.unit
+        return found
+
+
+def train(channels: Mapping[str, Channel], brought: Brought) -> tuple[Model, Judged | None]:
+    """A party with a table: its part, and at the active by what the model was judged."""
+    settings, rows = brought.settings, len(brought.features)
+    training, _ = batches.hold_out(rows, settings.train.test, settings.seed)
+    objective = _objective(brought, training)
+    terms = terms_of(settings, rows, _sizes(channels, brought, objective).outputs)
+    state = None if brought.state is None else nested(brought.state)
+    scaler = _scaler(brought, training) if state is None else Scaler(state["mean"], state["factor"])
+    saved = () if state is None else _snapshots(state)
+    trainer = _Trainer(brought, terms, objective, scaler, saved)
+    peers = {name: Metered(channel) for name, channel in channels.items()}
+    context = SharedContext(
+        brought.sink,
+        time.perf_counter,
+        saved=saved,
+        keep=trainer.keep,
+        told=trainer.told,
+        met=lambda columns, position: trainer.met(peers, columns, position),
+    )
+    labels = weights = None
+    if objective is not None:
+        labels, weights = objective.targets, objective.row_weights
+    own = train_on_shares(peers, scaler.apply(brought.features), terms, brought.name, labels, weights, context)
+    model = _model(own, scaler, brought, objective)
+    judged = _judged(trainer.figures, objective)
+    trainer.ended(model, judged)
+    return model, judged
+
+
+def _objective(brought: Brought, training: batches.Rows) -> Objective | None:
+    if brought.labels is None:
+        return None
+    return Objective.of(brought.labels, training, brought.settings, classes=brought.classes)
+
+
+def _sizes(channels: Mapping[str, Channel], brought: Brought, objective: Objective | None) -> Sizes:
+    """What the active tells all others; a party with other rows stops."""
+    settings, rows = brought.settings, len(brought.features)
+    if objective is not None:
+        sizes = Sizes(rows, objective.outputs)
+        for channel in channels.values():
+            channel.send(sizes)
+        return sizes
+    told = channels[settings.active].recv(Sizes, HEAD)
+    if told.rows != rows:
+        raise PeerError(
+            f"{settings.active} has {told.rows} rows and {brought.name} {rows}: they must be the same people in the "
+            "same order; set align: true"
+        )
+    return told
+
+
+def _scaler(brought: Brought, training: batches.Rows) -> Scaler:
+    if not brought.settings.scale:
+        return Scaler.identity(brought.features.shape[1])
+    return Scaler.fit(brought.features[training])
+
+
+def _snapshots(state: Mapping[str, Any]) -> tuple[Snapshot, ...]:
+    found = {each.position: each for each in (Snapshot.restore(state["before"]), Snapshot.restore(state["now"]))}
+    return tuple(found[position] for position in sorted(found))
+
+
+def _model(own: Trained, scaler: Scaler, brought: Brought, objective: Objective | None) -> Model:
+    intercept = np.zeros(own.weights.shape[1]) if own.intercept is None else own.intercept
+    classes: tuple[str, ...] = ()
+    target: Target | None = None
+    if objective is not None:
+        classes, target = objective.classes, objective.target
+    return Model(own.weights, scaler, brought.session, intercept, classes, target)
+
+
+def _judged(figures: Figures | None, objective: Objective | None) -> Judged | None:
+    """What the histogram of held-out rows tells, as scores of groups. Several classes have no rows in common."""
+    if objective is None or figures is None or len(figures.histograms) != 1:
+        return None
+    scores, labels = figures.histograms[0].rows()
+    return Judged(scores[:, None], labels, held_out=True)
+
+
+# --- the dealer
+
+
+def dealer(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
+    """The party without data. It stores which training it deals for, and no seed."""
+    found = place.store.stored() if place.store is not None else None
+    session = bytes.fromhex(found[0]["session"]) if found is not None else b""
+
+    def save(session: bytes, rounds: int, *, ended: bool) -> None:
+        if place.store is not None:
+            state = {"round": rounds, "ended": ended, "session": session.hex()}
+            part = {"session": np.frombuffer(session, dtype=np.uint8).copy()}
+            place.store.save(part, state, {"version": 1, "ledgers": []})
+
+    def take_part(channels: Mapping[str, Channel]) -> Part:
+        agreed = agreed_session(channels, name, settings.active, Held(session, False))
+        save(agreed, 0, ended=False)
+        told = channels[settings.active].recv(Sizes, HEAD)
+        deal(channels, terms_of(settings, told.rows, told.outputs))
+        save(agreed, settings.train.epochs, ended=True)
+        return Part({}, {"version": 1, "ledgers": []})
+
+    return take_part
+
+
+# --- prediction
+
+
+def releases_of(settings: Settings, rows: int, outputs: int, thresholds: tuple[int, ...], session: bytes) -> Releases:
+    """What a prediction releases, of a file and of what the active tells."""
+    common = Releases(settings.owners, settings.dealer or "", settings.active, rows, session, outputs=outputs)
+    match settings.release:
+        case "exact":
+            return replace(common, release="exact")
+        case "points":
+            scale = release.scale(settings)
+            return replace(common, release="points", factor=scale.slope, offset=scale.offset)
+        case "decile" | "decision":
+            return replace(common, release="steps", thresholds=tuple(each / _UNIT for each in thresholds))
+
+
+def predict(
+    channels: Mapping[str, Channel],
+    features: Floats,
+    model: Model,
+    settings: Settings,
+    name: str,
+    order: bytes,
+    deciles: Floats | None,
+) -> Told | None:
+    """At the active what the file releases of each row; None at all others."""
+    active = name == settings.active
+    if active:
+        sizes = Sizes(len(features), model.outputs, _thresholds(settings, model, deciles))
+        for channel in channels.values():
+            channel.send(sizes)
+    else:
+        sizes = channels[settings.active].recv(Sizes, HEAD + 10 * 64)
+        if sizes.rows != len(features) or sizes.outputs != model.outputs:
+            raise PeerError(
+                f"{settings.active} predicts {sizes.rows} rows with {sizes.outputs} outputs, and {name} has "
+                f"{len(features)} and {model.outputs}: give all parties the same rows and parts of the same training"
+            )
+    terms = releases_of(settings, sizes.rows, sizes.outputs, sizes.thresholds, model.session)
+    intercept = model.intercept if active else None
+    found = predict_on_shares(channels, model.scaler.apply(features), model.weights, intercept, terms, name)
+    return None if found is None else _told(found, settings, model, sizes.thresholds, deciles)
+
+
+def _thresholds(settings: Settings, model: Model, deciles: Floats | None) -> tuple[int, ...]:
+    """What scores are compared with: the edges of tenths, and the score from which the second class is decided on."""
+    values: list[float] = []
+    if settings.release == "decile":
+        edges = release.checked_edges(deciles)
+        values += (edges if model.target is None else model.target.scaled(edges)).tolist()
+    if settings.release in ("decile", "decision") and settings.model == "logistic":
+        values.append(_cut(settings))
+    return tuple(sorted(round(value * _UNIT) for value in values))
+
+
+def _cut(settings: Settings) -> float:
+    return float(np.log(settings.predict.threshold / (1 - settings.predict.threshold)))
+
+
+def _told(found: Any, settings: Settings, model: Model, thresholds: tuple[int, ...], deciles: Floats | None) -> Told:
+    """What the active was given, as the file names it."""
+    match settings.release:
+        case "exact":
+            return release.released(found if model.target is None else model.target.original(found), settings)
+        case "points":
+            decided = release.by_points(found[:, 0], settings) if model.outputs == 1 else None
+            return Told(found, decided)
+        case "decision":
+            return Told(found, found[:, 0] > 0)
+        case "decile":
+            if settings.model == "linear":
+                return Told(found + 1)
+            place = thresholds.index(round(_cut(settings) * _UNIT))
+            decided = found[:, 0] > place
+            return Told(found + 1 - decided[:, None], decided)
+
+
+def predicting_dealer(settings: Settings, model: Mapping[str, Any]) -> Predictor:
+    """The dealer of a prediction."""
+    if "session" not in model:
+        raise ConfigError("the dealer's folder does not say which training it dealt for: give the folder of its run")
+
+    def take_part(channels: Mapping[str, Channel]) -> None:
+        told = channels[settings.active].recv(Sizes, HEAD + 10 * 64)
+        terms = releases_of(settings, told.rows, told.outputs, told.thresholds, _session(model))
+        deal_predictions(channels, terms)
+
+    return take_part
+
+
+def _session(model: Mapping[str, Any]) -> bytes:
+    return np.asarray(model["session"], dtype=np.uint8).tobytes()
