@@ -6,6 +6,7 @@ import csv
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +29,7 @@ from tacit.store.directory import read_events
 from tests.commands import done, invoke
 
 CLOSE = 0.01  # of an AUC
-DEAL = {
+DEAL: dict[str, Any] = {
     "kind": "vertical_logistic",
     "name": "deal",
     "parties": {"bank": {"role": "active"}, "shop": {"role": "passive"}},
