@@ -18,12 +18,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, OneHotEncoder, StandardScaler
 
+from examples.raw_tables import MONTHS, messy
 from tacit.tables.cells import MISSING, Numbers, Reading, Texts, take
 from tacit.tables.choose import choose
 from tacit.tables.evidence import Woe
 from tacit.tables.fitted import Feature, Fitted, fit
 from tacit.tables.settings import Column
-from tests.tables.messy import MONTHS, messy
 
 USES = {"age": "bin", "income": "log", "job": "woe", "debt": "woe"}
 

@@ -3,7 +3,7 @@
 opened(settings, name, place)       the table of a party: from its local file, from the shared file, or the task's
 check_tables(settings, ...)         everything that is wrong with the tables that are here
 new_rows(settings, name, ...)       rows to predict, read as those of the training were
-fitted(...)                         the transforms, with counts of labels where a column needs them
+fitted(...), count_again(...)       the transforms, with counts of labels where a column needs them; after a restart
 stored_transforms, transforms_of    the transforms in a stored part
 """
 
@@ -113,7 +113,7 @@ def fitted(settings: Settings, name: str, table: Table, rows: Rows, counted: Cou
     Columns of weight of evidence need counts of the active's labels (`counted`). Every passive tells the active whether
     it has such columns.
     """
-    training = rows[batches.hold_out(len(rows), settings.train.test, settings.seed)[0]]
+    training = _training(settings, rows)
     made = table.fit(training)
     if counted is None:
         return made
@@ -127,12 +127,30 @@ def fitted(settings: Settings, name: str, table: Table, rows: Rows, counted: Cou
     )
 
 
+def count_again(settings: Settings, name: str, table: Table, rows: Rows, counted: Counted, place: Place) -> None:
+    """What a party does that has stored its transforms, in place of `fitted`.
+
+    Another one may have been stopped before it stored its own: a passive says that it needs no counts, and the active
+    gives those that ask the counts that they had.
+    """
+    if name == settings.active:
+        _give(settings, table, _training(settings, rows), counted, place)
+    else:
+        label_counts.ask(counted.channels[settings.active], {}, counted.counting)
+
+
+def _training(settings: Settings, rows: Rows) -> Rows:
+    return rows[batches.hold_out(len(rows), settings.train.test, settings.seed)[0]]
+
+
 def _give(settings: Settings, table: Table, training: Rows, counted: Counted, place: Place) -> None:
     data = data_of(settings, settings.active, place)
     terms = Terms(allowed=data is not None and data[0].label_counts)
     labels = table.labels.codes[training] if isinstance(table.labels, Labels) else np.full(len(training), -1)
-    for passive in settings.passives:
-        label_counts.give(counted.channels[passive], passive, labels, counted.key, counted.counting, terms)
+    # All have asked before one is answered: by then each has stored its rows, so that none needs others.
+    requests = {passive: label_counts.requested(counted.channels[passive]) for passive in settings.passives}
+    for passive, request in requests.items():
+        label_counts.give(counted.channels[passive], passive, labels, counted.key, counted.counting, terms, request)
 
 
 def counted_here(settings: Settings, tables: Mapping[str, Table], rows: Mapping[str, Rows]) -> dict[str, Fitted]:

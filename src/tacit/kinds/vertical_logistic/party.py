@@ -21,13 +21,15 @@ from tacit.config.source import ConfigError
 from tacit.crypto.paillier import Workers
 from tacit.events import Noted, Nowhere, Sink
 from tacit.fixedpoint import Floats, Ints
-from tacit.kinds.vertical_logistic import coefficients, masked_party, own_table, release, shared_party
+from tacit.kinds.vertical_logistic import coefficients, kept_rows, masked_party, own_table, release, shared_party
 from tacit.kinds.vertical_logistic.brought import Brought, Judged, Stored, labels_of, model_file, paillier_key
 from tacit.kinds.vertical_logistic.forecast import forecast as forecast_of
+from tacit.kinds.vertical_logistic.kept_rows import KeptRows
 from tacit.kinds.vertical_logistic.own_table import Counted, transforms_of
 from tacit.kinds.vertical_logistic.protocol import batches
 from tacit.kinds.vertical_logistic.protocol.batches import Rows
 from tacit.kinds.vertical_logistic.protocol.journal import InMemory, Records
+from tacit.kinds.vertical_logistic.protocol.label_count_terms import gave_counts
 from tacit.kinds.vertical_logistic.protocol.label_counts import Counting
 from tacit.kinds.vertical_logistic.protocol.model import Model
 from tacit.kinds.vertical_logistic.settings import Settings
@@ -115,16 +117,16 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
         for note in table.notes:
             place.sink.emit(Noted(f"{name}: {note}"))
         records: Records = RecordFiles(place.store.path) if place.store is not None else InMemory()
-        begun = stored is not None and (stored.state["round"] > 0 or bool(records.read()))
-        held = Held(stored.session if stored is not None else b"", begun)
-        session = agreed_session(channels, name, settings.active, held)
-        kept = stored if session == held.session else None
-        rows = kept.rows if kept is not None else _aligned(settings, name, table.ids, channels, place.sink)
+        session, kept, rows = _agreed(settings, name, table, stored, channels, records, place)
         with Workers(settings.paillier.workers) as workers:
+            counted = _counted(settings, channels, session, records, workers, place)
             if kept is None:
-                transforms = _transforms(settings, name, table, rows, channels, session, records, workers, place)
+                transforms = own_table.fitted(settings, name, table, rows, counted, place)
+                for note in transforms.notes:
+                    place.sink.emit(Noted(f"{name}: {note}"))
             else:
                 transforms = kept.transforms
+                own_table.count_again(settings, name, table, rows, counted, place)
             brought = Brought(
                 settings,
                 name,
@@ -147,25 +149,61 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
     return take_part
 
 
-def _transforms(
+def _agreed(
     settings: Settings,
     name: str,
     table: Table,
-    rows: Rows,
+    stored: Stored | None,
+    channels: Mapping[str, Channel],
+    records: Records,
+    place: Place,
+) -> tuple[bytes, Stored | None, Rows]:
+    """The training that all are part of, what this party stored of it, and its rows.
+
+    Under Paillier a training that was interrupted before its first state is resumed with the rows that it had.
+    """
+    found = None if settings.shared else _kept_rows(name, table, records)
+    held = found.session if stored is None and found is not None else stored.session if stored is not None else b""
+    session = agreed_session(channels, name, settings.active, Held(held, _begun(stored, held, records)))
+    if session == held and stored is not None:
+        return session, stored, stored.rows
+    if session == held and found is not None:
+        return session, None, found.rows
+    rows = _aligned(settings, name, table.ids, channels, place.sink)
+    kept_rows.keep(records, KeptRows(session, _people(table, rows), rows))
+    return session, None, rows
+
+
+def _kept_rows(name: str, table: Table, records: Records) -> KeptRows | None:
+    """The rows of a training that was interrupted before its first state."""
+    found = kept_rows.kept(records)
+    if found is None or _fits(table, found.rows, found.people):
+        return found
+    if gave_counts(records, found.session):  # those of another table would be other counts of labels
+        raise _other_table(name)
+    return None
+
+
+def _begun(stored: Stored | None, session: bytes, records: Records) -> bool:
+    """Whether this party gave answers in a training that no other one may replace: in steps, or counts of labels."""
+    if stored is not None and stored.state["round"] > 0:
+        return True
+    steps = any(name.startswith(("step-", "opened-")) for name in records.read())
+    return (stored is not None and steps) or (session != b"" and gave_counts(records, session))
+
+
+def _counted(
+    settings: Settings,
     channels: Mapping[str, Channel],
     session: bytes,
     records: Records,
     workers: Workers,
     place: Place,
-) -> Fitted:
-    """The transforms, with counts of labels from the active where a column needs them."""
+) -> Counted:
+    """What counts of labels take."""
     proof = settings.checks.decryption
     counting = Counting(settings.paillier.bits, workers, session, records, place.sink, proof=proof)
-    counted = Counted(channels, counting, lambda: paillier_key(settings, records))
-    made = own_table.fitted(settings, name, table, rows, counted, place)
-    for note in made.notes:
-        place.sink.emit(Noted(f"{name}: {note}"))
-    return made
+    return Counted(channels, counting, lambda: paillier_key(settings, records))
 
 
 def _tell(settings: Settings, name: str, model: Model, transforms: Fitted, judged: Judged | None, place: Place) -> None:
@@ -256,6 +294,18 @@ def _people(table: Table, rows: Rows) -> str:
     return hashlib.sha256(json.dumps(list(table.cells)).encode() + order_digest(table.ids, rows)).hexdigest()
 
 
+def _fits(table: Table, rows: Rows, people: str) -> bool:
+    """Whether these are numbers of the rows of this table that they were stored for."""
+    return bool(rows.max(initial=0) < len(table.ids)) and people == _people(table, rows)
+
+
+def _other_table(name: str) -> ConfigError:
+    return ConfigError(
+        f"the table of {name} has other rows or columns, or another order, than when this run was stopped: give "
+        "the table as it was, or start all parties anew"
+    )
+
+
 def _storer(
     store: Store | None, session: bytes, rows: Rows, people: str, transforms: Fitted
 ) -> Callable[[Mapping[str, Any], Model | None, Judged | None], None]:
@@ -277,11 +327,8 @@ def _stored(store: Store | None, name: str, table: Table) -> Stored | None:
         return None
     state, model = found
     rows = np.asarray(state["rows"], dtype=np.int64)
-    if rows.max(initial=0) >= len(table.ids) or state["people"] != _people(table, rows):
-        raise ConfigError(
-            f"the table of {name} has other rows or columns, or another order, than when this run was stopped: give "
-            "the table as it was, or start all parties anew"
-        )
+    if not _fits(table, rows, state["people"]):
+        raise _other_table(name)
     return Stored(state, bytes.fromhex(state["session"]), rows, transforms_of(model))
 
 

@@ -3,7 +3,7 @@
     Terms               what its own file and this program allow
     told_bits           how much the counts can tell about all labels together
     refusal, once       why a request is refused: in words for the passive, and in others for the active's own user
-    kept                a record of this training
+    kept, gave_counts   a record of this training; whether there is one of an answer
 
 What a passive is told says nothing about the labels, but that they are not two classes or too few of one.
 """
@@ -31,6 +31,8 @@ MOST_OF_A_COLUMN = 100  # groups
 MOST = 20_000  # groups of all columns together: a message about them stays below 30 MB
 SHARE = 0.5  # bits about each label that the counts may tell, on average
 REPEATS = 8  # times that a passive is answered in one run
+ASKED = "label-counts-asked"  # a passive's record
+_GIVEN = "label-counts-"  # records of the active, one a passive
 _RECORD = 1 << 10  # bytes
 Kept = TypeVar("Kept", Given, Asked)
 Refusal = tuple[str, str, type[Exception]]  # to the passive, to its own user, and whose mistake it is
@@ -108,7 +110,7 @@ def refusal(request: CountRequest, passive: str, labels: Ints, terms: Terms) -> 
 
 def once(request: CountRequest, passive: str, session: bytes, records: Records, terms: Terms) -> Refusal | None:
     """Why this request is one too many; otherwise it is stored that it is answered, before anything is sent."""
-    name = f"label-counts-{hashlib.sha256(passive.encode()).hexdigest()[:32]}"
+    name = f"{_GIVEN}{hashlib.sha256(passive.encode()).hexdigest()[:32]}"
     digest = hashlib.sha256(frame(b"tacit label count request", encode(request))).digest()
     before = _record(records, name, Given)  # of this training, or of one before it in the same run
     same = before is not None and before.session == session
@@ -139,6 +141,12 @@ def once(request: CountRequest, passive: str, session: bytes, records: Records, 
         )
     records.write(name, encode(Given(session, digest, times)))
     return None
+
+
+def gave_counts(records: Records, session: bytes) -> bool:
+    """Whether the active answered a request in this training."""
+    names = [name for name in records.read() if name.startswith(_GIVEN) and name != ASKED]
+    return any(kept(records, session, name, Given) is not None for name in names)
 
 
 def kept(records: Records, session: bytes, name: str, kind: type[Kept]) -> Kept | None:

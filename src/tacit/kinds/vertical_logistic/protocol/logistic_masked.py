@@ -141,7 +141,7 @@ def active(
     peers = {name: Metered(channels[name]) for name in settings.passives}
     course = _course(len(training), settings)
     journal = Journal(context.records, course, saved)
-    hello = _hello(table, objective.outputs, settings, journal, context.latest)
+    hello = _hello(table, objective.outputs, settings, journal, context)
     greetings = greeting.greet_passives(peers, hello, settings)
     journal.allowed = greeting.check_shapes(greetings, len(training), settings)
     position = greeting.common_position([hello, *greetings.values()])
@@ -250,7 +250,7 @@ def passive(
     columns = encoding.Columns.encode(scaler.apply(table), training)
     course = _course(len(training), settings)
     journal = Journal(context.records, course, kept or Saved.start(b"", scaler))
-    hello = _hello(table, kept.outputs if kept else 0, settings, journal, kept)
+    hello = _hello(table, kept.outputs if kept else 0, settings, journal, context)
     outputs = greeting.greet_active(boss, hello, me, settings).outputs
     journal.allowed = greeting.check_shapes({me: hello}, len(training), settings)
     begin = boss.recv(Begin, HEAD + settings.paillier.bits * (1 + decryption_proof.CHALLENGES) // 8)
@@ -407,8 +407,8 @@ def _begin(party: _Active | _Passive, columns: int, saved: Saved, course: Course
     party.progress.begin(started, resumed=done if context.saved else None)
 
 
-def _hello(table: Floats, outputs: int, settings: Settings, journal: Journal, saved: Saved | None) -> Hello:
-    session = saved.session if saved else b""
+def _hello(table: Floats, outputs: int, settings: Settings, journal: Journal, context: PaillierContext) -> Hello:
+    session = context.latest.session if context.latest is not None else context.session
     return Hello(len(table), table.shape[1], outputs, journal.positions, settings.agreed(), session)
 
 
