@@ -48,6 +48,13 @@ def test_a_clean_table_has_no_problems(table):
     assert list(checked.contents.cells) == ["age"]
 
 
+def test_a_label_that_is_a_number_is_summed_up_as_one(table):
+    raw = table(csv(ID, ("y", lambda row: "" if row == 3 else f"{row * 1000}.5"), AGE))
+    shown = lines(found(raw, "number"))
+    assert shown[3].split() == ["y", "number", "label", "0", "59", "0.5", "59000.5"]
+    assert lines(found(table(csv(ID, Y, AGE))))[3].split() == ["y", "text", "label", "0", "2", "0", "50%"]
+
+
 def test_all_problems_are_found_at_once(table):
     text = csv(
         ID,
@@ -209,4 +216,4 @@ def test_the_lines_of_a_terminal(table):
         lines(found(table(csv(ID, Y, AGE, ("note", lambda row: f"text number {row}")))))
     )
     broken = lines(found(table(csv(ID, Y, AGE, ("a", lambda row: "x" if row == 1 else row)))))
-    assert [line.partition(":")[0] for line in broken[-2:]] == ["error", "1 errors, 0 warnings"]
+    assert [line.partition(":")[0] for line in broken[-2:]] == ["error", "1 error, 0 warnings"]

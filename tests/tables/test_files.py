@@ -92,7 +92,7 @@ def test_lines_of_another_width_are_left_out_and_said_with_the_first_three(write
 
 
 @pytest.mark.parametrize(
-    ("text", "name"), [("id,,a\nx,1,2\n", "column 2 first"), ("id,a,a\nx,1,2\n", "the column 'a' 2 times")]
+    ("text", "name"), [("id,,a\nx,1,2\n", "no name for column 2"), ("id,a,a\nx,1,2\n", "the column 'a' 2 times")]
 )
 def test_a_broken_header_does_not_hide_the_rest(write, text, name):
     raw = read_file(write(text))
