@@ -48,6 +48,25 @@ def test_a_clean_table_has_no_problems(table):
     assert list(checked.contents.cells) == ["age"]
 
 
+def test_none_is_a_category_or_a_class_and_no_number(table):
+    raw = table(
+        csv(
+            ID,
+            ("guarantor", lambda row: ["none", "parent"][row % 2]),
+            ("claims", lambda row: "none" if row % 20 == 0 else row % 7),
+            ("y", lambda row: ["none", "some", "None"][row % 3]),
+        )
+    )
+    checked = found(raw, label="y")
+    assert not checked.errors
+    assert checked.rows == 40  # of those with a label
+    assert checked.contents.labels.classes == ("none", "some")
+    uses = {each.name: (each.kind, each.use, each.missing) for each in checked.summary}
+    assert uses["guarantor"] == ("text", "one_hot", 0)
+    assert uses["claims"] == ("number", "numeric", 2)
+    assert any("taken as missing" in str(problem) for problem in checked.problems if problem.column == "claims")
+
+
 def test_a_label_that_is_a_number_is_summed_up_as_one(table):
     raw = table(csv(ID, ("y", lambda row: "" if row == 3 else f"{row * 1000}.5"), AGE))
     shown = lines(found(raw, "number"))
