@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tacit.config.source import ConfigError
@@ -34,7 +35,10 @@ def write_scorecards(run: Path, party: str | None, asked: CardScale, output: Pat
     if output is not None and len(names) > 1:
         raise ConfigError(f"--output names one file, and {len(names)} parties have a card: add --party NAME")
     paths = {name: model_path(run, name) for name in names}
-    cards = {name: scorecard.of(settings, name, read_model(path), asked) for name, path in paths.items()}
+    parts = {name: read_model(path) for name, path in paths.items()}
+    if isinstance(asked.good, str):
+        asked = replace(asked, good=scorecard.good(parts, asked.good))  # one party's labels, for the cards of all
+    cards = {name: scorecard.of(settings, name, part, asked) for name, part in parts.items()}
     written = {output or paths[name].with_name(FILE): found for name, found in cards.items()}
     for path, found in written.items():
         write_scores(found, path)

@@ -28,9 +28,10 @@ from tacit.tables.problems import Problem, Severity, places, shown
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})  # in any case, with white space around
+MISSING = frozenset({"", "na", "n/a", "nan", "null"})  # in any case, with white space around
+NO_VALUE = "None"  # as Python writes it; "none" is a category: no guarantor, no claim
 MARKS = frozenset(
-    {"?", "-", "--", "–", "—", ".", "#n/a", "#na", "n.a.", "unknown", "missing"}
+    {"?", "-", "--", "–", "—", ".", "#n/a", "#na", "n.a.", "unknown", "missing", "none"}
 )  # among numbers or dates
 SEPARATOR = "\0"  # of cells in a block: no float holds it
 CELLS = 1 << 27  # of a table, at most
@@ -280,7 +281,7 @@ def clean(values: Sequence[str]) -> tuple[list[str], list[int]]:
     padded = set()
     for value in set(values):
         text = value.strip()
-        cleaned[value] = "" if text.lower() in MISSING else text
+        cleaned[value] = "" if text.lower() in MISSING or text == NO_VALUE else text
         if text != value and cleaned[value]:
             padded.add(value)
     rows = [row for row, value in enumerate(values) if value in padded] if padded else []

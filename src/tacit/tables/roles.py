@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from tacit.tables.assembly import TWICE, first_of
 from tacit.tables.cells import Raw
 from tacit.tables.problems import Problem
 from tacit.tables.settings import Data
@@ -51,6 +52,14 @@ def roles_of(raw: Raw, data: Data, *, label: bool) -> tuple[Roles, list[Problem]
         ),
         problems,
     )
+
+
+def concerns(problem: Problem, used: Collection[str], data: Data) -> bool:
+    """Whether a problem of the source matters if these columns are used; "" stands for the table. A name that two
+    columns have matters if either is used, unless the file drops the second."""
+    if problem.kind != TWICE:
+        return problem.column in used
+    return data.column(problem.column).use != "drop" and (problem.column in used or first_of(problem) in used)
 
 
 def not_there(raw: Raw, name: str) -> Problem:

@@ -265,6 +265,22 @@ def test_a_run_of_all_parties_has_a_card_for_each(here):
         assert len(lines) == 1 + count
 
 
+def test_the_good_class_of_all_cards_is_named_by_its_label_or_its_place(here):
+    """Only bank knows the labels, and the points of all parties must count the same way."""
+    run = a_run(here / "run")
+
+    def points(*arguments):
+        assert invoke("scorecard", str(run), *arguments).exit_code == 0
+        texts = [(run / name / "scorecard.csv").read_text() for name in ("bank", "shop")]
+        return [line.split(",")[5] for text in texts for line in text.splitlines()[1:] if line.split(",")[5]]
+
+    first, second = points(), points("--good", "lost")
+    assert points("--good", "paid") == points("--good", "first") == first
+    assert points("--good", "second") == second
+    assert [float(each) for each in second] == pytest.approx([-float(each) for each in first])
+    assert len(first) == 7  # columns of both
+
+
 def test_a_party_has_its_own_card_in_its_own_run(here):
     run = a_run(here / "run", "shop")
     assert invoke("scorecard", str(run)).exit_code == 0

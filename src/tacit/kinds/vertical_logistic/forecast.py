@@ -8,7 +8,7 @@ from typing import Any
 from tacit.kinds.vertical_logistic import boundary
 from tacit.kinds.vertical_logistic.label_counts_words import label_count_costs, label_count_warnings
 from tacit.kinds.vertical_logistic.protocol import batches, encoding
-from tacit.kinds.vertical_logistic.protocol.checks import MEANINGFUL, row_uses
+from tacit.kinds.vertical_logistic.protocol.checks import MEANINGFUL, fitting_train, row_uses
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.report.forecast import Forecast, in_sentences
 
@@ -115,18 +115,23 @@ def _warnings(settings: Settings, kept: int | None, features: Mapping[str, int])
         count = features.get(name)
         if count is None:
             continue
+        if count == 0:
+            found.append(f"{name} has no features: leave it out of the parties.")
+            continue
+        fitting = None if kept is None else fitting_train(kept, count, settings)
         if count >= smallest:
             verdict = f"{settings.active} will refuse to begin" if settings.checks.batch else "checks.batch is off"
             found.append(
                 f"{name} has {count} features and batches have {smallest} rows: it could compute the labels from its "
-                f"gradients; {verdict}; take train.batch above {count}."
+                f"gradients; {verdict}; take {fitting or f'train.batch above {count}'}."
             )
-        elif train.epochs + settings.checks.restarts > row_uses(count, smallest):
+        elif train.epochs + settings.checks.restarts > (allowed := row_uses(count, smallest)):
             verdict = f"{settings.active} will refuse to begin" if settings.checks.row_uses is None else "it may"
             found.append(
                 f"Over {train.epochs} epochs {name} sees {count * train.epochs} numbers about batches of {smallest} "
-                f"rows: it could compute labels from them; {verdict}; take a larger train.batch or at most "
-                f"{max(0, row_uses(count, smallest) - settings.checks.restarts)} epochs."
+                f"rows: it could compute labels from them; {verdict}; take "
+                + (fitting or f"a larger train.batch or at most {max(0, allowed - settings.checks.restarts)} epochs")
+                + "."
             )
         if count < MEANINGFUL:
             found.append(

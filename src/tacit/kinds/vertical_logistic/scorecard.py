@@ -127,18 +127,18 @@ def scorecard(settings: Settings, name: str, part: Mapping[str, Any], asked: Car
         own.points if asked.points is None else asked.points,
         own.odds if asked.odds is None else asked.odds,
         own.pdo if asked.pdo is None else asked.pdo,
-        good=_good(asked.good, model.classes or None, name),
+        good=good_class({name: part}, asked.good) if isinstance(asked.good, str) else asked.good or 0,
     )
     lines = card(transforms_of(part), model, scale, active=active)
     return Scores(HEADER, [line.cells() for line in lines])
 
 
-def _good(label: str | None, classes: Sequence[str] | None, name: str) -> int:
-    """The number of the good class: the first, if nothing else is said."""
-    if label is None:
-        return 0
-    known = ["first", "second"] if classes is None else [str(each) for each in classes]
-    if label not in known:
-        why = f"{name} does not know the labels: " if classes is None else ""
-        raise ConfigError(f"--good is {label!r}: {why}give {' or '.join(known)}")
-    return known.index(label)
+def good_class(parts: Mapping[str, Mapping[str, Any]], label: str) -> int:
+    """The number of the class that a label names, from the parts that are here: one of them may have the labels."""
+    classes = [Model.restore(part).classes for part in parts.values()]
+    known = next(([str(each) for each in names] for names in classes if names), [])
+    ordinals = ["first", "second"]
+    if label not in known + ordinals:
+        why = "" if known else f"{' and '.join(parts)} does not know the labels: "
+        raise ConfigError(f"--good is {label!r}: {why}give {' or '.join(known or ordinals)}")
+    return known.index(label) if label in known else ordinals.index(label)

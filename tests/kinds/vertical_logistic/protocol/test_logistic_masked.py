@@ -91,7 +91,7 @@ def test_a_linear_model_that_diverges_says_so_before_residues_leave():
     errors = errors_of(functions(shared_out(x, settings), y, settings, wrap=recorded(logs)))
     assert isinstance(errors["bank"], ValueError)
     assert "the training diverged: lower train.learning_rate" in str(errors["bank"])
-    assert str(errors["shop0"]) == "bank failed (ConfigError)"  # no word on labels
+    assert str(errors["shop0"]) == "bank failed (Diverged)"  # no word on labels
 
 
 @pytest.mark.parametrize(

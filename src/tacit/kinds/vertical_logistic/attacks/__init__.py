@@ -18,7 +18,7 @@ from tacit.kinds.vertical_logistic.attacks.labels_from_counts import audit_label
 from tacit.kinds.vertical_logistic.attacks.own_tables import Deal
 from tacit.kinds.vertical_logistic.party import counted_columns, tables
 from tacit.kinds.vertical_logistic.protocol import batches, messages
-from tacit.kinds.vertical_logistic.protocol.checks import check_batch, check_row_uses, row_uses
+from tacit.kinds.vertical_logistic.protocol.checks import check_counts
 from tacit.kinds.vertical_logistic.settings import Settings
 
 _SHORT = 512  # bits of a key where its length changes nothing but the time
@@ -33,7 +33,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         raise ValueError(f"the parties have {len(labels)} rows in common, an audit needs {_FEWEST} or more")
     training, _ = batches.hold_out(len(labels), settings.train.test, settings.seed)
     for name in settings.passives:
-        _check_file(settings, name, features[name].shape[1], len(training))
+        check_counts(name, features[name].shape[1], len(training), settings)  # what would end the file's own run
     order = np.random.default_rng([scope.seed, 43]).permutation(len(labels))
     if settings.model == "logistic":
         order = _each_class_first(order, labels)
@@ -96,15 +96,6 @@ def _counts(settings: Settings, scope: Scope, passive: str) -> list[Finding]:
     """What a passive learns from all counts of labels that its columns of weight of evidence need."""
     groups, fine, labels = counted_columns(settings, passive)
     return [audit_label_counts(groups, fine, labels, seed=scope.seed, seconds=scope.pick(5.0, 30.0))]
-
-
-def _check_file(settings: Settings, name: str, features: int, rows: int) -> None:
-    """What would end the file's own run before its first step."""
-    smallest = batches.smallest(rows, settings.train.batch)
-    if settings.checks.batch:
-        check_batch(name, features, smallest)
-    most = row_uses(features, smallest) if settings.checks.row_uses is None else settings.checks.row_uses
-    check_row_uses(settings.train.epochs, settings.checks.restarts, most, name, features)
 
 
 def _wire(deal: Deal) -> Finding:
