@@ -50,6 +50,7 @@ def command(
         end(str(error), USER)
     except OSError as error:
         end(f"{error.filename}: {error.strerror}", USER)
+    click.echo(f"More points: better odds of {good or 'the first label'}.")
     for path, card in written.items():
         click.echo(f"Scorecard: {path}")
         for line in _lines(card):

@@ -83,12 +83,17 @@ def forecast(settings: Settings) -> Forecast:
     """What the file will cost. Tables that are here are read, for their sizes; nothing is sent."""
     tables = {name: _here(settings, name) for name in settings.owners}
     known = {name: table for name, table in tables.items() if table is not None}
-    rows = min((len(table.ids) for table in known.values()), default=None)
-    transforms = {name: table.fit(np.arange(len(table.ids))) for name, table in known.items()}
+    rows = {name: np.arange(len(table.ids)) for name, table in known.items()}
+    if len(known) == len(tables):
+        rows = _common(settings, known)
+    if any(not len(each) for each in rows.values()):
+        raise ConfigError("the tables have no id in common: tacit data check says what would make them alike")
+    transforms = {name: table.fit(rows[name]) for name, table in known.items()}
     features = {name: len(each.features) for name, each in transforms.items()}
     waiting = {name: each.waiting.values() for name, each in transforms.items() if each.waiting}
     groups = {name: (len(each), sum(column.count for column in each)) for name, each in waiting.items()}
-    return forecast_of(settings, rows, features, _outputs(known.get(settings.active)), groups)
+    common = min((len(each) for each in rows.values()), default=None)
+    return forecast_of(settings, common, features, _outputs(known.get(settings.active)), groups)
 
 
 def _here(settings: Settings, name: str) -> Table | None:

@@ -329,7 +329,7 @@ def test_labels_that_nothing_explains_from_gradients(batch, epochs, low, high):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(600, 20)), rng.integers(0, 2, 600)
     own = Scaler.fit(x[:, 10:]).apply(x[:, 10:])
-    settings = deal(1, train={"epochs": epochs, "batch": batch})
+    settings = deal(1, train={"epochs": epochs, "batch": batch, "learning_rate": 0.1})
     steps = attacks.gradients_seen(x[:, 10:], x[:, :10], y.astype(float), settings)
     assert low <= roc_auc_score(y, attacks.infer_labels(own, steps)[:, 0]) <= high
     smallest = batches.smallest(600, batch)
