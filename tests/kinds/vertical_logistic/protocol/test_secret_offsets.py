@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
-from tacit.channel import run_parties
+from tacit.crypto.paillier import Ciphertexts
 from tacit.kinds.vertical_logistic.protocol import batches, secret_offsets
-from tacit.kinds.vertical_logistic.protocol.journal import InMemory
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
+from tacit.kinds.vertical_logistic.protocol.messages import Residues
 from tacit.kinds.vertical_logistic.protocol.model import Saved, Scaler
 from tacit.randomness import seeded_rng
 from tests.kinds.vertical_logistic.parties import deal, errors_of, functions, key, people, shared_out, train
@@ -60,64 +61,62 @@ def test_a_stored_training_without_them_is_not_resumed():
     assert "no secret offsets for these rows" in str(errors["bank"])
 
 
+class Watched:
+    """A channel that tells of each message that its owner sends or is about to use."""
+
+    def __init__(self, channel, look):
+        self._channel, self._look, self.close = channel, look, channel.close
+
+    def send(self, message):
+        self._look(message)
+        self._channel.send(message)
+
+    def recv(self, kind, limit=None):
+        message = self._channel.recv(kind, limit)
+        self._look(message)
+        return message
+
+
 def test_they_are_stored_before_any_residue_leaves():
     x, y = people(60, 6)
     settings = deal(1, train={"secret_spread": 1.0})
     said: list[str] = []
 
-    class Listening:
-        def __init__(self, channel):
-            self._channel, self.recv, self.close = channel, channel.recv, channel.close
-
-        def send(self, message):
-            said.append(type(message).__name__)
-            self._channel.send(message)
-
     def keep(saved: Saved) -> None:
         said.append("kept" if saved.offsets.any() else "kept without")
 
-    contexts = {"bank": PaillierContext(keep=keep, key=key())}
-    wrap = lambda me, other, channel: Listening(channel) if me == "bank" else channel  # noqa: E731
-    run_parties(functions(shared_out(x, settings), y, settings, contexts, wrap), patience=60)
+    def wrap(me, other, channel):
+        return Watched(channel, lambda message: said.append(type(message).__name__)) if me == "bank" else channel
+
+    train(x, y, settings, {"bank": PaillierContext(keep=keep, key=key())}, wrap)
     assert said.index("kept") < said.index("Residues")
     assert "kept without" not in said
 
 
-def test_a_passive_that_makes_the_active_restart_sees_residues_with_the_same_offsets(monkeypatch):
-    """Numbers that are drawn anew would average out. The passive claims a crash in the first step again and again, each
-    time with other scores, so that the stored answer does not fit and residues are encrypted anew."""
+def test_a_passive_that_makes_the_active_restart_sees_residues_with_the_same_offsets():
+    """Numbers that are drawn anew would average out. The passive ends in the first step again and again, and the active
+    has lost its journal each time, so that it makes new residues: the worst case."""
     x, y = people(60, 6)
-    settings = deal(1, train={"secret_spread": 1.0, "batch": 60}, checks={"row_uses": 50, "restarts": 40})
-    kept: list[Saved] = []
-    records = InMemory()
+    settings = deal(1, train={"secret_spread": 1.0, "batch": 60})
+    kept: dict[str, list[Saved]] = {name: [] for name in settings.parties}
+    contexts = {name: PaillierContext(keep=kept[name].append, session=bytes(16), key=key()) for name in kept}
     seen: list[np.ndarray] = []
-    contexts = {"bank": PaillierContext(keep=kept.append, records=records, session=bytes(16), key=key())}
 
-    class Crashing:
-        """Takes the residues, and is gone."""
+    def look(message) -> None:
+        if isinstance(message, Residues):
+            ciphertexts = Ciphertexts.from_bytes(key().public, message.ciphertexts, 60)
+            seen.append(np.array(key().decrypt(ciphertexts)) / 2**24)  # the test has the active's key
+            raise KeyError("gone")
 
-        def __init__(self, channel, shift):
-            self._channel, self._shift, self.close, self.send = channel, shift, channel.close, channel.send
-
-        def recv(self, kind, limit=None):
-            message = self._channel.recv(kind, limit)
-            if kind.__name__ == "Residues":
-                size = key().public.ciphertext_bytes
-                assert len(message.ciphertexts) == 60 * size
-                from tacit.crypto.paillier import Ciphertexts
-
-                seen.append(np.array(key().decrypt(Ciphertexts.from_bytes(key().public, message.ciphertexts, 60))))
-                raise KeyError("gone")
-            return message
-
-    for turn in range(6):
-        wrap = lambda me, other, channel, turn=turn: Crashing(channel, turn) if me == "shop0" else channel  # noqa: E731
+    for _ in range(6):
+        wrap = partial(lambda look, me, other, channel: Watched(channel, look) if me == "shop0" else channel, look)
         errors = errors_of(functions(shared_out(x, settings), y, settings, contexts, wrap))
         assert isinstance(errors["shop0"], KeyError)
-        records.kept.clear()  # the worst case: the journal's answer is lost, so that residues are made anew
-        contexts["bank"] = replace(contexts["bank"], saved=(Saved.restore(kept[-1].state()),))
+        stored = {name: Saved.restore(states[-1].state()) for name, states in kept.items()}
+        contexts = {name: PaillierContext(session=bytes(16), key=key(), saved=(stored[name],)) for name in kept}
     order = batches.schedule(60, settings).batches(0)[0]
-    expected = 1 / (1 + np.exp(-kept[0].offsets[order, 0])) - y[order]
+    expected = expit(kept["bank"][0].offsets[order, 0]) - y[order]
+    assert len(seen) == 6
     for residues in seen:
-        np.testing.assert_allclose(residues / 2**24, expected, atol=1e-6)
-    assert np.std(expected + y[order] - 0.5) > 0.1
+        np.testing.assert_allclose(residues, expected, atol=1e-6)
+    assert np.std(np.abs(expected)) > 0.1
