@@ -86,7 +86,10 @@ def forecast(settings: Settings) -> Forecast:
     features = {name: len(each.features) for name, each in transforms.items()}
     waiting = {name: each.waiting.values() for name, each in transforms.items() if each.waiting}
     groups = {name: (len(each), sum(column.count for column in each)) for name, each in waiting.items()}
-    return forecast_of(settings, rows, features, _outputs(known.get(settings.active)), groups)
+    categories = {
+        name: sum(feature.use in ("one_hot", "bin") for feature in each.features) for name, each in transforms.items()
+    }
+    return forecast_of(settings, rows, features, _outputs(known.get(settings.active)), groups, categories)
 
 
 def _here(settings: Settings, name: str) -> Table | None:

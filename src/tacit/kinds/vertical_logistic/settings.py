@@ -258,8 +258,8 @@ class Settings(Parties):
             )
         if self.model == "logistic" and self.secret_spread < _HIDING:
             found.append(
-                f"train.secret_spread is {self.secret_spread:g}: lattice reduction can name every label of a batch from "
-                f"one gradient of a passive; take {_HIDING:g} or more, 1 by default"
+                f"train.secret_spread is {self.secret_spread:g}: lattice reduction can name every label of a batch "
+                f"from one gradient of a passive; take {_HIDING:g} or more, 1 by default"
             )
         off = [name for name in ("decryption", "gradient_bound", "few_rows", "batch") if not getattr(self.checks, name)]
         if off:

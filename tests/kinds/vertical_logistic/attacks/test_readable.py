@@ -47,12 +47,14 @@ def test_three_classes_are_attacked_by_one_of_them():
 
 
 def test_a_file_without_categories_says_what_is_not_tested():
-    _, left_out = readings(*of_numbers(), QUICK)
+    settings, features, y = of_numbers()
+    _, left_out = readings(settings, features, y, QUICK)
     assert left_out == ["counts and scores of categories: no passive has a column of two values"]
 
 
 def test_a_linear_model_says_what_is_not_tested():
-    steps, left_out = readings(*of_numbers("linear"), QUICK)
+    settings, features, y = of_numbers("linear")
+    steps, left_out = readings(settings, features, y, QUICK)
     assert not steps
     assert "labels of a linear model" in left_out[0]
 
@@ -89,7 +91,9 @@ def test_numbers_beside_categories_and_too_many_combinations_are_left_out_in_wor
     rng = np.random.default_rng(0)
     beside = np.hstack([census(200, FEWER).own, rng.normal(size=(200, 1))])
     settings = deal(1, train={"epochs": 1, "batch": 200})
-    steps, left_out = readings(settings, {"bank": rng.normal(size=(200, 2)), "shop0": beside}, rng.integers(0, 2, 200), QUICK)
+    _, left_out = readings(
+        settings, {"bank": rng.normal(size=(200, 2)), "shop0": beside}, rng.integers(0, 2, 200), QUICK
+    )
     assert [text.split(":")[0] for text in left_out] == ["equal people of shop0", "attributes of shop0 from its scores"]
     wide = census(2000, (30,) * 12).own
     features = {"bank": rng.normal(size=(2000, 2)), "shop0": wide}

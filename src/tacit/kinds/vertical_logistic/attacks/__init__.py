@@ -84,10 +84,16 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         )
     else:
         steps.insert(1, Step("steered weights", lambda: [own_tables.audit_steering(few)]))
-    words = f"Paillier, gradients under uniform masks; {len(settings.passives)} passive" + (
+    return Attacks(_protection(settings), steps, (), not_tested)
+
+
+def _protection(settings: Settings) -> str:
+    """In a few words."""
+    passives = f"{len(settings.passives)} passive" + (
         "s, whose scores are summed under masks" if settings.summed else ", whose scores are in the clear"
     )
-    return Attacks(words, steps, (), not_tested)
+    secret = f"; secret offsets of spread {settings.secret_spread:g}" if settings.secret_spread else ""
+    return f"Paillier, gradients under uniform masks; {passives}{secret}"
 
 
 def _each_class_first(order: batches.Rows, labels: NDArray[Any]) -> batches.Rows:

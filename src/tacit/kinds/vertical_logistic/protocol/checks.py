@@ -9,7 +9,8 @@ gradient that fails a check is never used, and what the active tried to learn by
                             somebody out
     check_batch             the active: a passive with as many features as a batch has rows solves for the residues
     check_row_uses          both: each step gives a passive one more equation per feature about the labels of a batch;
-                            with nearly as many as the batch has rows it solves for them
+                            with nearly as many as the batch has rows it solves for them; where residues take two
+                            values, with far fewer: that is what `secret_offsets` are for
 
 With K outputs a passive's two checks hold for the gradient of each: one class whose residues single out a row ends the
 step. The two on counts do not depend on K. A step gives `features` equations for each class, about residues that are
@@ -200,7 +201,7 @@ def row_uses(features: int, smallest: int) -> int:
 
     Where residues stay the same from epoch to epoch, as they do where there is little to learn and once the model has
     settled, the equations of all epochs are about the same unknowns. With as many as rows the audit reads all labels,
-    with half as many it ranks them with an AUC of 0.9, with a tenth of 0.7.
+    with half as many it ranks them with an AUC of 0.9, with a tenth of 0.7; labels that few rows have, better.
     """
     return smallest // (2 * features)
 
@@ -211,5 +212,5 @@ def check_row_uses(epochs: int, restarts: int, most: int, party: str, features: 
         raise PeerError(
             f"each row would be part of {epochs} steps, and {restarts} are reserved for restarts; {most} are allowed "
             f"for the {features} features of {party}: from more gradients it could compute labels; take a larger "
-            "train.batch (at best all rows), fewer train.epochs, or set checks.row_uses"
+            "train.batch, fewer train.epochs, or set checks.row_uses"
         )
