@@ -9,6 +9,7 @@ import pytest
 from scipy.special import expit
 
 from tacit.crypto.paillier import Ciphertexts
+from tacit.kinds.vertical_logistic.attacks.residues import plain_training
 from tacit.kinds.vertical_logistic.protocol import batches, secret_offsets
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.protocol.messages import Residues
@@ -120,3 +121,15 @@ def test_a_passive_that_makes_the_active_restart_sees_residues_with_the_same_off
     for residues in seen:
         np.testing.assert_allclose(residues, expected, atol=1e-6)
     assert np.std(np.abs(expected)) > 0.1
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_log_odds_of_a_trained_model_grow_by_what_the_docs_say(spread):
+    """They are fitted with a normal number added; a probit's factor tells by how much (MacKay 1992, equation 9)."""
+    rng = np.random.default_rng(0)
+    x, truth = rng.normal(size=(40_000, 2)), np.array([[1.2], [-0.8]])
+    y = (rng.random(40_000) < expit(x @ truth)[:, 0]).astype(int)
+    train = {"epochs": 60, "batch": 40_000, "learning_rate": 4.0}
+    settings = deal(1, train=train, scale=False)
+    weights, _ = plain_training(x, y, settings, offsets=spread * rng.normal(size=(40_000, 1)))
+    assert weights == pytest.approx(truth * np.sqrt(1 + np.pi / 8 * spread**2), rel=0.04)

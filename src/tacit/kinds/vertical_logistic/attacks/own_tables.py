@@ -297,7 +297,7 @@ def _rows_read(deal: Deal, known: int) -> Score:
 
 
 def audit_gradients(deal: Deal, *, seed: int) -> Finding:
-    """Labels by least squares on the gradients that a passive sees. The labels are drawn by lot, so that nothing but
+    """Labels by least squares on the gradients that a passive sees. The labels are dealt out anew, so that nothing but
     the gradients tells them; training is that of the file, to which the protocol is equal. Of several classes each is
     guessed by the gradients of its own output; of numbers, which ones are above the mean."""
     own = deal.features[deal.victim]
@@ -332,11 +332,8 @@ def audit_gradients(deal: Deal, *, seed: int) -> Finding:
 
 
 def _by_lot(deal: Deal, seed: int) -> NDArray[Any]:
-    rng = np.random.default_rng([seed, 41])
-    if deal.linear:
-        return rng.normal(size=deal.rows)
-    classes = deal.outputs if deal.outputs > 1 else 2
-    return rng.permutation(np.append(np.arange(classes), rng.integers(0, classes, deal.rows - classes)))
+    """The file's own labels on other rows: as rare as they are, for rare ones are told sooner."""
+    return np.random.default_rng([seed, 41]).permutation(deal.labels)
 
 
 def audit_oracle(deal: Deal) -> Finding:
