@@ -19,6 +19,7 @@ def forecast(
     features: Mapping[str, int] | None = None,
     outputs: int = 1,
     groups: Mapping[str, tuple[int, int]] | None = None,
+    categories: Mapping[str, int] | None = None,
 ) -> Forecast:
     """The plan.
 
@@ -27,6 +28,7 @@ def forecast(
         features: those of each party whose table is known.
         outputs: of the model: one for each class where there are more than two.
         groups: of each passive that needs counts of labels, in how many columns how many groups.
+        categories: of each party how many of its features are indicators of a category or a bin.
     """
     features = features or {}
     train = settings.train
@@ -37,7 +39,7 @@ def forecast(
     )
     figures: dict[str, Any] = {"epochs": train.epochs, "bits": settings.paillier.bits, "parties": len(settings.parties)}
     costs = _costs(settings, rows, kept, features, outputs, figures)
-    warnings = _warnings(settings, kept, features)
+    warnings = _warnings(settings, kept, features) + _category_warnings(settings, categories or {})
     for name, (columns, count) in (groups or {}).items():
         if kept is not None:
             costs += label_count_costs(settings.active, name, kept, columns, count, settings.paillier.bits)
@@ -136,5 +138,19 @@ def _warnings(settings: Settings, kept: int | None, features: Mapping[str, int])
         if count < MEANINGFUL:
             found.append(
                 f"{name} has {count} features, below {MEANINGFUL}: it cannot tell residues that single out one row."
+            )
+    return found
+
+
+def _category_warnings(settings: Settings, categories: Mapping[str, int]) -> list[str]:
+    """Larger batches do not help here: a sum over a category is about that category alone."""
+    found = []
+    for name in settings.passives:
+        if count := categories.get(name, 0):
+            exact = "to within a few" if settings.secret_spread else "exactly"
+            found.append(
+                f"{name} has {count} columns of categories or bins: from one gradient it learns {exact} how many rows "
+                f"of each have a label, and a larger train.batch does not help; equal scores show {settings.active} "
+                f"which people of {name} are alike. Raise rare to merge small categories, or take protocol: shared."
             )
     return found

@@ -92,8 +92,11 @@ def forecast(settings: Settings) -> Forecast:
     features = {name: len(each.features) for name, each in transforms.items()}
     waiting = {name: each.waiting.values() for name, each in transforms.items() if each.waiting}
     groups = {name: (len(each), sum(column.count for column in each)) for name, each in waiting.items()}
+    categories = {
+        name: sum(feature.use in ("one_hot", "bin") for feature in each.features) for name, each in transforms.items()
+    }
     common = min((len(each) for each in rows.values()), default=None)
-    return forecast_of(settings, common, features, _outputs(known.get(settings.active)), groups)
+    return forecast_of(settings, common, features, _outputs(known.get(settings.active)), groups, categories)
 
 
 def _here(settings: Settings, name: str) -> Table | None:

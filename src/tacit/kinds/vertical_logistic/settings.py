@@ -17,6 +17,7 @@ Role = Literal["active", "passive", "dealer"]
 LINEAR_RATE = 0.1
 LEAST_COUNTED = 50  # rows of a group in which labels are counted
 Bits = Literal[512, 1024, 2048, 3072, 4096]
+_HIDING = 0.3  # spread of secret offsets, below which lattice reduction was seen to name labels
 _AGREED = {"kind", "name", "model", "protocol", "helper", "shares", "train", "scale", "align", "seed"}
 
 
@@ -38,6 +39,8 @@ class Training(Section):
     # so that the mean weight of a row lowers the learning rate
     test: Probability = 0.2  # of the rows, held out to measure the model on
     patience: Count | None = None  # epochs without a lower loss after which the active ends the training
+    secret_spread: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = 1.0  # logistic, masked: of the secret
+    # number that the active adds to each training row's score in every step; 0: none
 
     def rate(self, epoch: int) -> float:
         """The learning rate of an epoch, counted from 0."""
@@ -263,6 +266,11 @@ class Settings(Parties):
         """Whether the active learns only the sum of the passives' scores."""
         return len(self.passives) > 1
 
+    @property
+    def secret_spread(self) -> float:
+        """Of the offsets that the active adds to scores: only logistic regression under masks has them."""
+        return 0.0 if self.shared or self.model == "linear" else self.train.secret_spread
+
     def agreed(self) -> bytes:
         """A digest of what all parties must have in common: not where data lie, nor what each checks for itself."""
         common = self.model_dump(mode="json", include=_AGREED)
@@ -280,6 +288,11 @@ class Settings(Parties):
         if not self.summed:
             found.append(
                 f"one passive: {self.active} sees the score w·x of {self.passives[0]} for every row, in every epoch"
+            )
+        if self.model == "logistic" and self.secret_spread < _HIDING:
+            found.append(
+                f"train.secret_spread is {self.secret_spread:g}: lattice reduction can name every label of a batch "
+                f"from one gradient of a passive; take {_HIDING:g} or more, 1 by default"
             )
         off = [name for name in ("decryption", "gradient_bound", "few_rows", "batch") if not getattr(self.checks, name)]
         if off:

@@ -16,8 +16,9 @@ from tacit.crypto.paillier import generate
 from tacit.kinds.vertical_logistic.attacks import own_tables
 from tacit.kinds.vertical_logistic.attacks.labels_from_counts import audit_label_counts
 from tacit.kinds.vertical_logistic.attacks.own_tables import Deal
+from tacit.kinds.vertical_logistic.attacks.readable import readings
 from tacit.kinds.vertical_logistic.party import counted_columns, tables
-from tacit.kinds.vertical_logistic.protocol import batches, messages
+from tacit.kinds.vertical_logistic.protocol import batches, label_count_messages, messages
 from tacit.kinds.vertical_logistic.protocol.checks import check_counts
 from tacit.kinds.vertical_logistic.settings import Settings
 
@@ -41,7 +42,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     def deal(rows: int, bits: int) -> Deal:
         kept = np.sort(order[:rows])
         parts = {name: table[kept] for name, table in features.items()}
-        return Deal(settings, parts, labels[kept], generate(bits, insecure_bits=bits < 2048))
+        return Deal(settings, parts, labels[kept], generate(bits, insecure_bits=bits < 2048), seed=scope.seed)
 
     rows = min(len(labels), scope.pick(120, 400))
     few = deal(rows, _SHORT)
@@ -63,7 +64,10 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         steps += [
             Step(f"counts of labels at {name}", partial(_counts, settings, scope, name)) for name in settings.counted
         ]
+    read, left_out = readings(settings, features, labels, scope)
+    steps[3:3] = read
     not_tested = [
+        *left_out,
         "the alignment of ids: it tells sizes and who is common, and says so",
         "whether Paillier keys of the file's length can be broken",
     ]
@@ -80,10 +84,16 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         )
     else:
         steps.insert(1, Step("steered weights", lambda: [own_tables.audit_steering(few)]))
-    words = f"Paillier, gradients under uniform masks; {len(settings.passives)} passive" + (
+    return Attacks(_protection(settings), steps, (), not_tested)
+
+
+def _protection(settings: Settings) -> str:
+    """In a few words."""
+    passives = f"{len(settings.passives)} passive" + (
         "s, whose scores are summed under masks" if settings.summed else ", whose scores are in the clear"
     )
-    return Attacks(words, steps, (), not_tested)
+    secret = f"; secret offsets of spread {settings.secret_spread:g}" if settings.secret_spread else ""
+    return f"Paillier, gradients under uniform masks; {passives}{secret}"
 
 
 def _each_class_first(order: batches.Rows, labels: NDArray[Any]) -> batches.Rows:
@@ -102,4 +112,4 @@ def _wire(deal: Deal) -> Finding:
     """One epoch over loopback, tapped."""
     parties = deal.parties(deal.changed())
     off, on = (network.tap_parties(deal.settings.hub, parties, secure=secure) for secure in (False, True))
-    return network.audit_reading(off, on, network.union_of(messages))
+    return network.audit_reading(off, on, network.union_of(messages, label_count_messages))

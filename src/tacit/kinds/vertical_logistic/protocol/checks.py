@@ -9,7 +9,8 @@ gradient that fails a check is never used, and what the active tried to learn by
                             somebody out
     check_batch             the active: a passive with as many features as a batch has rows solves for the residues
     check_row_uses          both: each step gives a passive one more equation per feature about the labels of a batch;
-                            with nearly as many as the batch has rows it solves for them
+                            with nearly as many as the batch has rows it solves for them; where residues take two
+                            values, with far fewer: that is what `secret_offsets` are for
 
 With K outputs a passive's two checks hold for the gradient of each: one class whose residues single out a row ends the
 step. The two on counts do not depend on K. A step gives `features` equations for each class, about residues that are
@@ -201,7 +202,7 @@ def row_uses(features: int, smallest: int) -> int:
 
     Where residues stay the same from epoch to epoch, as they do where there is little to learn and once the model has
     settled, the equations of all epochs are about the same unknowns. With as many as rows the audit reads all labels,
-    with half as many it ranks them with an AUC of 0.9, with a tenth of 0.7.
+    with half as many it ranks them with an AUC of 0.9, with a tenth of 0.7; labels that few rows have, better.
     """
     return smallest // (2 * features)
 

@@ -231,6 +231,7 @@ class Saved:
     begun: int = 0  # steps that each row was part of, those that were repeated with other content included
     classes: tuple[str, ...] = ()  # at the active
     target: Target | None = None  # at the active
+    offsets: Floats = field(default_factory=lambda: np.empty((0, 1)))  # at the active: secret, (rows, K), for good
 
     @classmethod
     def start(
@@ -240,9 +241,11 @@ class Saved:
         outputs: int = 1,
         classes: tuple[str, ...] = (),
         target: Target | None = None,
+        offsets: Floats | None = None,
     ) -> Saved:
         progress = TrainingState.start(len(scaler.mean), outputs)
-        return cls(session, scaler, progress, progress, classes=classes, target=target)
+        secret = np.empty((0, outputs)) if offsets is None else offsets
+        return cls(session, scaler, progress, progress, classes=classes, target=target, offsets=secret)
 
     @property
     def outputs(self) -> int:
@@ -278,6 +281,7 @@ class Saved:
             "begun": self.begun,
             "classes": list(self.classes),
             "target": None if self.target is None else [self.target.mean, self.target.unit],
+            "offsets": self.offsets,
         }
 
     @classmethod
@@ -290,6 +294,7 @@ class Saved:
             begun=int(state["begun"]),
             classes=tuple(state["classes"]),
             target=None if state["target"] is None else Target(*state["target"]),
+            offsets=np.asarray(state.get("offsets", np.empty((0, 1))), dtype=np.float64),
         )
 
 
