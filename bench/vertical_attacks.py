@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
-from tacit.data import read_table
 
 from bench.measure import CPU, Options, Row
 from tacit.kinds.vertical_logistic.attacks.first_batch import guess_labels, noise_limit, two_valued_labels
 from tacit.kinds.vertical_logistic.attacks.honest_steps import Tables, Training, secret_offsets, views
 from tacit.kinds.vertical_logistic.protocol.metrics import sigmoid
+from tacit.tables.plain import read_numbers
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -84,11 +84,11 @@ def _spread(rows: int, features: int, spread: float) -> Row:
 
 
 def _credit(folder: Path) -> list[Row]:
-    guest = read_table(folder / "default_credit_hetero_guest.csv", label_column=True)
-    host = read_table(folder / "default_credit_hetero_host.csv")
+    guest = read_numbers(folder / "default_credit_hetero_guest.csv", label=True)
+    host = read_numbers(folder / "default_credit_hetero_host.csv")
     if guest.labels is None:
         raise ValueError("the guest's file of the credit data has no label")
-    return _cost("credit defaults", guest.features, host.features, np.asarray(guest.labels), 2048)
+    return _cost("credit defaults", guest.features, host.features, guest.labels.codes, 2048)
 
 
 def _cost(name: str, active: Floats, passive: Floats, labels: Ints, batch: int) -> list[Row]:

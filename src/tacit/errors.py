@@ -2,6 +2,7 @@
 
 ValueError            the caller's mistake (Python's own; the message gives value, bound and remedy)
   ├─ Unfit            one that the other parties may be told: its sentence holds names, shapes and counts only
+  ├─ Diverged         the settings make the training diverge: its user can mend that
   └─ NotResumed       this party was started anew, and the others resume a training: its user can mend that
 TacitError
   ├─ PeerError        another party broke the protocol; nothing was sent in reply
@@ -28,6 +29,10 @@ _PASSING = {
 
 class Unfit(ValueError):
     """A mistake of this party in a sentence that may be told to the others: it holds names, shapes and counts only."""
+
+
+class Diverged(ValueError):
+    """A training whose numbers grow without end, as with a learning rate that is too large: its user can mend that."""
 
 
 class NotResumed(ValueError):

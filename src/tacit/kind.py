@@ -144,7 +144,7 @@ class CardScale:
     points: float | None = None
     odds: float | None = None
     pdo: float | None = None
-    good: str | None = None  # the label that has more points
+    good: str | int | None = None  # the class that has more points: its label or, without labels, its number
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +153,7 @@ class Scorecard(Generic[S]):
 
     parties: Callable[[S], tuple[str, ...]]
     of: Callable[[S, str, Mapping[str, NDArray[Any]], CardScale], Scores]  # one party's card, from its stored part
+    good: Callable[[Mapping[str, Mapping[str, NDArray[Any]]], str], int]  # a class by its label, from all stored parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Task, Fitted, FitWork, Infers, Evaluates        of a federation
 TrainingTask                                    of a private training
 Columns                                         of a vertical training
-Seat, Rows, Bottom, Top, Ends, Trunk            of a split training
+Seat, Rows, Bottom, Top, Ends, Trunk, Unfitted  of a split training
 make, make_training                             built-in tasks, for one that is made of another
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tacit.kinds.horizontal.tasks.load import make
     from tacit.kinds.private_training.task import Task as TrainingTask
     from tacit.kinds.private_training.tasks.load import make_training
-    from tacit.kinds.split.task import Bottom, Ends, Rows, Seat, Top, Trunk
+    from tacit.kinds.split.task import Bottom, Ends, Rows, Seat, Top, Trunk, Unfitted
     from tacit.kinds.vertical_logistic.tasks.cancer import Part as Columns
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "Top",
     "TrainingTask",
     "Trunk",
+    "Unfitted",
     "make",
     "make_training",
 ]
@@ -47,7 +48,7 @@ __getattr__, __dir__ = door(  # some need torch: imported only when they are use
         "tacit.kinds.horizontal.tasks.load": "make",
         "tacit.kinds.private_training.task": "Task=TrainingTask",
         "tacit.kinds.private_training.tasks.load": "make_training",
-        "tacit.kinds.split.task": "Bottom Ends Rows Seat Top Trunk",
+        "tacit.kinds.split.task": "Bottom Ends Rows Seat Top Trunk Unfitted",
         "tacit.kinds.vertical_logistic.tasks.cancer": "Part=Columns",
     },
 )

@@ -30,7 +30,7 @@ def test_a_spent_budget_is_a_sentence_and_exit_code_4(here, monkeypatch):
     monkeypatch.setattr(predict, "predict_here", lambda *given: Answers(here).spend(11, 100, ids=b"", now=0.0))
     done = asked()
     assert done.exit_code == 4
-    assert "90 are answered, and 11 more were asked for, so nothing was sent" in done.output
+    assert "90 are answered, and 11 more were asked for, so no score was sent" in done.output
     assert "Traceback" not in done.output
     assert not Path("scores.csv").exists()
 

@@ -48,7 +48,8 @@ def table(parties):
 
 
 def vertical(folder: Path, parties=("bank", "shop"), **changes):
-    """Settings of a small training: two steps an epoch, two epochs."""
+    """Settings of a small training: two steps an epoch, two epochs; without secret offsets, so that two of them can be
+    compared."""
     parts, y = table(parties)
     for name, own in parts.items():
         with (folder / f"{name}.csv").open("w", newline="") as file:
@@ -61,7 +62,7 @@ def vertical(folder: Path, parties=("bank", "shop"), **changes):
         "parties": {name: {"role": "active" if name == "bank" else "passive"} for name in parties},
         "data": {name: {"path": str(folder / f"{name}.csv")} for name in parties},
         "align": False,
-        "train": {"epochs": 2, "batch": 16, "learning_rate": 0.5},
+        "train": {"epochs": 2, "batch": 16, "learning_rate": 0.5, "secret_spread": 0.0},
         "paillier": {"bits": 512},
         "checks": {"row_uses": 3},
     }
@@ -120,6 +121,31 @@ def test_a_party_that_is_killed_at_some_moments_of_a_vertical_training(tmp_path,
 @pytest.mark.parametrize("parties", [("bank", "shop"), ("bank", "shop", "post")], ids=["2", "3"])
 def test_a_party_that_is_killed_at_any_moment_of_a_vertical_training(tmp_path, monkeypatch, parties):
     killed_everywhere(vertical, tmp_path, monkeypatch, parties, False, same_training)
+
+
+# --- secret offsets
+
+
+def with_offsets(folder, parties=("bank", "shop"), **changes):
+    return vertical(folder, parties, train={"secret_spread": 1.0}, **changes)
+
+
+def trained_with_the_offsets_that_are_kept(whole, trial, where):
+    """Numbers that were drawn anew at a restart would leave weights that those in the last state do not explain."""
+    parties = trial.settings.parties
+    parts, y = table(parties)
+    offsets = trial.state("bank")["offsets"]
+    assert 0.5 < offsets[offsets != 0].std() < 1.5, where
+    assert not any(trial.state(name)["offsets"].any() for name in parties if name != "bank"), where
+    expected, _ = plain(np.concatenate(list(parts.values()), axis=1), y, trial.settings, offsets)
+    np.testing.assert_allclose(np.concatenate(list(weights(trial).values())), expected, atol=1e-5, err_msg=where)
+    assert all(trial.state(name)["begun"] == trial.settings.train.epochs for name in parties), where
+
+
+def test_a_party_that_is_killed_at_some_moments_goes_on_with_the_same_secret_offsets(tmp_path, monkeypatch):
+    killed_everywhere(
+        with_offsets, tmp_path, monkeypatch, ("bank", "shop"), True, trained_with_the_offsets_that_are_kept
+    )
 
 
 # --- rows that are aligned first

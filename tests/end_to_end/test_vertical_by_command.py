@@ -184,6 +184,11 @@ def test_two_companies_train_and_predict_over_tls(certified):
         (["run", "deal.yaml", "--set", "data.bank.label=x3"], "at most 100 are learnt"),
         (["run", "deal.yaml", "--set", "protocol=shared"], "needs exactly one"),
         (["run", "deal.yaml", "--set", "helper=dealer"], "masked, which has no dealer"),
+        (["run", "deal.yaml", "--set", "train.epochs=20"], "; take train.epochs: 9; or set checks.row_uses"),
+        (
+            ["run", "deal.yaml", "--set", "model=linear", "--set", "train.learning_rate=50"],
+            "the training diverged: lower train.learning_rate",
+        ),
         (["join", "deal.yaml", "--party", "lab", "--insecure"], "bank or shop"),
         (["join", "deal.yaml", "--party", "bank", "--id", "3", "--insecure"], "--id"),
         (["predict", "deal.yaml", "--run", "none", "--input", "bank_new.csv", "--output", "s.csv"], "NAME=FILE"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tacit.channel import run_parties
 from tacit.events import Aligned, Kept
-from tacit.lockstep.alignment import common_rows
+from tacit.lockstep.alignment import common_here, common_rows
 
 
 def test_all_find_the_same_people_in_the_same_order_and_are_told_how_many():
@@ -22,3 +22,10 @@ def test_all_find_the_same_people_in_the_same_order_and_are_told_how_many():
         (told,) = sink.events
         assert isinstance(told, Aligned)
         assert (told.own, told.common) == (len(ids[name]), 2)
+
+
+def test_without_a_protocol_the_same_people_are_found_in_the_order_of_the_lead():
+    ids = {"bank": ["a", "b", "c", "d"], "shop": ["x", "d", "b"], "club": ["d", "y", "b", "a"]}
+    rows = common_here(ids, "bank")
+    assert all([ids[name][row] for row in found] == ["b", "d"] for name, found in rows.items())
+    assert not len(common_here({"bank": ["a"], "shop": ["b"]}, "bank")["shop"])

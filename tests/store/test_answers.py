@@ -41,7 +41,7 @@ def test_a_budget_is_spent_to_its_last_row_and_no_further(tmp_path):
     spend(tmp_path, 60, 100)
     spend(tmp_path, 40, 100)
     before = (tmp_path / "answers.jsonl").read_bytes()
-    with pytest.raises(BudgetError, match="100 are answered, and 1 more were asked for, so nothing was sent"):
+    with pytest.raises(BudgetError, match="100 are answered, and 1 more were asked for, so no score was sent"):
         spend(tmp_path, 1, 100)
     assert (tmp_path / "answers.jsonl").read_bytes() == before
     assert spend(tmp_path, 1, 101) == 101

@@ -157,3 +157,45 @@ def test_missing_cells_and_some_rows():
     assert is_missing(Numbers(np.array([math.nan, 1]))).tolist() == [True, False]
     assert take(Texts(["a", "b", "c"]), np.array([2, 0])).values == ["c", "a"]
     assert take(Numbers(np.array([1.0, 2, 3]), "date"), np.array([2, 0])).kind == "date"
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        (["True", "False", "", "TRUE"], [1, 0, math.nan, 1]),
+        (["false", "?", "false"], [0, math.nan, 0]),
+    ],
+)
+def test_booleans_are_read_as_sources_with_types_have_them(texts, values):
+    found = read(Texts(texts))
+    assert found.reading == Reading("boolean")
+    assert np.array_equal(found.cells.values, values, equal_nan=True)
+    assert Reading.restore(json.loads(json.dumps(found.reading.state()))) == found.reading
+    typed, unread = found.reading.apply(Numbers(np.array([1.0, 0.0])))
+    assert (typed.values.tolist(), unread) == ([1, 0], [])
+    assert found.reading.apply(Texts(["1", "0", "yes", "7"]))[1] == [2, 3]
+
+
+@pytest.mark.parametrize("texts", [["true", "7"], ["true", "false", "perhaps"], ["true"]])
+def test_other_words_beside_booleans_make_a_column_of_text(texts):
+    assert infer(Texts(texts)) == Reading()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"date": "%Q"}, {"date": ""}, {"kind": "number"}, {"date": "%d.%m.%Y|"}, {"thousands": "x"}, {"affix": "<"}],
+)
+def test_a_stored_reading_that_cannot_be_is_refused(change):
+    state = Reading("date", date="%d.%m.%Y").state()
+    with pytest.raises(ValueError, match="damaged"):
+        Reading.restore(state | change)
+
+
+def test_a_comma_that_few_cells_tell_is_said():
+    thousands = [f"{number},{number:03d}" for number in range(100, 199)]
+    found = read(Texts([*thousands, "12,5"]))
+    assert found.cells.values[0] == 100.1
+    assert found.note == "a comma is taken for a decimal comma as in '12,5' (if not, set decimal: '.')"
+    found = read(Texts([*thousands, "12,5"]), ".")
+    assert (found.cells.values[0], found.unread, found.note) == (100_100, [99], "")
+    assert read(Texts([f"{number},5" for number in range(20)])).note == ""

@@ -48,6 +48,32 @@ def test_a_clean_table_has_no_problems(table):
     assert list(checked.contents.cells) == ["age"]
 
 
+def test_none_is_a_category_or_a_class_and_no_number(table):
+    raw = table(
+        csv(
+            ID,
+            ("guarantor", lambda row: ["none", "parent"][row % 2]),
+            ("claims", lambda row: "none" if row % 20 == 0 else row % 7),
+            ("y", lambda row: ["none", "some", "None"][row % 3]),
+        )
+    )
+    checked = found(raw, label="y")
+    assert not checked.errors
+    assert checked.rows == 40  # of those with a label
+    assert checked.contents.labels.classes == ("none", "some")
+    uses = {each.name: (each.kind, each.use, each.missing) for each in checked.summary}
+    assert uses["guarantor"] == ("text", "one_hot", 0)
+    assert uses["claims"] == ("number", "numeric", 2)
+    assert any("taken as missing" in str(problem) for problem in checked.problems if problem.column == "claims")
+
+
+def test_a_label_that_is_a_number_is_summed_up_as_one(table):
+    raw = table(csv(ID, ("y", lambda row: "" if row == 3 else f"{row * 1000}.5"), AGE))
+    shown = lines(found(raw, "number"))
+    assert shown[3].split() == ["y", "number", "label", "0", "59", "0.5", "59000.5"]
+    assert lines(found(table(csv(ID, Y, AGE))))[3].split() == ["y", "text", "label", "0", "2", "0", "50%"]
+
+
 def test_all_problems_are_found_at_once(table):
     text = csv(
         ID,
@@ -209,4 +235,31 @@ def test_the_lines_of_a_terminal(table):
         lines(found(table(csv(ID, Y, AGE, ("note", lambda row: f"text number {row}")))))
     )
     broken = lines(found(table(csv(ID, Y, AGE, ("a", lambda row: "x" if row == 1 else row)))))
-    assert [line.partition(":")[0] for line in broken[-2:]] == ["error", "1 errors, 0 warnings"]
+    assert [line.partition(":")[0] for line in broken[-2:]] == ["error", "1 error, 0 warnings"]
+
+
+def test_names_and_cells_start_no_line_and_steer_no_terminal(table):
+    text = 'id,y,"a\n\x1b[2Jb"\n' + "".join(f"p{row},{row % 2},{row}\n" for row in range(59)) + 'q,1,"x\n\x1b[2J"\n'
+    checked = found(table(text))
+    assert len(checked.errors) == 1
+    assert all(line.isprintable() for line in lines(checked))
+
+
+def test_twenty_thousand_columns_are_checked_without_comparing_each_with_each():
+    """Names are looked up, not searched for: a search would look at 20,000² / 2 of them."""
+    names = [f"c{number}" for number in range(20_000)]
+
+    class Counting(str):
+        compared = 0
+
+        def __eq__(self, other):
+            Counting.compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    columns = tuple(Numbers(np.array([1.0, 2.0])) for _ in range(len(names) + 2))
+    every = tuple(map(Counting, ("id", "y", *names)))
+    raw = Raw("bank.csv", every, columns, lambda row: f"line {row + 2}")
+    assert found(raw).contents is not None
+    assert Counting.compared < 50 * len(names)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.tables import dates
+from tacit.tables.typed import typed_column
 
 EPOCH = date(1970, 1, 1)
 
@@ -69,3 +71,14 @@ def test_times_and_offsets(moment, minutes):
 @given(st.dates(date(1000, 1, 1)), st.sampled_from(["%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d"]))
 def test_days_are_those_of_the_calendar(day, name):
     assert dates.value(day.strftime(name), (name,)) == (day - EPOCH).days
+
+
+@given(st.datetimes(datetime(1800, 1, 1), datetime(2200, 1, 1)), st.integers(-14 * 60, 14 * 60))
+def test_text_and_a_typed_source_give_the_same_bits(moment, minutes):
+    aware = moment.replace(tzinfo=timezone(timedelta(minutes=minutes)))
+    cells = typed_column([moment, moment])[0]
+    assert dates.value(moment.isoformat(sep=" "), ("%Y-%m-%d",)) == cells.values[0]
+    cells = typed_column([aware, aware])[0]
+    assert dates.value(aware.isoformat(), ("%Y-%m-%d",)) == cells.values[0]
+    exact = Fraction(round((moment - datetime(1970, 1, 1)) / timedelta(microseconds=1)), 86_400_000_000)
+    assert typed_column([moment, moment])[0].values[0] == float(exact)

@@ -52,8 +52,8 @@ def test_quoted_cells(write):
 
 
 def test_white_space_and_missing_cells(write):
-    raw = read_file(write("id,a\n x , NA\ny,\nz,none\n"))
-    assert texts(raw) == {"id": ["x", "y", "z"], "a": ["", "", ""]}
+    raw = read_file(write("id,a\n x , NA\ny,\nz,None\nu,none\n"))
+    assert texts(raw) == {"id": ["x", "y", "z", "u"], "a": ["", "", "", "none"]}
     assert raw.padded == {"id": (0,)}
 
 
@@ -68,8 +68,10 @@ def test_what_was_written_is_read(tmp_path_factory, rows, delimiter):
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, delimiter=delimiter).writerows([("id", "a"), *rows])
     raw = read_file(path)
-    words = {"", "na", "n/a", "nan", "null", "none"}
-    assert texts(raw)["id"] == ["" if row[0].strip().lower() in words else row[0].strip() for row in rows]
+    words = {"", "na", "n/a", "nan", "null"}
+    assert texts(raw)["id"] == [
+        "" if row[0].strip().lower() in words or row[0].strip() == "None" else row[0].strip() for row in rows
+    ]
     assert raw.column("a").numbers.tolist() == [row[1] for row in rows]
 
 
@@ -92,7 +94,7 @@ def test_lines_of_another_width_are_left_out_and_said_with_the_first_three(write
 
 
 @pytest.mark.parametrize(
-    ("text", "name"), [("id,,a\nx,1,2\n", "column 2 first"), ("id,a,a\nx,1,2\n", "the column 'a' 2 times")]
+    ("text", "name"), [("id,,a\nx,1,2\n", "no name for column 2"), ("id,a,a\nx,1,2\n", "the column 'a' 2 times")]
 )
 def test_a_broken_header_does_not_hide_the_rest(write, text, name):
     raw = read_file(write(text))
@@ -202,3 +204,16 @@ def test_a_file_that_is_no_parquet(write):
     pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     with pytest.raises(ValueError, match="no Parquet file that can be read"):
         read_file(write("id,a\n", "bank.parquet"))
+
+
+@pytest.mark.parametrize("header", ['"id, of a, person";y', '"id "", x";y', 'id;"a,b,c"'])
+def test_delimiters_in_a_quoted_name_do_not_count(write, header):
+    raw = read_file(write(f"{header}\n1;2\n"))
+    assert len(raw.names) == 2
+    assert [column.values for column in raw.columns] == [["1"], ["2"]]
+
+
+def test_a_name_that_looks_like_one_made_for_a_repeated_column(write):
+    raw = read_file(write("a,a (column 3),a\n1,2,3\n"))
+    assert len(raw.names) == len(raw.columns) == 3
+    assert "the column 'a' 2 times" in str(raw.problems[0])

@@ -18,12 +18,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, OneHotEncoder, StandardScaler
 
+from examples.raw_tables import MONTHS, messy
 from tacit.tables.cells import MISSING, Numbers, Reading, Texts, take
 from tacit.tables.choose import choose
 from tacit.tables.evidence import Woe
 from tacit.tables.fitted import Feature, Fitted, fit
 from tacit.tables.settings import Column
-from tests.tables.messy import MONTHS, messy
 
 USES = {"age": "bin", "income": "log", "job": "woe", "debt": "woe"}
 
@@ -269,6 +269,9 @@ def changed(change):
         lambda state: state["readings"].update(other=state["readings"].pop("age")),
         lambda state: state["readings"]["age"].update(kind="colour"),
         lambda state: state["readings"]["age"].pop("kind"),
+        lambda state: state["readings"]["age"].update(thousands="x"),
+        lambda state: state["readings"]["age"].update(kind="date", date="%Q"),
+        lambda state: state["readings"].update(age=7),
     ],
 )
 def test_a_damaged_state_is_refused(change):

@@ -40,7 +40,7 @@ def test_rows_without_a_label_are_left_out_with_their_number():
     assert labelled.rows.tolist() == [0, 2, 4]
     assert labelled.labels.codes.tolist() == [1, 0, 1]
     assert [str(each) for each in labelled.problems] == [
-        "bank.csv, line 3, column 'y': 1 row has no label: left out of the training"
+        "bank.csv, line 3, column 'y': 1 row has no label (blank, NA, null or none): left out of the training"
     ]
     assert found([1, math.nan, 2.5], "number").labels.tolist() == [1, 2.5]
 
@@ -69,3 +69,19 @@ def test_labels_that_cannot_be_learnt(values, wanted, message):
 
 def test_numbers_as_they_are_written():
     assert found(["1,234.5", "7", "2,000"], "number").labels.tolist() == [1234.5, 7, 2000]
+
+
+@pytest.mark.parametrize("mark", ["?", "-", "unknown", "N.A."])
+def test_a_mark_among_classes_that_are_numbers_is_no_label(mark):
+    labelled = found(["0", mark, "1", "1"])
+    assert labelled.rows.tolist() == [0, 2, 3]
+    assert (labelled.labels.classes, labelled.labels.codes.tolist()) == (("0", "1"), [0, 1, 1])
+    assert "1 row has no label" in str(labelled.problems[0])
+    assert found(["yes", mark, "no"]).labels.classes == tuple(sorted(["yes", mark, "no"]))  # a class among words
+
+
+def test_an_infinite_class_is_refused():
+    labelled = found([0.0, math.inf, 1.0, -math.inf])
+    assert [str(each) for each in labelled.problems] == [
+        "bank.csv, lines 3 and 5, column 'y': 2 labels are infinite: correct them, or leave them blank"
+    ]

@@ -55,7 +55,7 @@ def test_a_query_may_hold_percent_signs_and_colons(folder):
 
 def test_a_column_twice_is_a_problem(folder):
     raw = read_query(query("select id, age, age from people"), folder)
-    assert [problem.kind for problem in raw.problems] == ["header"]
+    assert [problem.kind for problem in raw.problems] == ["name again"]
 
 
 @pytest.mark.parametrize(

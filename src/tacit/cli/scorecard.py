@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tacit.cli.exits import USER, end
+
+if TYPE_CHECKING:
+    from tacit.store.scores import Scores
 
 
 @click.command("scorecard")
@@ -46,5 +50,22 @@ def command(
         end(str(error), USER)
     except OSError as error:
         end(f"{error.filename}: {error.strerror}", USER)
-    for path in written:
+    click.echo(f"More points: better odds of {good or 'the first label'}.")
+    for path, card in written.items():
         click.echo(f"Scorecard: {path}")
+        for line in _lines(card):
+            click.echo(f"  {line}")
+
+
+def _lines(card: Scores) -> list[str]:
+    """The card as a table for a terminal."""
+    rows = [[_shown(cell) for cell in row] for row in (card.header, *card.rows)]
+    kept = [place for place, name in enumerate(card.header) if name != "points"]  # rounded ones are enough to read
+    widths = [max(len(row[place]) for row in rows) for place in kept]
+    return [
+        "  ".join(row[place].ljust(wide) for place, wide in zip(kept, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _shown(cell: object) -> str:
+    return f"{cell:.5g}" if isinstance(cell, float) else str(cell)

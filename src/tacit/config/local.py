@@ -3,7 +3,7 @@
     coordinator: 10.0.0.5:8443          where to find the coordinator, or the active or leader, if not as the file says
     bind: 0.0.0.0:8443                  where that party listens
     keys: {private: p.pem, certificate: c.pem, authority: a.pem}
-    task_options: {path: data.npz}      added to those of the shared file
+    task_options: {path: data.npz}      added to those of the shared file; `data` of the task table: this party's table
     data: {path: bank.csv, id: id}      this party's table, in a vertical regression
     network: {patience: 600}            how this party treats its network, if not as the file says
     predict: {budget: 10000}            rows that this party answers with one model, if not as the file says

@@ -69,5 +69,5 @@ class Answers:
         if total + rows > budget:
             raise BudgetError(
                 f"predict.budget lets this party answer {budget:,} rows with one model: {total:,} are answered, and "
-                f"{rows:,} more were asked for, so nothing was sent. Ask for fewer, or raise it in your own file"
+                f"{rows:,} more were asked for, so no score was sent. Ask for fewer, or raise it in your own file"
             )

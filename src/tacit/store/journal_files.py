@@ -1,7 +1,8 @@
 """The journal of a party as files: secrets of a run that is under way, which only their owner may read.
 
     RUN/journal/step-N, opened-N    see `tacit.kinds.vertical_logistic.protocol.journal`
-    RUN/journal/label-counts-*      see `label_count_messages` beside it
+    RUN/journal/aligned             see `tacit.kinds.vertical_logistic.kept_rows`
+    RUN/journal/label-counts-*      see `label_count_messages` beside the journal
     RUN/journal/key                 the active's private key, which old answers need
 
 They are removed once all parties have said that they are done.

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
-from tacit.tables.cells import CELLS, Cells, Raw, Texts
-from tacit.tables.problems import Problem, TableError, counted
+import numpy as np
+
+from tacit.tables.cells import CELLS, Cells, Numbers, Raw, Texts
+from tacit.tables.problems import Problem, TableError
+
+TWICE = "name again"  # the kind of problem of a column whose name another column has
+_CALLED = " (column "  # between its name and its number
 
 
 def fatal(kind: str, where: str, what: str, remedy: str, place: str = "") -> TableError:
@@ -27,17 +34,60 @@ def header(where: str, given: Sequence[str], line: str = "") -> tuple[tuple[str,
         remedy = "the table needs a header with the columns' names"
         raise fatal("header", where, "the first line has numbers only", remedy, line)
     problems = []
-    blank = [place for place, name in enumerate(names, 1) if not name]
-    if blank:
-        what = f"the header has {counted(len(blank), 'column', 'columns')} without a name, column {blank[0]} first"
-        problems.append(Problem("error", "header", where, what, "give each one a name", place=line, count=len(blank)))
-    for name in sorted({name for name in names if name and names.count(name) > 1}):
-        what = f"the header has the column {name!r} {names.count(name)} times"
-        problems.append(Problem("error", "header", where, what, "give each column its own name", place=line))
     own: list[str] = []
+    counts, taken = Counter(names), set[str]()
     for place, name in enumerate(names, 1):
-        own.append(f"column {place}" if not name else f"{name} (column {place})" if name in own else name)
+        if not name:
+            own.append(apart(f"column {place}", counts))
+            what = f"the header has no name for column {place}, as tables with row names often do"
+            problems.append(Problem("warning", "header", where, what, f"it is called {own[-1]!r}", place=line))
+        elif name in taken:
+            own.append(apart(f"{name}{_CALLED}{place})", counts))
+            what = f"the header has the column {name!r} {counts[name]} times, with different cells"
+            remedy = f"give each its own name, or set `{own[-1]}: drop` under columns"
+            problems.append(Problem("error", TWICE, where, what, remedy, place=line, column=own[-1]))
+        else:
+            own.append(name)
+        taken.add(name)
     return tuple(own), problems
+
+
+def apart(name: str, names: Collection[str]) -> str:
+    """A name that no column of the header has."""
+    while name in names:
+        name = f"{name}*"
+    return name
+
+
+def first_of(problem: Problem) -> str:
+    """The name that a column of a problem has in common with another one, which has it alone."""
+    return problem.column.rpartition(_CALLED)[0]
+
+
+def without_copies(raw: Raw) -> Raw:
+    """The table without columns whose name and cells are those of a column before: joined tables often have such."""
+    copies = set()
+    problems = []
+    for problem in raw.problems:
+        name = first_of(problem)
+        if problem.kind == TWICE and name in raw.names and _alike(raw.column(name), raw.column(problem.column)):
+            copies.add(problem.column)
+            what = f"the column {name!r} is there again with the same cells, as {problem.column!r}"
+            problem = Problem("warning", "copy", raw.where, what, "it is left out", problem.place, name)
+        problems.append(problem)
+    if not copies:
+        return raw
+    kept = [place for place, name in enumerate(raw.names) if name not in copies]
+    names = tuple(raw.names[place] for place in kept)
+    return replace(raw, names=names, columns=tuple(raw.columns[place] for place in kept), problems=tuple(problems))
+
+
+def _alike(one: Cells, other: Cells) -> bool:
+    if isinstance(one, Texts) and isinstance(other, Texts):
+        return one.values == other.values
+    if isinstance(one, Numbers) and isinstance(other, Numbers):
+        return one.kind == other.kind and np.array_equal(one.values, other.values, equal_nan=True)
+    return False
 
 
 def _is_number(text: str) -> bool:

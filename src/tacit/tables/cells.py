@@ -5,8 +5,8 @@ A column is one of two things, whatever it came from:
     Numbers(values, kind)   floats, NaN where a cell is missing. kind: "number", or "date" for days since 1970-01-01
     Texts(values)           text, "" where a cell is missing
 
-CSV gives texts only; typed sources (Parquet, SQL, frames) give numbers for numbers, booleans, decimals and dates, but
-texts for integers that a float cannot hold: ids have up to 20 digits.
+CSV gives texts only, of which true and false are read as 1 and 0; typed sources (Parquet, SQL, frames) give numbers for
+numbers, booleans, decimals and dates, but texts for integers that a float cannot hold: ids have up to 20 digits.
 `Reading` says how the texts of a column are read as numbers or dates. It is found once, on the table of the training,
 and stored: a single new row "1,234" is read as the training's column was.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import Any, Literal
 
@@ -28,12 +28,14 @@ from tacit.tables.problems import Problem, Severity, places, shown
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})  # in any case, with white space around
+MISSING = frozenset({"", "na", "n/a", "nan", "null"})  # in any case, with white space around
+NO_VALUE = "None"  # as Python writes it; "none" is a category: no guarantor, no claim
 MARKS = frozenset(
-    {"?", "-", "--", "–", "—", ".", "#n/a", "#na", "n.a.", "unknown", "missing"}
+    {"?", "-", "--", "–", "—", ".", "#n/a", "#na", "n.a.", "unknown", "missing", "none"}
 )  # among numbers or dates
 SEPARATOR = "\0"  # of cells in a block: no float holds it
 CELLS = 1 << 27  # of a table, at most
+_BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}  # in any case; typed sources have them as 1 and 0
 _SAMPLE = 1000  # cells by which a long column of text is known
 _EXACT = 2**53  # whole numbers up to here are floats exactly
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -98,13 +100,20 @@ class Raw:
     place: Callable[[int], str]  # what a row is called in messages: "line 7", or "row 6"
     problems: tuple[Problem, ...] = ()  # found while reading; those of a column count only if it is used
     padded: Mapping[str, tuple[int, ...]] | None = None  # rows of a column whose text had white space around it
+    _places: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_places", {name: place for place, name in reversed(list(enumerate(self.names)))})
 
     @property
     def rows(self) -> int:
         return len(self.columns[0]) if self.columns else 0
 
     def column(self, name: str) -> Cells:
-        return self.columns[self.names.index(name)]
+        return self.columns[self._places[name]]
+
+    def has(self, name: str) -> bool:
+        return name in self._places
 
     def problem(
         self,
@@ -125,7 +134,7 @@ class Raw:
 class Reading:
     """How the texts of a column are read. Columns that a typed source gives as numbers stay as they are."""
 
-    kind: Literal["text", "number", "date"] = "text"
+    kind: Literal["text", "number", "date", "boolean"] = "text"  # booleans, written as true and false, are 1 and 0
     decimal: Literal[".", ","] = "."
     thousands: str = ""  # the separator: a comma, a point, a space, an apostrophe, or none
     affix: str = ""  # a sign before or behind every number, such as € or %
@@ -137,9 +146,9 @@ class Reading:
             if self.kind == "text":
                 return Texts(canonical_texts(cells)), []
             present = np.flatnonzero(~np.isnan(cells.values))
-            if cells.kind == self.kind or not len(present):
-                return Numbers(cells.values, self.kind), []
-            return Numbers(np.full(len(cells), np.nan), self.kind), present.tolist()
+            if cells.kind == self._numbers or not len(present):
+                return Numbers(cells.values, self._numbers), []
+            return Numbers(np.full(len(cells), np.nan), self._numbers), present.tolist()
         if self.kind == "text":
             return cells, []
         if self.kind == "number" and self == Reading("number") and (values := plain(cells)) is not None:
@@ -149,7 +158,7 @@ class Reading:
         known = {text: np.nan if value is None else value for text, value in read.items()}
         values = np.fromiter((known[text] for text in cells.values), dtype=np.float64, count=len(cells))
         rows = [row for row, text in enumerate(cells.values) if text in unread] if unread else []
-        return Numbers(values, self.kind), rows
+        return Numbers(values, self._numbers), rows
 
     def state(self) -> dict[str, str]:
         return asdict(self)
@@ -160,17 +169,25 @@ class Reading:
         fits = (
             set(state) == {"kind", "decimal", "thousands", "affix", "date"}
             and all(isinstance(value, str) for value in state.values())
-            and state["kind"] in ("text", "number", "date")
+            and state["kind"] in ("text", "number", "date", "boolean")
             and state["decimal"] in (".", ",")
             and state["thousands"] in numerals.THOUSANDS
             and state["affix"] in numerals.AFFIXES
-            and set(filter(None, state["date"].split("|"))) <= dates.FORMATS.keys()
+            and set(state["date"].split("|") if state["date"] else ()) <= dates.FORMATS.keys()
+            and bool(state["date"]) == (state["kind"] == "date")
         )
         if not fits:
             raise ValueError("a stored reading of a column is damaged: take the model from a copy")
         return cls(**state)
 
+    @property
+    def _numbers(self) -> Literal["number", "date"]:
+        """The kind of the numbers that are read."""
+        return "date" if self.kind == "date" else "number"
+
     def _value(self, text: str) -> float | None:
+        if self.kind == "boolean":
+            return _BOOLEANS.get(text.lower())
         if self.kind == "date":
             return dates.value(text, tuple(self.date.split("|")))
         return numerals.value(text, self.decimal, self.thousands, self.affix)
@@ -199,6 +216,8 @@ def read(cells: Cells, decimal: Literal[".", ","] | None = None, share: float = 
     if decimal != "," and (values := plain(cells)) is not None:
         known = int(np.count_nonzero(~np.isnan(values)))
         return Read(Reading("number"), Numbers(values), []) if known >= 2 else Read(Reading(), cells, [])
+    if _booleans(cells.values):
+        return Read(Reading("boolean"), *Reading("boolean").apply(cells))
     if len(cells) > 4 * _SAMPLE:  # text is known by a part of it: what follows looks at every cell
         some = _counts(cells.values[:: len(cells) // _SAMPLE])
         if max(numerals.found(some, decimal).cells, dates.found(some).cells) < share / 4 * some.total():
@@ -210,12 +229,23 @@ def read(cells: Cells, decimal: Literal[".", ","] | None = None, share: float = 
     if number.cells >= least:
         reading = Reading("number", "," if number.decimal == "," else ".", number.thousands, number.affix)
         note = "a comma is taken for a separator of thousands (if not, set decimal: ',')" if number.ambiguous else ""
+        if number.told_by:
+            note = f"a comma is taken for a decimal comma as in {number.told_by!r} (if not, set decimal: '.')"
     else:
         day = dates.found(counts)
         if day.cells >= least:
             reading = Reading("date", date="|".join(day.formats))
             note = "dates are taken as day/month, which no cell tells" if day.ambiguous else ""
     return Read(reading, *reading.apply(cells), note, number.ambiguous and reading.kind == "number")
+
+
+def _booleans(texts: Sequence[str]) -> bool:
+    """Whether two cells or more are true or false, and all others missing: as a source with types would have them."""
+    first = next((text for text in texts if text and text.lower() not in MARKS), "")
+    if first.lower() not in ("true", "false"):
+        return False  # at once, as for nearly all columns
+    counts = _counts(texts)
+    return counts.total() >= 2 and {text.lower() for text in counts} <= {"true", "false"}
 
 
 def _counts(texts: Sequence[str]) -> Counter[str]:
@@ -251,7 +281,7 @@ def clean(values: Sequence[str]) -> tuple[list[str], list[int]]:
     padded = set()
     for value in set(values):
         text = value.strip()
-        cleaned[value] = "" if text.lower() in MISSING else text
+        cleaned[value] = "" if text.lower() in MISSING or text == NO_VALUE else text
         if text != value and cleaned[value]:
             padded.add(value)
     rows = [row for row, value in enumerate(values) if value in padded] if padded else []

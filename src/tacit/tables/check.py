@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.tables.cells import Cells, Floats, Ints, Raw, Reading, take
+from tacit.tables.cells import Cells, Floats, Ints, Numbers, Raw, Reading, take
 from tacit.tables.choose import Choice
 from tacit.tables.column_summary import ColumnSummary, summary_of, table_lines
 from tacit.tables.features import DROPPED, Feature, features_of, said
 from tacit.tables.ids import ids_of
 from tacit.tables.labels import Labelled, Labels, Wanted, labels_of
 from tacit.tables.overlap import Overlap, compare_ids
-from tacit.tables.problems import Problem
-from tacit.tables.roles import Roles, roles_of
+from tacit.tables.problems import Problem, counted
+from tacit.tables.roles import Roles, concerns, roles_of
 from tacit.tables.settings import Data
 
 __all__ = ["Checked", "Contents", "Overlap", "check", "compare_ids", "lines"]
@@ -61,7 +61,7 @@ def check(raw: Raw, data: Data, label: Wanted | None, *, summary: bool = True) -
     roles, problems = roles_of(raw, data, label=label is not None)
     used = {"", *roles.ids, *roles.features, *((roles.label,) if roles.label else ())}
     used -= {name for name in roles.features if data.column(name).use == "drop"}
-    problems = [problem for problem in raw.problems if problem.column in used] + problems
+    problems = [problem for problem in raw.problems if concerns(problem, used, data)] + problems
     if not raw.rows:
         problems.append(raw.problem("error", "no rows", "no rows under the header", "give a table with rows"))
         return Checked(raw.where, 0, tuple(problems))
@@ -96,7 +96,7 @@ def _with_features(
     labels = labelled.labels if labelled is not None and sound else None
     features = features_of(raw, data, roles.features, rows, labels) if len(rows) else []
     problems = [*problems, *(problem for feature in features for problem in feature.problems)]
-    columns = _summary(raw, roles, features, rows) if summary else ()
+    columns = _summary(raw, roles, features, rows, labels) if summary else ()
     if any(problem.severity == "error" for problem in problems):
         return Checked(raw.where, len(rows), tuple(problems), columns)
     choices = tuple(feature.choice for feature in features if feature.choice is not None)
@@ -128,10 +128,14 @@ def _notes(
     return tuple(notes)
 
 
-def _summary(raw: Raw, roles: Roles, features: list[Feature], rows: Ints) -> tuple[ColumnSummary, ...]:
+def _summary(
+    raw: Raw, roles: Roles, features: list[Feature], rows: Ints, labels: Labels | Floats | None
+) -> tuple[ColumnSummary, ...]:
     found = [summary_of(name, take(raw.column(name), rows), "id", secret=True) for name in roles.ids]
     if roles.label is not None:
-        found.append(summary_of(roles.label, take(raw.column(roles.label), rows), "label"))
+        numbers = None if isinstance(labels, Labels) else labels
+        cells = take(raw.column(roles.label), rows) if numbers is None else Numbers(numbers)
+        found.append(summary_of(roles.label, cells, "label"))
     for feature in features:
         found.append(summary_of(feature.name, feature.cells, feature.choice.use if feature.choice else "?"))
     return tuple(found)
@@ -143,5 +147,6 @@ def lines(checked: Checked) -> list[str]:
     warnings = [problem for problem in checked.problems if problem.severity == "warning"]
     found += [f"error: {problem}" for problem in checked.errors]
     found += [f"warning: {problem}" for problem in warnings]
-    found.append(f"{len(checked.errors)} errors, {len(warnings)} warnings")
+    errors = counted(len(checked.errors), "error", "errors")
+    found.append(f"{errors}, {counted(len(warnings), 'warning', 'warnings')}")
     return found

@@ -10,6 +10,7 @@ from datetime import date
 import numpy as np
 
 from tacit.tables.cells import Cells, Texts, canonical
+from tacit.tables.problems import printable
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _WIDTH = 24  # characters of a cell, at most
@@ -54,7 +55,7 @@ def _number(value: float, kind: str) -> str:
 
 
 def _cut(text: str, taken: int = 0) -> str:
-    text = " ".join(text.split())
+    text = " ".join(printable(text).split())
     return text if len(text) + taken <= _WIDTH else text[: _WIDTH - taken - 1] + "…"
 
 

@@ -77,10 +77,17 @@ def _days(match: re.Match[str]) -> float | None:
         return None
     if parts["hour"] is None:
         return float(days)
-    hour, minute, second = int(parts["hour"]), int(parts["minute"]), float(parts["second"] or 0)
-    if hour > 23 or minute > 59 or second >= 61:
+    whole, _, fraction = (parts["second"] or "0").partition(".")
+    hour, minute, second = int(parts["hour"]), int(parts["minute"]), int(whole)
+    if hour > 23 or minute > 59 or second > 60:
         return None
-    return days + (hour * 3600 + minute * 60 + second - _offset(parts["zone"])) / 86400
+    seconds = days * 86400 + hour * 3600 + minute * 60 + second - _offset(parts["zone"])
+    return days_of(seconds * 1_000_000 + int(fraction[:6].ljust(6, "0")))
+
+
+def days_of(microseconds: int) -> float:
+    """Microseconds since 1970-01-01 in days, rounded once: the same bits from every source."""
+    return microseconds / 86_400_000_000
 
 
 def _offset(zone: str | None) -> int:

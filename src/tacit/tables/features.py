@@ -192,7 +192,8 @@ def said(features: Sequence[Feature], choices: Sequence[Choice]) -> str:
         for choice in choices
         if choice.use == "numeric" and choice.said in ("", "numbers") and not notes.get(choice.name)
     ]
-    rest = [choice for choice in choices if choice not in plain and (choice.said or notes.get(choice.name))]
+    counted_already = {choice.name for choice in plain}
+    rest = [each for each in choices if each.name not in counted_already and (each.said or notes.get(each.name))]
     parts = [f"{counted(len(plain), 'column', 'columns')}: numeric"] if plain else []
     for choice in rest:
         use = "dropped" if choice.use == "drop" else choice.use

@@ -9,6 +9,7 @@ Parquet needs the extra `parquet`.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -21,6 +22,7 @@ from tacit.tables.assembly import assembled, fatal, header, too_large
 from tacit.tables.cells import CELLS, SEPARATOR, Cells, Floats, Numbers, PlainTexts, Raw, Texts, clean, plain_floats
 from tacit.tables.problems import Problem, counted, places
 
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 DELIMITERS = (",", ";", "\t", "|")
 _BLOCK = 1 << 12  # rows that are turned into columns at a time
 
@@ -38,7 +40,8 @@ def _rows(path: Path) -> Iterator[Any]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         first = file.readline()
         file.seek(0)
-        yield csv.reader(file, delimiter=max(DELIMITERS, key=first.count), strict=True)
+        bare = _QUOTED.sub("", first)  # a name in quotes may hold delimiters
+        yield csv.reader(file, delimiter=max(DELIMITERS, key=bare.count), strict=True)
 
 
 class _Lines:

@@ -19,7 +19,7 @@ from tacit.tables.cells import Cells, Floats, Reading, is_missing, take
 from tacit.tables.choose import Choice
 from tacit.tables.evidence import Grouped, Woe, evidence, group, with_labels
 from tacit.tables.settings import Use
-from tacit.tables.transforms import Bin, Log, Numeric, OneHot, restored
+from tacit.tables.transforms import Bin, Log, Numeric, OneHot
 
 Transform = Numeric | Log | Bin | OneHot | Woe
 
@@ -192,7 +192,13 @@ class Fitted:
         fitted = tuple(_column(column) for column in columns)
         if strange := readings.keys() - {column.name for column in fitted}:
             raise ValueError(f"readings of {len(strange)} columns that are not there")
-        return cls(fitted, {name: restored(Reading, reading) for name, reading in readings.items()})
+        return cls(fitted, {name: _reading(reading) for name, reading in readings.items()})
+
+
+def _reading(state: Any) -> Reading:
+    if not isinstance(state, Mapping):
+        raise ValueError("a reading must be a mapping")
+    return Reading.restore(state)
 
 
 def _column(state: Any) -> FittedColumn:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.tables.cells import Cells, Floats, Ints, Numbers, Raw, canonical, canonical_texts, is_missing, read
 from tacit.tables.problems import Problem, counted, shown
@@ -38,9 +39,11 @@ def labels_of(raw: Raw, name: str, wanted: Wanted, rows: Ints, decimal: Literal[
     missing = is_missing(cells)
     problems = []
     kept = rows
+    if wanted == "classes":
+        missing |= _marked(cells)
     blank = rows[missing[rows]]
     if len(blank):
-        what = f"{counted(len(blank), 'row has', 'rows have')} no label"
+        what = f"{counted(len(blank), 'row has', 'rows have')} no label (blank, NA, null or none)"
         if len(blank) == len(rows):
             problems.append(raw.problem("error", "no label", what, "fill labels in", name, blank))
         else:
@@ -49,6 +52,10 @@ def labels_of(raw: Raw, name: str, wanted: Wanted, rows: Ints, decimal: Literal[
     if wanted == "number":
         values, wrong = _numbers(raw, name, cells, kept, decimal)
         return Labelled(values, kept, (*problems, *wrong))
+    if isinstance(cells, Numbers) and len(infinite := kept[np.isinf(cells.values[kept])]):
+        what = f"{counted(len(infinite), 'label is', 'labels are')} infinite"
+        problems.append(raw.problem("error", "infinite", what, "correct them, or leave them blank", name, infinite))
+        kept = kept[np.isfinite(cells.values[kept])]
     texts, ordered = _classes(cells, kept)
     if len(kept) and len(ordered) < 2:
         what = f"there is one class only ({shown(ordered)})"
@@ -62,13 +69,21 @@ def labels_of(raw: Raw, name: str, wanted: Wanted, rows: Ints, decimal: Literal[
     return Labelled(Labels(tuple(ordered), codes), kept, tuple(problems))
 
 
+def _marked(cells: Cells) -> NDArray[np.bool_]:
+    """Rows with a mark such as "?" among classes that are numbers: a missing label."""
+    found = read(cells, share=1.0)
+    if isinstance(found.cells, Numbers) and found.reading.kind == "number" and not found.unread:
+        return np.isnan(found.cells.values)
+    return np.zeros(len(cells), dtype=np.bool_)
+
+
 def _classes(cells: Cells, rows: Ints) -> tuple[list[str], list[str]]:
     """The class of each row, and all classes in their order."""
     found = read(cells, share=1.0)
     if isinstance(found.cells, Numbers) and found.reading.kind == "number" and not found.unread:
         values = found.cells.values[rows]
         texts = canonical_texts(Numbers(values))
-        return texts, list(map(canonical, np.unique(values[np.isfinite(values)]).tolist()))
+        return texts, list(map(canonical, np.unique(values).tolist()))
     whole = canonical_texts(cells)
     texts = [whole[row] for row in rows.tolist()]
     return texts, sorted(set(texts))

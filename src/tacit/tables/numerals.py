@@ -21,6 +21,7 @@ _SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2019": 
 _CODES = ["AUD", "CAD", "CHF", "CNY", "CZK", "DKK", "EUR", "GBP", "HUF", "INR", "JPY", "NOK", "PLN", "SEK", "USD"]
 _SIGNS = [chr(code) for code in (*range(0x24, 0xA6), *range(0x20A0, 0x20D0)) if unicodedata.category(chr(code)) == "Sc"]
 AFFIXES = frozenset({"", "%", *_SIGNS, *_CODES})
+_FEW = 0.05  # of the cells with a comma: so few may be slips
 THOUSANDS = ("", ",", ".", " ", "'")
 
 _AFFIX = "|".join(map(re.escape, sorted(AFFIXES - {""})))
@@ -39,6 +40,7 @@ class Style:
     affix: str
     cells: int  # that read so
     ambiguous: bool = False  # a comma may be a decimal comma: no cell tells
+    told_by: str = ""  # one of a few cells that tell a decimal comma: all others could have thousands
 
 
 def _parts(text: str) -> tuple[str, str] | None:
@@ -84,7 +86,18 @@ def found(counts: Mapping[str, int], decimal: str | None = None) -> Style:
     ]
     best = max(styles, key=lambda style: style.cells)  # the first of equals: points before commas, none before some
     doubtful = best.thousands == "," and decimal is None and _reads(numbers, ",", "") == best.cells
-    return Style(best.decimal, best.thousands, affix, best.cells, doubtful)
+    return Style(best.decimal, best.thousands, affix, best.cells, doubtful, _told_by(numbers, best, decimal))
+
+
+def _told_by(numbers: Mapping[str, int], best: Style, decimal: str | None) -> str:
+    """The cell that tells a decimal comma, if without it and its like the commas would be separators of thousands."""
+    if decimal is not None or (best.decimal, best.thousands) != (",", ""):
+        return ""
+    grouped = _pattern(".", ",")
+    telling = [core for core in numbers if "," in core and not grouped.fullmatch(core)]
+    with_commas = sum(count for core, count in numbers.items() if "," in core)
+    few = sum(numbers[core] for core in telling) <= _FEW * with_commas
+    return min(telling) if telling and few else ""
 
 
 def _reads(numbers: Mapping[str, int], decimal: str, thousands: str) -> int:

@@ -32,7 +32,8 @@ class Problem:
     def __str__(self) -> str:
         column = f"column {self.column!r}" if self.column else ""
         value = f" ({self.value})" if self.value else ""
-        return f"{', '.join(filter(None, (self.where, self.place, column)))}: {self.what}{value}: {self.remedy}"
+        words = f"{', '.join(filter(None, (self.where, self.place, column)))}: {self.what}{value}: {self.remedy}"
+        return printable(words)
 
 
 class TableError(ValueError):
@@ -44,6 +45,11 @@ class TableError(ValueError):
         where = sorted({problem.where for problem in errors})
         many = f"{len(errors)} problems" if len(errors) != 1 else "1 problem"
         super().__init__("\n".join([f"{', '.join(where)}: {many} to correct first", *map(str, errors)]))
+
+
+def printable(words: str) -> str:
+    """Words in which no name or cell of a table starts a line of its own or steers a terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in words)
 
 
 def places(place: Callable[[int], str], rows: Sequence[int]) -> str:

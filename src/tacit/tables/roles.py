@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from tacit.tables.assembly import TWICE, first_of
 from tacit.tables.cells import Raw
 from tacit.tables.problems import Problem
 from tacit.tables.settings import Data
@@ -35,20 +37,29 @@ def roles_of(raw: Raw, data: Data, *, label: bool) -> tuple[Roles, list[Problem]
         problems.append(Problem("error", "column", raw.where, what, "name another column as id or label"))
     given = tuple(data.columns) if data.columns is not None else ()
     features = given if isinstance(data.columns, tuple) else tuple(raw.names)
-    for name in sorted({name for name in given if given.count(name) > 1 or name in ids or (label and name == target)}):
+    times = Counter(given)
+    for name in sorted({name for name in given if times[name] > 1 or name in ids or (label and name == target)}):
         what = f"features must be different columns, and neither the ids nor the labels, and {name!r} is not"
         problems.append(Problem("error", "column", raw.where, what, "take it out of columns"))
     wanted = (*ids, *((target,) if label and target else ()), *given)
-    problems += [not_there(raw, name) for name in dict.fromkeys(wanted) if name not in raw.names]
+    problems += [not_there(raw, name) for name in dict.fromkeys(wanted) if not raw.has(name)]
     taken = {*ids, target}
     return (
         Roles(
-            tuple(name for name in ids if name in raw.names),
-            target if label and target in raw.names and target not in ids else None,
-            tuple(name for name in dict.fromkeys(features) if name in raw.names and name not in taken),
+            tuple(name for name in ids if raw.has(name)),
+            target if label and target and raw.has(target) and target not in ids else None,
+            tuple(name for name in dict.fromkeys(features) if raw.has(name) and name not in taken),
         ),
         problems,
     )
+
+
+def concerns(problem: Problem, used: Collection[str], data: Data) -> bool:
+    """Whether a problem of the source matters if these columns are used; "" stands for the table. A name that two
+    columns have matters if either is used, unless the file drops the second."""
+    if problem.kind != TWICE:
+        return problem.column in used
+    return data.column(problem.column).use != "drop" and (problem.column in used or first_of(problem) in used)
 
 
 def not_there(raw: Raw, name: str) -> Problem:

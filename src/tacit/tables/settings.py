@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tacit.sections import Count, Section
 
 Use = Literal["drop", "numeric", "log", "bin", "one_hot", "woe"]
 Missing = Literal["mean", "median", "constant", "own category", "refuse"]
 
+_SECRET_OPTIONS = ("password", "passwd", "passphrase", "pass=", "pwd=", "secret", "token", "credential", "api_key",
+                   "apikey", "access_key")  # fmt: skip
 _UNFIT = {("one_hot", "mean"), ("one_hot", "median"), ("numeric", "own category"), ("log", "own category")}
 
 
 def fits(use: Use | None, missing: Missing) -> bool:
     """Whether missing cells can be treated so: a category has no mean, and a number is no category."""
     return (use, missing) not in _UNFIT
+
+
+def _holds_password(url: str) -> bool:
+    """Whether a url seems to have a password: behind a user, in a port that is no number, or as an option."""
+    plain = unquote(url).lower()
+    if any(word in plain.partition("?")[2] for word in _SECRET_OPTIONS):
+        return True
+    if "://" not in url:
+        return ":" in url and "@" in url
+    rest = url.partition("?")[0].partition("://")[2]
+    host, _, path = rest.partition("/")
+    if host and "@" in path:
+        return True  # user/password@host, or a / in a password
+    user, at, address = host.rpartition("@")
+    return (at != "" and ":" in user) or re.fullmatch(r"(\[[^\]]*\]|[^:]*)(:[0-9]*)?", address) is None
 
 
 class Source(Section):
@@ -31,9 +49,7 @@ class Source(Section):
 
     @model_validator(mode="after")  # of the whole section: a message about a field alone would show its value
     def _no_password(self) -> Source:
-        options = unquote(self.url.partition("?")[2]).lower()
-        named = any(word in options for word in ("password", "passwd", "pwd=", "secret", "token"))
-        if named or re.match(r"[^:]*://[^:/]*:[^@]*@", self.url):
+        if _holds_password(self.url):
             raise ValueError(
                 "url holds a password: take it out, and name the environment variable that holds it as password"
             )
@@ -116,3 +132,13 @@ class Data(Section):
     def weighs_evidence(self) -> bool:
         """Whether a column needs counts of labels."""
         return isinstance(self.columns, dict) and any(column.use == "woe" for column in self.columns.values())
+
+
+def data_from(section: Mapping[str, Any], where: str) -> Data:
+    """The section of a table; ValueError says in a sentence what is wrong with it. `where`: what the section is."""
+    try:
+        return Data.model_validate(section)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key, words = ".".join(map(str, (where, *first["loc"]))), first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{key}: {words}") from None

@@ -14,7 +14,7 @@ from tacit.tables.fitted import Fitted, fit
 from tacit.tables.ids import ids_of
 from tacit.tables.labels import Labels, Wanted
 from tacit.tables.problems import Problem, TableError, counted
-from tacit.tables.roles import roles_of
+from tacit.tables.roles import concerns, roles_of
 from tacit.tables.settings import Data
 from tacit.tables.sources import read
 
@@ -80,7 +80,7 @@ def open_rows(data: Data, folder: Path, fitted: Fitted) -> Rows:
     raw = read(data, folder)
     needed = Data(frame=raw, id=data.id, ids=data.ids, columns=tuple(fitted.names))
     roles, problems = roles_of(raw, needed, label=False)
-    problems += [problem for problem in raw.problems if problem.column in {"", *roles.ids, *fitted.names}]
+    problems += [problem for problem in raw.problems if concerns(problem, {"", *roles.ids, *fitted.names}, data)]
     if not raw.rows:
         problems.append(raw.problem("error", "no rows", "no rows under the header", "give a table with rows"))
         raise TableError(problems)
@@ -88,8 +88,8 @@ def open_rows(data: Data, folder: Path, fitted: Fitted) -> Rows:
     problems += identified.problems if identified is not None else ()
     cells = {}
     for name in fitted.names:
-        if name in raw.names:
-            cells[name], wrong = _read(raw, name, fitted.readings[name])
+        if raw.has(name):
+            cells[name], wrong = _read(raw, name, fitted.readings.get(name, Reading("number")))
             problems += wrong
     if identified is None or any(problem.severity == "error" for problem in problems):
         raise TableError(problems)

@@ -12,6 +12,7 @@ from uuid import UUID
 import numpy as np
 
 from tacit.tables.cells import Cells, Numbers, Texts, canonical, clean
+from tacit.tables.dates import days_of
 
 _EXACT = 2**53
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -65,13 +66,13 @@ def _kind(value: Any) -> str:
 
 
 def _days(value: date) -> float:
-    days = float(value.toordinal() - _EPOCH)
     if not isinstance(value, datetime):
-        return days
+        return float(value.toordinal() - _EPOCH)
     if value.tzinfo is not None:
         value = value.astimezone(UTC)
-        days = float(value.toordinal() - _EPOCH)
-    return days + (value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6) / 86400
+    days = value.toordinal() - _EPOCH
+    seconds = days * 86400 + value.hour * 3600 + value.minute * 60 + value.second
+    return days_of(seconds * 1_000_000 + value.microsecond)
 
 
 def _text(value: Any) -> str:

@@ -31,12 +31,12 @@ def key(bits: int = BITS) -> PrivateKey:
 
 
 def deal(passives: int = 1, bits: int = BITS, **changes: Any) -> Settings:
-    """Settings of `bank` and some passives."""
+    """Settings of `bank` and some passives, without secret offsets: results can be compared with plain training."""
     parties = {"bank": {"role": "active"}} | {f"shop{i}": {"role": "passive"} for i in range(passives)}
     data = {
         "parties": parties,
         "paillier": {"bits": bits},
-        "train": {"epochs": 2, "batch": 64, "test": 0.0},
+        "train": {"epochs": 2, "batch": 64, "test": 0.0, "secret_spread": 0.0},
         "checks": {"row_uses": 1000},
     }
     for name, value in changes.items():
@@ -159,21 +159,24 @@ def wanted(y: np.ndarray, settings: Settings) -> tuple[np.ndarray, np.ndarray | 
     return label_binarize(y, classes=classes).astype(float), weights
 
 
-def plain(x: np.ndarray, y: np.ndarray, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
+def plain(
+    x: np.ndarray, y: np.ndarray, settings: Settings, offsets: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """The oracle: mini-batch gradient descent on the whole table, with the same batches and gradients of scikit-learn's
-    losses. Weights (columns, K) and intercepts (K,)."""
+    losses; `offsets` (rows, K) are added to scores in every step. Weights (columns, K) and intercepts (K,)."""
     train = settings.train
     kept, _ = batches.hold_out(len(x), train.test, settings.seed)
     x, y = x[kept], y[kept]
     if settings.scale:
         x = (x - x.mean(axis=0)) / np.where(x.std(axis=0) > 0, x.std(axis=0), np.inf)
     targets, row_weights = wanted(y, settings)
+    added = np.zeros(targets.shape) if offsets is None else offsets[kept]
     loss = HalfSquaredError() if settings.model == "linear" else HalfBinomialLoss()
     weights, intercept = np.zeros((x.shape[1], targets.shape[1])), np.zeros(targets.shape[1])
     for epoch in range(train.epochs):
         rate = rate_of(settings, epoch)
         for batch in batches.schedule(len(x), settings).batches(epoch):
-            scores = x[batch] @ weights + intercept
+            scores = x[batch] @ weights + intercept + added[batch]
             given = None if row_weights is None else row_weights[batch]
             residues = np.stack(
                 [

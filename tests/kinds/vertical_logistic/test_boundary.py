@@ -10,6 +10,7 @@ import pytest
 from tacit.channel import Recorder, run_parties
 from tacit.events import EpochFinished, Kept, Nowhere
 from tacit.kinds.vertical_logistic import boundary, forecast
+from tacit.kinds.vertical_logistic.party import forecast as plan_of
 from tacit.kinds.vertical_logistic.party import party, predictor
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.settings import Settings
@@ -124,3 +125,42 @@ def test_sizes_of_messages_stay_within_their_limits(model, outputs):
 def test_passives_are_told_how_many_classes_there_are():
     assert any("how many classes bank has" in text for text in boundary.sentences(deal(1)))
     assert not any("how many classes" in text for text in boundary.sentences(deal(1, model="linear")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "counted"),
+    [
+        ({"train": {"secret_spread": 1.0}}, "a secret number of spread 1 to the score of each training row", "a few"),
+        ({}, "Nothing hides them (train.secret_spread: 0)", "exactly"),
+        ({"model": "linear"}, "If labels take few different values", "exactly"),
+    ],
+)
+def test_what_gradients_tell_of_labels_is_said_as_the_attacks_find_it(changes, words, counted):
+    """`attacks/test_recorded_runs.py` and `attacks/test_readable.py` play each of these sentences."""
+    labels, categories = (
+        next(text for text in boundary.unprotected(deal(1, **changes)) if start in text)
+        for start in ("gradients tell about the labels", "columns of categories")
+    )
+    assert words in labels
+    assert counted in categories
+    assert not any("cannot compute" in text for text in boundary.unprotected(deal(1, **changes)))
+
+
+def test_the_plan_warns_of_categories_at_passives_only():
+    settings = deal(1, train={"secret_spread": 1.0})
+    told = forecast.forecast(settings, 200, {"bank": 9, "shop0": 9}, categories={"bank": 5, "shop0": 7})
+    (warning,) = (str(text) for text in told.parts["Warnings"] if "categories" in str(text))
+    assert warning.startswith("shop0 has 7 columns of categories or bins")
+    assert "to within a few" in warning
+    none = forecast.forecast(settings, 200, {"bank": 9, "shop0": 9}, categories={"bank": 5, "shop0": 0})
+    assert not any("categories" in str(text) for text in none.parts["Warnings"])
+
+
+def test_the_plan_of_a_file_counts_the_columns_that_categories_become(tmp_path):
+    settings = of_tables(tmp_path, 1, "two", woe=False)
+    path = Path(settings.data["shop0"].path)
+    lines = path.read_text().splitlines()
+    texts = ["city", *(["rome", "oslo", "lima"][row % 3] for row in range(len(lines) - 1))]
+    path.write_text("\n".join(f"{line},{text}" for line, text in zip(lines, texts, strict=True)))
+    told = plan_of(settings)
+    assert any("shop0 has 3 columns of categories or bins" in str(text) for text in told.parts["Warnings"])

@@ -173,3 +173,8 @@ def test_what_a_prediction_tells_is_said_in_words():
     assert "which it sees" in sentences(made(release="decile"))[0]
     assert "at most 10,000 rows" in sentences(made(budget=10_000))[1]
     assert "any number of rows" in sentences(made())[1]
+
+
+def test_a_part_without_classes_is_not_the_actives():
+    with pytest.raises(ConfigError, match="this part of the model has no classes, as the active's has"):
+        told(IDS, SCORES, (), made())

@@ -12,11 +12,13 @@ import pytest
 from tacit.config.source import ConfigError
 from tacit.kind import CardScale
 from tacit.kinds.vertical_logistic.points import Points
-from tacit.kinds.vertical_logistic.protocol.model import Model, Scaler
+from tacit.kinds.vertical_logistic.protocol.model import Scaler
 from tacit.kinds.vertical_logistic.scorecard import ANY_OTHER, BASE, HEADER, card, scorecard
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.store.files import write_arrays
-from tacit.tables.cells import Numbers, Texts
+from tacit.tables.cells import Numbers, Texts, take
+from tacit.tables.choose import Choice
+from tacit.tables.fitted import Fitted, fit
 from tacit.tables.settings import Column
 from tests.commands import invoke
 
@@ -25,11 +27,15 @@ SETTINGS = Settings(parties=FILE["parties"])
 OFFSET, FACTOR = 600 - 20 / np.log(2) * np.log(50), 20 / np.log(2)
 
 
-SEVERAL = "classes" in Model.__dataclass_fields__  # whether stored weights are (d, K), and not (d,)
-
-
 def in_bytes(value):
     return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
+
+
+def numbers(names):
+    """Transforms that leave columns as they are."""
+    cells = {name: Numbers(np.arange(3.0)) for name in names}
+    choices = [Choice(name, "numeric", Column(use="numeric", missing="mean"), "") for name in names]
+    return fit(choices, cells, {}, np.arange(3)).state()
 
 
 def stored(seed=0, columns=3, outputs=1, names=None, intercept=0.0, transforms=None, classes=None):
@@ -37,15 +43,13 @@ def stored(seed=0, columns=3, outputs=1, names=None, intercept=0.0, transforms=N
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=(columns, outputs))
     found = {
-        "weights": weights if SEVERAL else weights[:, 0],
+        "weights": weights,
         "intercept": np.full(outputs, intercept),
         "mean": rng.normal(size=columns),
         "factor": rng.uniform(0.5, 2, columns),
         "session": np.zeros(16, dtype=np.uint8),
-        "columns": in_bytes(names or [f"x{i}" for i in range(columns)]),
+        "transforms": in_bytes(transforms or numbers(names or [f"x{i}" for i in range(columns)])),
     }
-    if transforms is not None:
-        found["transforms"] = in_bytes(transforms)
     if classes is not None:
         found["classes"] = in_bytes(classes)
     return found
@@ -108,7 +112,6 @@ def test_what_has_no_points_is_refused_in_a_sentence(settings, part, asked, word
         scorecard(settings, "bank", part, asked)
 
 
-@pytest.mark.skipif(not SEVERAL, reason="stored models have one output")
 def test_a_stored_model_of_several_classes_is_refused_in_a_sentence():
     with pytest.raises(ConfigError, match="this model has 3 classes: a scorecard is of two"):
         scorecard(SETTINGS, "bank", stored(outputs=3), CardScale())
@@ -198,14 +201,13 @@ def new_rows(cells):
 
 @pytest.mark.parametrize("scaled", [True, False])
 def test_points_of_bins_categories_and_groups_sum_to_the_points_of_the_score(scaled):
-    tables = pytest.importorskip("tacit.tables.fitted", reason="transforms are not part of this tree yet")
     from tacit.tables.choose import choose
 
     cells, uses, labels = applicants()
     rows = np.arange(500)
     choices = [choose(name, cells[name], Column(use=use)) for name, use in uses.items()]
-    fitted = tables.Fitted.restore(json.loads(json.dumps(tables.fit(choices, cells, {}, rows, labels[rows]).state())))
-    features = fitted.apply({name: tables.take(column, rows) for name, column in cells.items()})
+    fitted = Fitted.restore(json.loads(json.dumps(fit(choices, cells, {}, rows, labels[rows]).state())))
+    features = fitted.apply({name: take(column, rows) for name, column in cells.items()})
     rng = np.random.default_rng(9)
     scaler = Scaler.fit(features) if scaled else Scaler.identity(features.shape[1])
     model = SimpleNamespace(weights=rng.normal(size=(features.shape[1], 1)), intercept=np.array([0.3]), scaler=scaler)
@@ -221,11 +223,10 @@ def test_points_of_bins_categories_and_groups_sum_to_the_points_of_the_score(sca
 
 
 def test_the_card_of_a_stored_part_with_transforms(tmp_path):
-    tables = pytest.importorskip("tacit.tables.fitted", reason="transforms are not part of this tree yet")
     from tacit.tables.choose import choose
 
     cells, _, labels = applicants()
-    fitted = tables.fit([choose("city", cells["city"], Column(use="one_hot"))], cells, {}, np.arange(600), labels)
+    fitted = fit([choose("city", cells["city"], Column(use="one_hot"))], cells, {}, np.arange(600), labels)
     found = scorecard(SETTINGS, "shop", stored(columns=len(fitted.features), transforms=fitted.state()), CardScale())
     assert found.header == HEADER
     assert {row[1] for row in found.rows} == {"one_hot"}
@@ -262,6 +263,22 @@ def test_a_run_of_all_parties_has_a_card_for_each(here):
             lines = list(csv.reader(file))
         assert tuple(lines[0]) == HEADER
         assert len(lines) == 1 + count
+
+
+def test_the_good_class_of_all_cards_is_named_by_its_label_or_its_place(here):
+    """Only bank knows the labels, and the points of all parties must count the same way."""
+    run = a_run(here / "run")
+
+    def points(*arguments):
+        assert invoke("scorecard", str(run), *arguments).exit_code == 0
+        texts = [(run / name / "scorecard.csv").read_text() for name in ("bank", "shop")]
+        return [line.split(",")[5] for text in texts for line in text.splitlines()[1:] if line.split(",")[5]]
+
+    first, second = points(), points("--good", "lost")
+    assert points("--good", "paid") == points("--good", "first") == first
+    assert points("--good", "second") == second
+    assert [float(each) for each in second] == pytest.approx([-float(each) for each in first])
+    assert len(first) == 7  # columns of both
 
 
 def test_a_party_has_its_own_card_in_its_own_run(here):

@@ -16,7 +16,9 @@ PARTIES = {"bank": {"role": "active"}, "shop": {"role": "passive"}}
         ({"parties": {"a": {"role": "passive"}}}, "0 of them are active"),
         ({"parties": {"a": {"role": "active"}, "b": {"role": "active"}}}, "2 of them are active"),
         ({"parties": {"a": {"role": "active"}}}, "no passive one"),
-        ({"protocol": "shared"}, "protocol shared needs exactly one"),
+        ({"protocol": "shared"}, "0 of them are dealers"),
+        ({"helper": "dealer"}, "masked, which has no dealer"),
+        ({"protocol": "shared", "helper": "none"}, "not part of this release"),
         ({"data": {"post": {"path": "x.csv"}}}, "none of the parties"),
         ({"data": {"shop": {"path": "x.csv", "label": "y"}}}, "passive and has no label"),
         ({"data": {"bank": {"path": "x.csv"}}, "task": "cancer"}, "both given"),
@@ -26,6 +28,7 @@ PARTIES = {"bank": {"role": "active"}, "shop": {"role": "passive"}}
         ({"model": "linear", "train": {"class_weight": "balanced"}}, "leave it out with model: linear"),
         ({"train": {"class_weight": {"yes": 0}}}, "greater than 0"),
         ({"train": {"batch": 1}}, "greater than or equal to 2"),
+        ({"train": {"secret_spread": -0.1}}, "greater than or equal to 0"),
         ({"train": {"epoch": 1}}, "Extra inputs"),
         ({"paillier": {"bits": 1000}}, "512, 1024, 2048"),
         ({"parties": {"bank": {"role": "active", "address": "nowhere"}, "shop": {"role": "passive"}}}, "HOST:PORT"),
@@ -67,3 +70,17 @@ def test_the_file_of_the_design():
     assert settings.active == "bank"
     assert settings.passives == ("shop",)
     assert settings.notes() == ["one passive: bank sees the score w·x of shop for every row, in every epoch"]
+
+
+@pytest.mark.parametrize(("spread", "warned"), [(0.0, True), (0.1, True), (0.3, False), (1.0, False)])
+def test_a_spread_of_secret_offsets_at_which_labels_were_read_is_warned_of(spread, warned):
+    settings = Settings.model_validate({"parties": PARTIES, "train": {"secret_spread": spread}})
+    assert any(f"train.secret_spread is {spread:g}" in note for note in settings.notes()) == warned
+
+
+def test_only_logistic_regression_under_masks_has_secret_offsets():
+    assert Settings.model_validate({"parties": PARTIES}).secret_spread == 1.0
+    linear = Settings.model_validate({"parties": PARTIES, "model": "linear"})
+    shared = Settings.model_validate({"parties": PARTIES | {"notary": {"role": "dealer"}}})
+    assert linear.secret_spread == shared.secret_spread == 0.0
+    assert not any("secret_spread" in note for each in (linear, shared) for note in each.notes())

@@ -14,11 +14,16 @@ from tacit.kinds.split.settings import Settings
 from tacit.lockstep import verbs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from tacit.audit.scope import Scope
     from tacit.audit.steps import Attacks
     from tacit.boundary import Boundary
+    from tacit.config.local import Local
     from tacit.lockstep.run import Lockstep
     from tacit.report.forecast import Forecast
+    from tacit.tables.check import Checked
 
 
 def _starter() -> str:
@@ -49,6 +54,12 @@ def _lockstep() -> Lockstep[Settings]:
     return LOCKSTEP
 
 
+def _tables(settings: Settings, party: str | None, local: Local, folder: Path) -> Mapping[str, Checked]:
+    from tacit.kinds.split.party_tables import check_tables
+
+    return check_tables(settings, party, local, folder)
+
+
 KIND = Kind(
     name="split",
     settings=Settings,
@@ -61,4 +72,5 @@ KIND = Kind(
     resume=verbs.resume(_lockstep),
     join=verbs.join(_lockstep, _boundary, _forecast),
     predict=verbs.predict(_lockstep),
+    tables=_tables,
 )

@@ -24,16 +24,27 @@ Shape = tuple[int, ...]
 class Sizes:
     """What a plan needs to know of a task."""
 
-    records: int
+    records: int | None  # None: nobody's are here
     test_records: int
     cuts: Mapping[str, Shape]  # by follower: of one record, on its way forward
     back_cut: Shape | None  # topology U: on its way back to the leader
     parameters: Mapping[str, int]  # by party, where it is known
+    approximate: bool = False  # records are those of a table: the training has those that all tables have
 
     @classmethod
-    def of(cls, settings: Settings, parts: Mapping[str, Part]) -> Sizes:
-        """From the leader's part, and whichever others are known here."""
-        lead = parts[settings.leader]
+    def of(
+        cls,
+        settings: Settings,
+        parts: Mapping[str, Part],
+        declared: Mapping[str, Shape] | None = None,
+        *,
+        approximate: bool = False,
+    ) -> Sizes:
+        """From the leader's part, and whichever others are known here; without it, from the cuts that are declared."""
+        lead = parts.get(settings.leader)
+        if lead is None and declared is not None:
+            lengths = [len(part.train) for part in parts.values() if isinstance(part, Bottom)]
+            return cls(min(lengths, default=None), 0, declared, None, {}, approximate)
         if not isinstance(lead, Top | Ends):
             raise ValueError(f"{settings.leader} has the part of a follower")
         parameters = {
@@ -45,31 +56,46 @@ class Sizes:
             for name, part in parts.items():
                 if isinstance(part, Bottom):
                     cuts[name] = part.cut
-            return cls(len(lead.train), len(lead.test), cuts, None, parameters)
+            lengths = [len(part.train) for part in parts.values() if isinstance(part, Bottom | Top)]
+            return cls(min(lengths), len(lead.test), cuts, None, parameters, approximate)
         cuts = {settings.followers[0]: lead.cut}
         return cls(len(lead.train), len(lead.test), cuts, lead.back_cut, parameters)
 
 
 def forecast(settings: Settings, sizes: Sizes) -> Forecast:
     """Claimed and true epsilon, bytes of a step with and without packing, and who sees what."""
-    schedule = schedule_of(settings, sizes.records)
+    schedule = schedule_of(settings, settings.train.batch if sizes.records is None else sizes.records)
     figures = {**_epsilons(settings, sizes, schedule), **_bytes(settings, sizes)}
     sections = {
         "Epsilon": tuple(_epsilon_sentences(settings, sizes, schedule, figures)),
-        "Messages": tuple(_byte_sentences(settings, schedule, figures)),
+        "Messages": tuple(_byte_sentences(settings, schedule if sizes.records is not None else None, figures)),
         "Who sees what": tuple(boundary.sentences(settings)),
         "Not protected": tuple(boundary.unprotected(settings)),
-        "Notes": tuple(settings.notes()),
+        "Notes": (*settings.notes(), *_unknown(sizes)),
     }
     title = (
         f"{settings.name}: {settings.leader} leads {', '.join(settings.followers)}, topology {settings.topology}, "
-        f"{sizes.records} records, {schedule.total} steps"
+        + (
+            "records of tables elsewhere"
+            if sizes.records is None
+            else f"{sizes.records} records, {schedule.total} steps"
+        )
     )
     return in_sentences(title, {name: found for name, found in sections.items() if found}, figures)
 
 
+def _unknown(sizes: Sizes) -> tuple[str, ...]:
+    if sizes.records is None:
+        return ("No table is here: how many records and steps there are is not known, and figures are of one step.",)
+    if sizes.approximate:
+        return ("Records and steps are those of the tables that are here: the training has the rows that all have.",)
+    return ()
+
+
 def _epsilons(settings: Settings, sizes: Sizes, schedule: Schedule) -> dict[str, Any]:
-    found: dict[str, Any] = {"visits": schedule.visits, "steps": schedule.total, "records": sizes.records}
+    found: dict[str, Any] = {"visits": schedule.visits}
+    if sizes.records is not None:
+        found |= {"steps": schedule.total, "records": sizes.records}
     embedding, insecure = settings.embedding, settings.simulation.insecure_noise_seed is not None
     if embedding is not None and embedding.eps is not None:
         found["embedding_eps_claimed"] = embedding.eps
@@ -129,7 +155,7 @@ def _worth(epsilon: float) -> str:
 
 def _bytes(settings: Settings, sizes: Sizes) -> dict[str, int]:
     """Of the tensors of one full step, to and from all followers."""
-    batch = min(settings.train.batch, sizes.records)
+    batch = settings.train.batch if sizes.records is None else min(settings.train.batch, sizes.records)
     forward = [batch * math.prod(cut) for cut in sizes.cuts.values()]
     back = 0 if sizes.back_cut is None else batch * math.prod(sizes.back_cut)
     plain = 4 * sum(forward)
@@ -145,9 +171,10 @@ def _bytes(settings: Settings, sizes: Sizes) -> dict[str, int]:
     }
 
 
-def _byte_sentences(settings: Settings, schedule: Schedule, figures: Mapping[str, Any]) -> list[str]:
+def _byte_sentences(settings: Settings, schedule: Schedule | None, figures: Mapping[str, Any]) -> list[str]:
     step, plain = figures["bytes_step"], figures["bytes_step_unpacked"]
-    found = [f"A step moves {_amount(step)}, the training {_amount(step * schedule.total)}."]
+    whole = "" if schedule is None else f", the training {_amount(step * schedule.total)}"
+    found = [f"A step moves {_amount(step)}{whole}."]
     if step != plain:
         activations, floats = figures["bytes_activations"], figures["bytes_activations_unpacked"]
         found.append(

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from tacit.kinds.split.embedding_dp import EmbeddingDP
 from tacit.kinds.split.label_dp import LabelDP
+from tacit.kinds.split.party_tables import TASK, check_options
 from tacit.lockstep.parties import Parties
 from tacit.sections import Address, Count, Delta, Name, Network, Positive, Scale, Section, Seed
 
@@ -101,6 +102,10 @@ class Settings(Parties):
             raise ValueError(f"topology U has one follower, got {', '.join(self.followers)}: leave out some, or take V")
         if self.topology == "U" and self.align:
             raise ValueError("align: in topology U the leader holds all records, there is nothing to align")
+        if self.task == TASK:
+            if self.topology == "U":
+                raise ValueError("task table has features at the followers and labels at the leader: take topology V")
+            check_options(self.task_options, {name: party.role for name, party in self.parties.items()})
         if self.budget is not None and not self.spends:
             raise ValueError(
                 "a budget needs a protection of records: embedding_dp with eps, or gradients.protection: noised"
@@ -149,6 +154,8 @@ class Settings(Parties):
             found.append("embedding_dp without eps quantizes only: it promises nothing")
         if self.gradients.protection == "none" and self.label_dp is None:
             found.append("gradients cross back in float and labels are not randomized: gradients can reveal labels")
+        if self.task == TASK and not self.align:
+            found.append("no align: the tables of all parties must have the same people in the same order")
         if self.simulation.insecure_noise_seed is not None:
             found.append("insecure_noise_seed: noise can be computed by anybody, epsilon is infinite")
         return found

@@ -8,6 +8,17 @@ for itself: it builds this party's part and loads this party's records, and noth
     Ends        topology U, the leader: records, labels, an embedding before the cut and a head after it
     Trunk       topology U, the follower: the network in between
 
+A `Bottom` or `Top` that depends on which records all parties have, as transforms that are fitted on the training
+records do, cannot be made before these are known. Its maker returns an `Unfitted`, which makes the part after the
+alignment. What such a part needs in a prediction it names as `kept`: that is stored with the weights, and handed to two
+more functions beside `make_parts`:
+
+    restored_part(seat, kept, **task_options) -> Part       the part without records, before its weights are put in
+    read_rows(seat, source, kept=kept, **task_options)      new records, as those of the training were made
+
+A part that keeps nothing is made anew for a prediction, and its `read_rows` is not given `kept`. A task whose records
+may be elsewhere when a plan is made has `cuts(seat, **task_options)`, the shape of each follower's cut by its name.
+
 Networks see activations in batches, records first. Under `embedding_dp` they arrive as -1 and 1, so that the network
 behind the cut does well to begin with a linear layer and a normalisation.
 """
@@ -16,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +40,7 @@ Array = NDArray[Any]
 Shape = tuple[int, ...]
 Loss = Callable[[Tensor, Tensor], Tensor]  # scores and labels of a batch: the mean over its records
 Metrics = Callable[[Array, Array], dict[str, float]]  # of all scores and labels
+Kept = Mapping[str, Array]  # what a part needs in a prediction beside its weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +55,19 @@ class Seat:
     seed: int
     quantized: bool  # whether activations cross the cut as bits
     secret: bool = False  # over a network, where first weights must not be drawn from the seed: see `initial_weights`
+    own_options: frozenset[str] = frozenset()  # names of the task_options that this party's local file gives
+    folder: Path = Path()  # that paths in the local file are relative to
 
     @classmethod
-    def of(cls, settings: Settings, party: str, *, secret: bool = False) -> Seat:
+    def of(
+        cls,
+        settings: Settings,
+        party: str,
+        *,
+        secret: bool = False,
+        own_options: frozenset[str] = frozenset(),
+        folder: Path = Path(),
+    ) -> Seat:
         if party not in settings.parties:
             raise ValueError(f"{party!r} is no party of this file: take one of {', '.join(settings.parties)}")
         return cls(
@@ -56,6 +79,8 @@ class Seat:
             settings.seed,
             settings.embedding_dp is not None,
             secret,
+            own_options,
+            folder,
         )
 
 
@@ -90,6 +115,7 @@ class Bottom:
     cut: Shape  # of one record
     train: Rows
     test: Rows = field(default_factory=Rows)
+    kept: Kept = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +130,8 @@ class Top:
     metrics: Metrics | None = None
     bottom: nn.Module | None = None
     classes: int | None = None  # of labels that are whole numbers
+    class_names: tuple[str, ...] = ()  # of several classes, for the header of predictions
+    kept: Kept = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +154,23 @@ class Trunk:
     network: nn.Module
     cut: Shape
     back_cut: Shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unfitted:
+    """A part that is made once the records that all parties have are known.
+
+    `fit(rows, kept)` is called after the alignment with the numbers of this party's records that all have, in their
+    common order; without `align`, with all of them. It holds some back, in the same way at all parties, and fits what
+    it fits on the others only. `kept` is None in a new training; in one that is resumed it is what the part kept, and
+    nothing is fitted.
+    """
+
+    ids: tuple[str, ...]
+    fit: Callable[[NDArray[np.int64], Kept | None], Bottom | Top]
+    notes: tuple[str, ...] = ()  # sentences for this party's user, said before anything is sent
+    left_out: int = 0  # records of the source that are not among these: without `align` there must be none
+    where: str = ""  # the source, for messages
 
 
 LeaderPart = Top | Ends

@@ -70,6 +70,12 @@ def _scorecard(settings: Settings, name: str, part: Mapping[str, NDArray[Any]], 
     return scorecard(settings, name, part, asked)
 
 
+def _good_class(parts: Mapping[str, Mapping[str, NDArray[Any]]], label: str) -> int:
+    from tacit.kinds.vertical_logistic.scorecard import good_class
+
+    return good_class(parts, label)
+
+
 def _tables(settings: Settings, party: str | None, local: Local, folder: Path) -> Mapping[str, Checked]:
     from tacit.kinds.vertical_logistic.own_table import check_tables
 
@@ -88,6 +94,6 @@ KIND = Kind(
     resume=verbs.resume(_lockstep),
     join=verbs.join(_lockstep, _boundary, _forecast),
     predict=verbs.predict(_lockstep),
-    scorecard=Scorecard(lambda settings: settings.owners, _scorecard),
+    scorecard=Scorecard(lambda settings: settings.owners, _scorecard, _good_class),
     tables=_tables,
 )

@@ -121,9 +121,9 @@ def unprotected(settings: Settings) -> list[str]:
             f"{active} learns them up to an unknown linear map, and fully if it knows as many rows from elsewhere."
         )
     found += [
-        f"A passive's gradients tell about the labels: it can guess them better than by chance, and {active} only "
-        "makes sure that it cannot compute them from one batch.",
-        f"A passive that cheats can have {active} decrypt residues instead of a gradient, and so read labels.",
+        *_labels_open(settings),
+        f"A passive that cheats can have {active} decrypt residues instead of a gradient, and so read labels; or send "
+        "scores so large that residues are labels.",
         f"The checks of a passive stop residues that single out rows or reach beyond -1 to 1; if {active} cheats "
         "within these bounds it chooses which sums of rows enter the weights.",
         "A party that lies about its features can spoil the model: none of this stops it.",
@@ -131,6 +131,33 @@ def unprotected(settings: Settings) -> list[str]:
     found += label_counts_open(active, settings.counted)
     found += settings.notes()[-1:] if any("checks that are off" in note for note in settings.notes()) else []
     return found
+
+
+def _labels_open(settings: Settings) -> list[str]:
+    """What honest gradients and scores tell."""
+    active, spread = settings.active, settings.secret_spread
+    if settings.model == "linear":
+        named = (
+            "If labels take few different values, lattice reduction names every label of a small batch from one "
+            "gradient: take protocol: shared."
+        )
+    elif spread:
+        named = (
+            f"{active} adds a secret number of spread {spread:g} to the score of each training row, so that a gradient "
+            "does not determine labels: by a count of possibilities, not by a proof, and anew in each training."
+        )
+    else:
+        named = (
+            "Nothing hides them (train.secret_spread: 0): lattice reduction names every label of a small batch from "
+            "one gradient."
+        )
+    counted = "to within a few" if spread else "exactly"
+    return [
+        f"A passive's gradients tell about the labels: it can rank them better than by chance, rare ones best. {named}",
+        f"A passive with columns of categories learns {counted} how many rows of each have a label, from one gradient, "
+        f"whatever the batch; and equal scores show {active} which people are alike. If labels or categories must stay "
+        "hidden, take protocol: shared.",
+    ]
 
 
 def of(settings: Settings) -> Boundary:

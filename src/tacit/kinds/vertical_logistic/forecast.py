@@ -8,7 +8,7 @@ from typing import Any
 from tacit.kinds.vertical_logistic import boundary
 from tacit.kinds.vertical_logistic.label_counts_words import label_count_costs, label_count_warnings
 from tacit.kinds.vertical_logistic.protocol import batches, encoding
-from tacit.kinds.vertical_logistic.protocol.checks import MEANINGFUL, row_uses
+from tacit.kinds.vertical_logistic.protocol.checks import MEANINGFUL, fitting_train, row_uses
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.kinds.vertical_logistic.shared_forecast import shared_forecast
 from tacit.report.forecast import Forecast, in_sentences
@@ -20,6 +20,7 @@ def forecast(
     features: Mapping[str, int] | None = None,
     outputs: int = 1,
     groups: Mapping[str, tuple[int, int]] | None = None,
+    categories: Mapping[str, int] | None = None,
 ) -> Forecast:
     """The plan.
 
@@ -28,6 +29,7 @@ def forecast(
         features: those of each party whose table is known.
         outputs: of the model: one for each class where there are more than two.
         groups: of each passive that needs counts of labels, in how many columns how many groups.
+        categories: of each party how many of its features are indicators of a category or a bin.
     """
     features = features or {}
     if settings.shared:
@@ -40,7 +42,7 @@ def forecast(
     )
     figures: dict[str, Any] = {"epochs": train.epochs, "bits": settings.paillier.bits, "parties": len(settings.parties)}
     costs = _costs(settings, rows, kept, features, outputs, figures)
-    warnings = _warnings(settings, kept, features)
+    warnings = _warnings(settings, kept, features) + _category_warnings(settings, categories or {})
     for name, (columns, count) in (groups or {}).items():
         if kept is not None:
             costs += label_count_costs(settings.active, name, kept, columns, count, settings.paillier.bits)
@@ -118,21 +120,40 @@ def _warnings(settings: Settings, kept: int | None, features: Mapping[str, int])
         count = features.get(name)
         if count is None:
             continue
+        if count == 0:
+            found.append(f"{name} has no features: leave it out of the parties.")
+            continue
+        fitting = None if kept is None else fitting_train(kept, count, settings)
         if count >= smallest:
             verdict = f"{settings.active} will refuse to begin" if settings.checks.batch else "checks.batch is off"
             found.append(
                 f"{name} has {count} features and batches have {smallest} rows: it could compute the labels from its "
-                f"gradients; {verdict}; take train.batch above {count}."
+                f"gradients; {verdict}; take {fitting or f'train.batch above {count}'}."
             )
-        elif train.epochs + settings.checks.restarts > row_uses(count, smallest):
+        elif train.epochs + settings.checks.restarts > (allowed := row_uses(count, smallest)):
             verdict = f"{settings.active} will refuse to begin" if settings.checks.row_uses is None else "it may"
             found.append(
                 f"Over {train.epochs} epochs {name} sees {count * train.epochs} numbers about batches of {smallest} "
-                f"rows: it could compute labels from them; {verdict}; take a larger train.batch or at most "
-                f"{max(0, row_uses(count, smallest) - settings.checks.restarts)} epochs."
+                f"rows: it could compute labels from them; {verdict}; take "
+                + (fitting or f"a larger train.batch or at most {max(0, allowed - settings.checks.restarts)} epochs")
+                + "."
             )
         if count < MEANINGFUL:
             found.append(
                 f"{name} has {count} features, below {MEANINGFUL}: it cannot tell residues that single out one row."
+            )
+    return found
+
+
+def _category_warnings(settings: Settings, categories: Mapping[str, int]) -> list[str]:
+    """Larger batches do not help here: a sum over a category is about that category alone."""
+    found = []
+    for name in settings.passives:
+        if count := categories.get(name, 0):
+            exact = "to within a few" if settings.secret_spread else "exactly"
+            found.append(
+                f"{name} has {count} columns of categories or bins: from one gradient it learns {exact} how many rows "
+                f"of each have a label, and a larger train.batch does not help; equal scores show {settings.active} "
+                f"which people of {name} are alike. Raise rare to merge small categories, or take protocol: shared."
             )
     return found

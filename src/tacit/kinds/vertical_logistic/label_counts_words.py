@@ -75,7 +75,7 @@ def label_count_sentences(active: str, passives: Sequence[str]) -> list[str]:
     each = f"Each of {names}" if len(passives) > 1 else names
     return [
         f"{each} sees how many labels of {active} are positive in each group of its own woe columns, over the training "
-        f"rows. A group has {LEAST} rows or more unless {active} accepts fewer, and {FEWEST} rows of either class.",
+        f"rows. A group has {LEAST} rows or more, and {FEWEST} of either class.",
         f"{each} also sees which of its groups had fewer than {FEWEST} rows of a class before they were merged, but "
         "not how many nor of which class.",
         f"{active} sees of how many columns and groups these are, and how often groups were merged; it decrypts only "

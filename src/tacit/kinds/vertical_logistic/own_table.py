@@ -3,7 +3,7 @@
 opened(settings, name, place)       the table of a party: from its local file, from the shared file, or the task's
 check_tables(settings, ...)         everything that is wrong with the tables that are here
 new_rows(settings, name, ...)       rows to predict, read as those of the training were
-fitted(...)                         the transforms, with counts of labels where a column needs them
+fitted(...), count_again(...)       the transforms, with counts of labels where a column needs them; after a restart
 stored_transforms, transforms_of    the transforms in a stored part
 """
 
@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from tacit.channel import Channel
 from tacit.config.local import Local
@@ -36,7 +35,7 @@ from tacit.tables.check import Checked
 from tacit.tables.choose import Choice
 from tacit.tables.fitted import Fitted
 from tacit.tables.labels import Labels, Wanted
-from tacit.tables.settings import Column, Data
+from tacit.tables.settings import Column, Data, data_from
 from tacit.tables.table import Rows as NewRows
 from tacit.tables.table import Table, checked, open_rows, open_table
 
@@ -47,11 +46,9 @@ def data_of(settings: Settings, name: str, place: Place) -> tuple[Data, Path] | 
     """What a file says of a party's table, and the folder of its paths; None if its data come from a task."""
     if place.local.data is not None:
         try:
-            return Data.model_validate(place.local.data), place.folder
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            key, words = ".".join(map(str, ("data", *first["loc"]))), first["msg"].removeprefix("Value error, ")
-            raise ConfigError(f"the local file of {name}: {key}: {words}") from None
+            return data_from(place.local.data, "data"), place.folder
+        except ValueError as error:
+            raise ConfigError(f"the local file of {name}: {error}") from None
     if settings.task is not None:
         return None
     if name not in settings.data:
@@ -116,7 +113,7 @@ def fitted(settings: Settings, name: str, table: Table, rows: Rows, counted: Cou
     Columns of weight of evidence need counts of the active's labels (`counted`). Every passive tells the active whether
     it has such columns.
     """
-    training = rows[batches.hold_out(len(rows), settings.train.test, settings.seed)[0]]
+    training = _training(settings, rows)
     made = table.fit(training)
     if counted is None:
         return made
@@ -130,12 +127,30 @@ def fitted(settings: Settings, name: str, table: Table, rows: Rows, counted: Cou
     )
 
 
+def count_again(settings: Settings, name: str, table: Table, rows: Rows, counted: Counted, place: Place) -> None:
+    """What a party does that has stored its transforms, in place of `fitted`.
+
+    Another one may have been stopped before it stored its own: a passive says that it needs no counts, and the active
+    gives those that ask the counts that they had.
+    """
+    if name == settings.active:
+        _give(settings, table, _training(settings, rows), counted, place)
+    else:
+        label_counts.ask(counted.channels[settings.active], {}, counted.counting)
+
+
+def _training(settings: Settings, rows: Rows) -> Rows:
+    return rows[batches.hold_out(len(rows), settings.train.test, settings.seed)[0]]
+
+
 def _give(settings: Settings, table: Table, training: Rows, counted: Counted, place: Place) -> None:
     data = data_of(settings, settings.active, place)
     terms = Terms(allowed=data is not None and data[0].label_counts)
     labels = table.labels.codes[training] if isinstance(table.labels, Labels) else np.full(len(training), -1)
-    for passive in settings.passives:
-        label_counts.give(counted.channels[passive], passive, labels, counted.key, counted.counting, terms)
+    # All have asked before one is answered: by then each has stored its rows, so that none needs others.
+    requests = {passive: label_counts.requested(counted.channels[passive]) for passive in settings.passives}
+    for passive, request in requests.items():
+        label_counts.give(counted.channels[passive], passive, labels, counted.key, counted.counting, terms, request)
 
 
 def counted_here(settings: Settings, tables: Mapping[str, Table], rows: Mapping[str, Rows]) -> dict[str, Fitted]:
@@ -155,7 +170,11 @@ def transforms_of(part: Mapping[str, Any]) -> Fitted:
     """The transforms of a stored part."""
     if TRANSFORMS not in part:
         raise ConfigError("the stored model has no transforms: it is of an earlier release, train it anew")
-    return Fitted.restore(json.loads(np.asarray(part[TRANSFORMS], dtype=np.uint8).tobytes()))
+    try:
+        state = json.loads(np.asarray(part[TRANSFORMS], dtype=np.uint8).tobytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError("the stored transforms are damaged: they are no JSON; take the model from a copy") from error
+    return Fitted.restore(state)
 
 
 def _wanted(settings: Settings, name: str) -> Wanted | None:

@@ -21,17 +21,19 @@ from tacit.config.source import ConfigError
 from tacit.crypto.paillier import Workers
 from tacit.events import Noted, Nowhere, Sink
 from tacit.fixedpoint import Floats, Ints
-from tacit.kinds.vertical_logistic import coefficients, masked_party, own_table, release, shared_party
+from tacit.kinds.vertical_logistic import coefficients, kept_rows, masked_party, own_table, release, shared_party
 from tacit.kinds.vertical_logistic.brought import Brought, Judgement, Stored, labels_of, model_file, paillier_key
 from tacit.kinds.vertical_logistic.forecast import forecast as forecast_of
+from tacit.kinds.vertical_logistic.kept_rows import KeptRows
 from tacit.kinds.vertical_logistic.own_table import Counted, transforms_of
 from tacit.kinds.vertical_logistic.protocol import batches
 from tacit.kinds.vertical_logistic.protocol.batches import Rows
 from tacit.kinds.vertical_logistic.protocol.journal import InMemory, Records
+from tacit.kinds.vertical_logistic.protocol.label_count_terms import gave_counts
 from tacit.kinds.vertical_logistic.protocol.label_counts import Counting
 from tacit.kinds.vertical_logistic.protocol.model import Model
 from tacit.kinds.vertical_logistic.settings import Settings
-from tacit.lockstep.alignment import common_rows
+from tacit.lockstep.alignment import common_here, common_rows
 from tacit.lockstep.resumption import Held, agreed_session
 from tacit.lockstep.run import Lockstep, Part, Place, Predictor
 from tacit.report.forecast import Forecast
@@ -80,12 +82,20 @@ def forecast(settings: Settings) -> Forecast:
     """What the file will cost. Tables that are here are read, for their sizes; nothing is sent."""
     tables = {name: _here(settings, name) for name in settings.owners}
     known = {name: table for name, table in tables.items() if table is not None}
-    rows = min((len(table.ids) for table in known.values()), default=None)
-    transforms = {name: table.fit(np.arange(len(table.ids))) for name, table in known.items()}
+    rows = {name: np.arange(len(table.ids)) for name, table in known.items()}
+    if len(known) == len(tables):
+        rows = _common(settings, known)
+    if any(not len(each) for each in rows.values()):
+        raise ConfigError("the tables have no id in common: tacit data check says what would make them alike")
+    transforms = {name: table.fit(rows[name]) for name, table in known.items()}
     features = {name: len(each.features) for name, each in transforms.items()}
     waiting = {name: each.waiting.values() for name, each in transforms.items() if each.waiting}
     groups = {name: (len(each), sum(column.count for column in each)) for name, each in waiting.items()}
-    return forecast_of(settings, rows, features, _outputs(known.get(settings.active)), groups)
+    categories = {
+        name: sum(feature.use in ("one_hot", "bin") for feature in each.features) for name, each in transforms.items()
+    }
+    common = min((len(each) for each in rows.values()), default=None)
+    return forecast_of(settings, common, features, _outputs(known.get(settings.active)), groups, categories)
 
 
 def _here(settings: Settings, name: str) -> Table | None:
@@ -114,16 +124,16 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
         for note in table.notes:
             place.sink.emit(Noted(f"{name}: {note}"))
         records: Records = RecordFiles(place.store.path) if place.store is not None else InMemory()
-        begun = stored is not None and (stored.state["round"] > 0 or bool(records.read()))
-        held = Held(stored.session if stored is not None else b"", begun)
-        session = agreed_session(channels, name, settings.active, held)
-        kept = stored if session == held.session else None
-        rows = kept.rows if kept is not None else _aligned(settings, name, table.ids, channels, place.sink)
+        session, kept, rows = _agreed(settings, name, table, stored, channels, records, place)
         with Workers(settings.paillier.workers) as workers:
+            counted = _counted(settings, channels, session, records, workers, place)
             if kept is None:
-                transforms = _transforms(settings, name, table, rows, channels, session, records, workers, place)
+                transforms = own_table.fitted(settings, name, table, rows, counted, place)
+                for note in transforms.notes:
+                    place.sink.emit(Noted(f"{name}: {note}"))
             else:
                 transforms = kept.transforms
+                own_table.count_again(settings, name, table, rows, counted, place)
             brought = Brought(
                 settings,
                 name,
@@ -146,25 +156,61 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
     return take_part
 
 
-def _transforms(
+def _agreed(
     settings: Settings,
     name: str,
     table: Table,
-    rows: Rows,
+    stored: Stored | None,
+    channels: Mapping[str, Channel],
+    records: Records,
+    place: Place,
+) -> tuple[bytes, Stored | None, Rows]:
+    """The training that all are part of, what this party stored of it, and its rows.
+
+    Under Paillier a training that was interrupted before its first state is resumed with the rows that it had.
+    """
+    found = None if settings.shared else _kept_rows(name, table, records)
+    held = found.session if stored is None and found is not None else stored.session if stored is not None else b""
+    session = agreed_session(channels, name, settings.active, Held(held, _begun(stored, held, records)))
+    if session == held and stored is not None:
+        return session, stored, stored.rows
+    if session == held and found is not None:
+        return session, None, found.rows
+    rows = _aligned(settings, name, table.ids, channels, place.sink)
+    kept_rows.keep(records, KeptRows(session, _people(table, rows), rows))
+    return session, None, rows
+
+
+def _kept_rows(name: str, table: Table, records: Records) -> KeptRows | None:
+    """The rows of a training that was interrupted before its first state."""
+    found = kept_rows.kept(records)
+    if found is None or _fits(table, found.rows, found.people):
+        return found
+    if gave_counts(records, found.session):  # those of another table would be other counts of labels
+        raise _other_table(name)
+    return None
+
+
+def _begun(stored: Stored | None, session: bytes, records: Records) -> bool:
+    """Whether this party gave answers in a training that no other one may replace: in steps, or counts of labels."""
+    if stored is not None and stored.state["round"] > 0:
+        return True
+    steps = any(name.startswith(("step-", "opened-")) for name in records.read())
+    return (stored is not None and steps) or (session != b"" and gave_counts(records, session))
+
+
+def _counted(
+    settings: Settings,
     channels: Mapping[str, Channel],
     session: bytes,
     records: Records,
     workers: Workers,
     place: Place,
-) -> Fitted:
-    """The transforms, with counts of labels from the active where a column needs them."""
+) -> Counted:
+    """What counts of labels take."""
     proof = settings.checks.decryption
     counting = Counting(settings.paillier.bits, workers, session, records, place.sink, proof=proof)
-    counted = Counted(channels, counting, lambda: paillier_key(settings, records))
-    made = own_table.fitted(settings, name, table, rows, counted, place)
-    for note in made.notes:
-        place.sink.emit(Noted(f"{name}: {note}"))
-    return made
+    return Counted(channels, counting, lambda: paillier_key(settings, records))
 
 
 def _tell(
@@ -237,9 +283,7 @@ def _common(settings: Settings, made: Mapping[str, Table]) -> dict[str, Rows]:
     """Where each party has the rows that all have, in the order of the active."""
     if not settings.align:
         return {name: np.arange(len(table.ids)) for name, table in made.items()}
-    places = {name: {identity: row for row, identity in enumerate(table.ids)} for name, table in made.items()}
-    common = [each for each in made[settings.active].ids if all(each in places[name] for name in made)]
-    return {name: np.array([places[name][each] for each in common], dtype=np.int64) for name in made}
+    return common_here({name: table.ids for name, table in made.items()}, settings.active)
 
 
 def _aligned(settings: Settings, name: str, ids: list[str], channels: Mapping[str, Channel], sink: Sink) -> Rows:
@@ -252,6 +296,18 @@ def _aligned(settings: Settings, name: str, ids: list[str], channels: Mapping[st
 def _people(table: Table, rows: Rows) -> str:
     """A digest of the columns' names and the rows' ids, by which a resumed run knows its table again."""
     return hashlib.sha256(json.dumps(list(table.cells)).encode() + order_digest(table.ids, rows)).hexdigest()
+
+
+def _fits(table: Table, rows: Rows, people: str) -> bool:
+    """Whether these are numbers of the rows of this table that they were stored for."""
+    return bool(rows.max(initial=0) < len(table.ids)) and people == _people(table, rows)
+
+
+def _other_table(name: str) -> ConfigError:
+    return ConfigError(
+        f"the table of {name} has other rows or columns, or another order, than when this run was stopped: give "
+        "the table as it was, or start all parties anew"
+    )
 
 
 def _storer(
@@ -275,11 +331,8 @@ def _stored(store: Store | None, name: str, table: Table) -> Stored | None:
         return None
     state, model = found
     rows = np.asarray(state["rows"], dtype=np.int64)
-    if rows.max(initial=0) >= len(table.ids) or state["people"] != _people(table, rows):
-        raise ConfigError(
-            f"the table of {name} has other rows or columns, or another order, than when this run was stopped: give "
-            "the table as it was, or start all parties anew"
-        )
+    if not _fits(table, rows, state["people"]):
+        raise _other_table(name)
     return Stored(state, bytes.fromhex(state["session"]), rows, transforms_of(model))
 
 

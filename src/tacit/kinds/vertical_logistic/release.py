@@ -132,6 +132,8 @@ def by_points(points: NDArray[np.int64], settings: Settings) -> NDArray[np.bool_
 
 def table(ids: Sequence[str], told: Told, classes: Sequence[str], settings: Settings) -> Scores:
     """Each id with what is told about it: id, score, decision."""
+    if settings.model == "logistic" and len(classes) < 2:
+        raise ConfigError("this part of the model has no classes, as the active's has: name the active's own run")
     if told.values.shape[1] > 1:
         return _several(ids, told.values, classes, settings)
     decisions = [] if told.decided is None else [classes[int(each)] for each in told.decided]

@@ -12,46 +12,30 @@ Each column counts from its mean over the training rows, so that a party's card 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.config.source import ConfigError
 from tacit.fixedpoint import Floats
 from tacit.kind import CardScale
-from tacit.kinds.vertical_logistic.coefficients import Feature, Linear, Weights, by_output
+from tacit.kinds.vertical_logistic.coefficients import Linear, Weights, by_output
+from tacit.kinds.vertical_logistic.own_table import transforms_of
 from tacit.kinds.vertical_logistic.points import Points
 from tacit.kinds.vertical_logistic.protocol.model import Model
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.store.scores import Scores
+from tacit.tables.evidence import Woe
+from tacit.tables.fitted import Fitted, FittedColumn
+from tacit.tables.groups import Categories, Quantiles
+from tacit.tables.missing import Fill
+from tacit.tables.transforms import Bin, Log, Numeric, OneHot
 
 BASE, ANY_OTHER = "(base points)", "(any other)"
 HEADER = ("column", "transform", "part", "points", "points (rounded)", "points per unit", "at value")
-TRANSFORMS, CLASSES, COLUMNS = "transforms", "classes", "columns"  # in a party's stored part, as JSON in bytes
-
-
-class _Column(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def transform(self) -> Any: ...  # of categories and bins it has `parts`, and `rows` of the training in each
-
-    @property
-    def features(self) -> Sequence[Feature]: ...
-
-
-class FittedColumns(Protocol):
-    """The fitted transforms of a party, as `tacit.tables.fitted` has them."""
-
-    @property
-    def columns(self) -> Sequence[_Column]: ...
-
-    @property
-    def groups(self) -> Mapping[str, Sequence[tuple[str, float, int]]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +54,7 @@ class Line:
         return self.column, self.transform, self.part, self.points, round(self.points), *number
 
 
-def card(fitted: FittedColumns, model: Weights, scale: Points, *, active: bool) -> list[Line]:
+def card(fitted: Fitted, model: Weights, scale: Points, *, active: bool) -> list[Line]:
     """The lines of a party's card."""
     weights = Linear.of(model).weights
     if weights.shape[1] != 1:
@@ -83,45 +67,47 @@ def card(fitted: FittedColumns, model: Weights, scale: Points, *, active: bool) 
     for column in fitted.columns:
         count = len(column.features)
         own = slice(place, place + count)
-        found += _lines(column, fitted.groups, slopes[own], means[own])
+        found += _lines(column, slopes[own], means[own])
         place += count
     if place != len(means):
         raise ConfigError(f"{place} features have {len(means)} weights: the transforms are not the model's")
     return found
 
 
-def _lines(
-    column: _Column, groups: Mapping[str, Sequence[tuple[str, float, int]]], slopes: Floats, means: Floats
-) -> Iterator[Line]:
-    use = column.features[0].use
-    if use in ("numeric", "log"):
-        yield Line(column.name, use, "", 0.0, float(slopes[0]), float(means[0]))
-        return
-    if use == "woe":
-        values = [(part, np.array([value])) for part, value, _ in groups[column.name]]
-        if _meets_others(column.transform.groups, column.transform.fill):
-            values.append((ANY_OTHER, np.zeros(1)))
-    else:
-        values = list(_indicators(column.transform))
+def _lines(column: FittedColumn, slopes: Floats, means: Floats) -> Iterator[Line]:
+    use, transform = column.features[0].use, column.counted
+    match transform:
+        case Numeric() | Log():
+            yield Line(column.name, use, "", 0.0, float(slopes[0]), float(means[0]))
+            return
+        case Woe():
+            values = [
+                (part, np.array([value])) for part, value in zip(transform.groups.names, transform.values, strict=True)
+            ]
+            if _meets_others(transform.groups, transform.fill):
+                values.append((ANY_OTHER, np.zeros(1)))
+        case Bin():
+            values = _indicators(transform.parts, 0, transform.rows, _meets_others(transform.quantiles, transform.fill))
+        case OneHot():
+            parts = transform.every_part  # the first of two has no column: it follows from the other
+            values = _indicators(parts, len(parts) - len(transform.parts), transform.rows, not transform.other)
     for part, features in values:
         yield Line(column.name, use, part, float(slopes @ (features - means)))
 
 
-def _indicators(transform: Any) -> Iterator[tuple[str, Floats]]:
-    """Each part with its features. The first of two categories has none: it follows from the other."""
-    parts: tuple[str, ...] = getattr(transform, "every_part", transform.parts)
-    left_out = len(parts) - len(transform.parts)
-    for place, part in enumerate(parts):
-        yield part, np.eye(len(parts))[place, left_out:]
-    groups = getattr(transform, "quantiles", None)
-    others = not transform.other if groups is None else _meets_others(groups, transform.fill)
+def _indicators(
+    parts: Sequence[str], left_out: int, rows: Sequence[int], others: bool
+) -> list[tuple[str, NDArray[np.float64]]]:
+    """Each part with its features; the first `left_out` have no column. `others`: a new row may be in no part."""
+    found = [(part, np.eye(len(parts))[place, left_out:]) for place, part in enumerate(parts)]
     if others:
-        yield ANY_OTHER, np.asarray(transform.rows)[left_out:] / max(1, sum(transform.rows))
+        found.append((ANY_OTHER, np.asarray(rows)[left_out:] / max(1, sum(rows))))
+    return found
 
 
-def _meets_others(groups: Any, fill: Any) -> bool:
+def _meets_others(groups: Quantiles | Categories, fill: Fill) -> bool:
     """Whether a new row may be in no group: a new category, or a missing number if none was missing before."""
-    return not hasattr(groups, "edges") or (groups.missing is None and fill.how == "own category")
+    return isinstance(groups, Categories) or (groups.missing is None and fill.how == "own category")
 
 
 # --- from what a party stored
@@ -141,63 +127,18 @@ def scorecard(settings: Settings, name: str, part: Mapping[str, Any], asked: Car
         own.points if asked.points is None else asked.points,
         own.odds if asked.odds is None else asked.odds,
         own.pdo if asked.pdo is None else asked.pdo,
-        good=_good(asked.good, plain(part[CLASSES]) if CLASSES in part else None, name),
+        good=good_class({name: part}, asked.good) if isinstance(asked.good, str) else asked.good or 0,
     )
-    lines = card(restored(part), model, scale, active=active)
+    lines = card(transforms_of(part), model, scale, active=active)
     return Scores(HEADER, [line.cells() for line in lines])
 
 
-def plain(stored: Any) -> Any:
-    """What was stored as JSON in bytes."""
-    return json.loads(np.asarray(stored, dtype=np.uint8).tobytes())
-
-
-def _good(label: str | None, classes: Sequence[str] | None, name: str) -> int:
-    """The number of the good class: the first, if nothing else is said."""
-    if label is None:
-        return 0
-    known = ["first", "second"] if classes is None else [str(each) for each in classes]
-    if label not in known:
-        why = f"{name} does not know the labels: " if classes is None else ""
-        raise ConfigError(f"--good is {label!r}: {why}give {' or '.join(known)}")
-    return known.index(label)
-
-
-def restored(part: Mapping[str, Any]) -> FittedColumns:
-    """The transforms of a stored part; columns as they are, of a built-in task, which has none."""
-    if TRANSFORMS not in part:
-        return _Untouched(tuple(plain(part[COLUMNS])))
-    from tacit.tables.fitted import Fitted
-
-    return Fitted.restore(plain(part[TRANSFORMS]))
-
-
-@dataclass(frozen=True, slots=True)
-class PlainColumn:
-    """A column that is its own only feature."""
-
-    name: str
-    use: str = "numeric"
-    part: str = ""
-    transform: None = None
-
-    @property
-    def column(self) -> str:
-        return self.name
-
-    @property
-    def features(self) -> tuple[PlainColumn, ...]:
-        return (self,)
-
-
-@dataclass(frozen=True, slots=True)
-class _Untouched:
-    names: tuple[str, ...]
-
-    @property
-    def columns(self) -> tuple[PlainColumn, ...]:
-        return tuple(PlainColumn(name) for name in self.names)
-
-    @property
-    def groups(self) -> dict[str, tuple[tuple[str, float, int], ...]]:
-        return {}
+def good_class(parts: Mapping[str, Mapping[str, Any]], label: str) -> int:
+    """The number of the class that a label names, from the parts that are here: one of them may have the labels."""
+    classes = [Model.restore(part).classes for part in parts.values()]
+    known = next(([str(each) for each in names] for names in classes if names), [])
+    ordinals = ["first", "second"]
+    if label not in known + ordinals:
+        why = "" if known else f"{' and '.join(parts)} does not know the labels: "
+        raise ConfigError(f"--good is {label!r}: {why}give {' or '.join(known or ordinals)}")
+    return known.index(label) if label in known else ordinals.index(label)

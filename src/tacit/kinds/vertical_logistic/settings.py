@@ -14,7 +14,10 @@ from tacit.sections import Address, Count, Name, Network, Positive, Probability,
 from tacit.tables.settings import Data
 
 Role = Literal["active", "passive", "dealer"]
+LINEAR_RATE = 0.1
+LEAST_COUNTED = 50  # rows of a group in which labels are counted
 Bits = Literal[512, 1024, 2048, 3072, 4096]
+_HIDING = 0.3  # spread of secret offsets, below which lattice reduction was seen to name labels
 _AGREED = {"kind", "name", "model", "protocol", "helper", "shares", "train", "scale", "align", "seed"}
 
 
@@ -24,9 +27,9 @@ class Party(Section):
 
 
 class Training(Section):
-    epochs: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 20
-    batch: Annotated[int, Field(ge=2, le=1 << 20, strict=True)] = 512  # rows of a step, at most
-    learning_rate: Positive = 0.1
+    epochs: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 10
+    batch: Annotated[int, Field(ge=2, le=1 << 20, strict=True)] = 2048  # rows of a step, at most
+    learning_rate: Positive = 1.0  # of a file that names none; 0.1 with model: linear
     schedule: Literal["constant", "inverse", "step", "cosine"] = "constant"
     decay: Positive = 0.5  # inverse: rate / (1 + decay * epoch); step: rate * decay every `decay_every` epochs
     decay_every: Count = 10
@@ -36,6 +39,8 @@ class Training(Section):
     # so that the mean weight of a row lowers the learning rate
     test: Probability = 0.2  # of the rows, held out to measure the model on
     patience: Count | None = None  # epochs without a lower loss after which the active ends the training
+    secret_spread: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = 1.0  # logistic, masked: of the secret
+    # number that the active adds to each training row's score in every step; 0: none
 
     def rate(self, epoch: int) -> float:
         """The learning rate of an epoch, counted from 0."""
@@ -110,6 +115,17 @@ class Settings(Parties):
 
     @model_validator(mode="before")
     @classmethod
+    def _slower_if_linear(cls, data: Any) -> Any:
+        """A linear regression diverges at the rate that suits classes: a file that names none gets a lower one."""
+        if not isinstance(data, dict) or data.get("model") != "linear":
+            return data
+        train = data.get("train", {})
+        if not isinstance(train, dict) or "learning_rate" in train:
+            return data
+        return {**data, "train": {**train, "learning_rate": LINEAR_RATE}}
+
+    @model_validator(mode="before")
+    @classmethod
     def _by_dealer(cls, data: Any) -> Any:
         """A file that names a dealer and no protocol takes the one on shares."""
         parties = data.get("parties") if isinstance(data, dict) else None
@@ -143,6 +159,7 @@ class Settings(Parties):
                 raise ValueError(f"data: {name} is passive and has no label: leave out label, or make it the active")
             if data.label_counts and self.parties[name].role != "active":
                 raise ValueError(f"data: {name} is passive and has no labels to count: leave out label_counts")
+        self._check_evidence()
         if self.train.schedule == "step" and self.train.decay > 1:
             raise ValueError(f"train.decay is {self.train.decay:g}: with schedule: step it must be at most 1")
         if self.model == "linear" and self.train.class_weight is not None:
@@ -154,6 +171,25 @@ class Settings(Parties):
                 "last"
             )
         return self
+
+    def _check_evidence(self) -> None:
+        """A passive's weight of evidence needs counts that the active allows, in groups that are not small."""
+        for name in self.passives:
+            data = self.data.get(name)
+            if data is None or not data.weighs_evidence:
+                continue
+            if self.active in self.data and not self.data[self.active].label_counts:
+                raise ValueError(
+                    f"data: {name} has a column with use: woe, which needs counts of the labels of {self.active}: set "
+                    f"data.{self.active}.label_counts: true if {name} may have them, or take bin or one_hot"
+                )
+            columns = data.columns if isinstance(data.columns, dict) else {}
+            for column, given in columns.items():
+                if given.use == "woe" and given.least < LEAST_COUNTED:
+                    raise ValueError(
+                        f"data: {name}: least of {column} is {given.least}: labels are counted in groups of "
+                        f"{LEAST_COUNTED} rows or more"
+                    )
 
     def _check_helper(self, dealers: int) -> None:
         """The protocol on shares has one dealer, and that under masks none."""
@@ -245,6 +281,11 @@ class Settings(Parties):
         """Whether the active learns only the sum of the passives' scores."""
         return len(self.passives) > 1
 
+    @property
+    def secret_spread(self) -> float:
+        """Of the offsets that the active adds to scores: only logistic regression under masks has them."""
+        return 0.0 if self.shared or self.model == "linear" else self.train.secret_spread
+
     def agreed(self) -> bytes:
         """A digest of what all parties must have in common: not where data lie, nor what each checks for itself."""
         common = self.model_dump(mode="json", include=_AGREED)
@@ -262,6 +303,11 @@ class Settings(Parties):
         if not self.summed:
             found.append(
                 f"one passive: {self.active} sees the score w·x of {self.passives[0]} for every row, in every epoch"
+            )
+        if self.model == "logistic" and self.secret_spread < _HIDING:
+            found.append(
+                f"train.secret_spread is {self.secret_spread:g}: lattice reduction can name every label of a batch "
+                f"from one gradient of a passive; take {_HIDING:g} or more, 1 by default"
             )
         off = [name for name in ("decryption", "gradient_bound", "few_rows", "batch") if not getattr(self.checks, name)]
         if off:

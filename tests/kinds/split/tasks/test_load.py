@@ -148,7 +148,7 @@ def test_a_text_file_as_bytes_and_as_words(tmp_path):
 @pytest.mark.parametrize(
     ("data", "changes", "words"),
     [
-        (CANCER, {"task": "cancer"}, "is not known: take one of split_cancer, split_digits, text"),
+        (CANCER, {"task": "cancer"}, "is not known: take one of split_cancer, split_digits, table, text"),
         (CANCER, {"task": "tacit.nowhere:make_parts"}, "needs the module"),
         (CANCER, {"task": "tacit.kinds.split.tasks.text:make_nothing"}, "has no function make_nothing"),
         (CANCER, {"task_options": {"colour": 1}}, "does not take these task_options"),

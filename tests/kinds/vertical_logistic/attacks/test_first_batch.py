@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
 
@@ -203,3 +204,38 @@ def test_a_protocol_without_mitigation_has_one_score():
     assert found.on is None
     assert found.protection == "none"
     assert found.off.value == 1.0
+
+
+def message_passing(equations: np.ndarray, values: np.ndarray, spread: float, turns: int = 60) -> np.ndarray:
+    """How likely each label is 1, for residues σ(o) − y with normal o: approximate message passing with that prior
+    (Donoho, Maleki, Montanari 2009), for normal equations with columns of length 1."""
+    count, rows = equations.shape
+    points, masses = np.polynomial.hermite_e.hermegauss(61)
+    levels = expit(spread * points)
+    residues, priors = np.concatenate([levels, levels - 1]), np.tile(masses / masses.sum() / 2, 2)
+    means, rest, likely = np.zeros(rows), values.copy(), np.full(rows, 0.5)
+    for _ in range(turns):
+        variance = rest @ rest / count + 1e-9
+        logs = -(((means + equations.T @ rest)[:, None] - residues) ** 2) / (2 * variance)
+        chances = np.exp(logs - logs.max(axis=1, keepdims=True)) * priors
+        chances /= chances.sum(axis=1, keepdims=True)
+        means, likely = chances @ residues, chances[:, 61:].sum(axis=1)
+        spreads = chances @ residues**2 - means**2
+        rest = values - equations @ means + rest * spreads.mean() / variance * rows / count
+    return likely
+
+
+@pytest.mark.parametrize(("spread", "part", "gain"), [(1.0, 1 / 3, 0.01), (1.0, 0.5, 0.03), (1e-4, 0.5, None)])
+def test_knowing_how_offsets_are_distributed_ranks_labels_hardly_better_than_least_squares(spread, part, gain):
+    """The positive control is a spread of nearly 0: there the same guess is far better than least squares."""
+    areas = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        count = int(1200 * part)
+        equations, labels = rng.normal(size=(count, 1200)) / np.sqrt(count), rng.integers(0, 2, 1200)
+        values = equations @ (expit(spread * rng.normal(size=1200)) - labels)
+        shortest = equations.T @ np.linalg.solve(equations @ equations.T, values)
+        likely = message_passing(equations, values, spread)
+        areas.append((roc_auc_score(labels, -shortest), roc_auc_score(labels, likely)))
+    least_squares, passing = np.mean(areas, axis=0)
+    assert passing > least_squares + 0.03 if gain is None else abs(passing - least_squares) < gain

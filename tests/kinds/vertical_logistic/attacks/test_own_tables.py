@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from scipy.special import expit
+from sklearn.linear_model import Lasso
 from sklearn.metrics import roc_auc_score
 
 from tacit.audit.scope import Scope
 from tacit.kinds.vertical_logistic import attacks
-from tacit.kinds.vertical_logistic.attacks import own_tables
+from tacit.kinds.vertical_logistic.attacks import own_tables, residues
 from tacit.kinds.vertical_logistic.attacks.own_tables import Deal
 from tacit.kinds.vertical_logistic.protocol import batches, checks
 from tacit.kinds.vertical_logistic.protocol.messages import Scores
@@ -90,6 +91,46 @@ def test_least_squares_stays_small_for_large_tables():
     x, y = people(1200, 20, seed=1)
     found = own_tables.audit_gradients(Deal(settings, shared_out(x, settings), y, key()), seed=0)
     assert found.off.value > 0.95
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_rare_labels_are_told_sooner_than_frequent_ones(spread):
+    """1000 × 10, batches of 250, 9 epochs, as the checks accept them. With offsets too: what they do not stop."""
+    settings = deal(1, train={"epochs": 9, "batch": 250, "learning_rate": 0.3, "secret_spread": spread})
+    rng = np.random.default_rng(0)
+    features = {"bank": rng.normal(size=(1000, 3)), "shop0": rng.normal(size=(1000, 10))}
+    areas = {}
+    for positives in (20, 500):
+        y = (np.arange(1000) < positives).astype(int)
+        areas[positives] = own_tables.audit_gradients(Deal(settings, features, y, key()), seed=0).on
+    assert areas[20].value > 0.86
+    assert areas[20].value > areas[500].high
+    assert areas[500].low > 0.55, areas
+
+
+@pytest.mark.parametrize(("spread", "named"), [(0.0, 20), (1.0, 5)])
+def test_sparse_recovery_names_rare_labels(spread, named):
+    """The fewest residues below all others that explain the gradients: all 20 of 1000 without offsets, some with: by
+    chance it would be 0.4 of 20."""
+    settings = deal(1, train={"epochs": 9, "batch": 250, "learning_rate": 0.3, "secret_spread": spread})
+    rng = np.random.default_rng(0)
+    own, others, y = rng.normal(size=(1000, 10)), rng.normal(size=(1000, 3)), rng.permutation(1000) < 20
+    offsets = spread * rng.normal(size=(1000, 1))
+    steps = residues.gradients_seen(own, others, y.astype(int), settings, offsets=offsets)
+    x = Scaler.fit(own).apply(own)
+    blocks, values = [], []
+    for step in steps:
+        shared = x[step.batch].T @ np.ones(len(step.batch))  # what all residues of a batch have in common drops out
+        free = np.linalg.svd(shared[None])[2][1:]
+        block = np.zeros((9, 1000))
+        block[:, step.batch] = free @ x[step.batch].T
+        blocks.append(block)
+        values.append(-free @ step.gradient[:, 0])
+    equations, wanted = np.vstack(blocks), np.concatenate(values)
+    penalty = 0.02 * np.abs(equations.T @ wanted).max() / len(wanted)
+    found = Lasso(alpha=penalty, positive=True, fit_intercept=False, max_iter=20_000).fit(equations, wanted).coef_
+    first = np.argsort(-found)[:20]
+    assert y[first].sum() >= named
 
 
 @pytest.mark.parametrize(("model", "names"), [("three", {"loss", "accuracy", "auc"}), ("linear", {"loss", "rmse"})])

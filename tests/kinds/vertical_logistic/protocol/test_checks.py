@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 
 import numpy as np
 import pytest
 from gmpy2 import is_prime, mpz, next_prime
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import chisquare
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
 
 from tacit.crypto.paillier import Ciphertexts, PublicKey
-from tacit.errors import PeerError
+from tacit.errors import PeerError, Unfit
 from tacit.events import Kept, Noted
 from tacit.kinds.vertical_logistic.attacks import residues as attacks
 from tacit.kinds.vertical_logistic.protocol import batches, checks, decryption_proof, encoding
@@ -326,12 +329,54 @@ def test_labels_that_nothing_explains_from_gradients(batch, epochs, low, high):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(600, 20)), rng.integers(0, 2, 600)
     own = Scaler.fit(x[:, 10:]).apply(x[:, 10:])
-    settings = deal(1, train={"epochs": epochs, "batch": batch})
+    settings = deal(1, train={"epochs": epochs, "batch": batch, "learning_rate": 0.1})
     steps = attacks.gradients_seen(x[:, 10:], x[:, :10], y.astype(float), settings)
     assert low <= roc_auc_score(y, attacks.infer_labels(own, steps)[:, 0]) <= high
     smallest = batches.smallest(600, batch)
     refused = smallest <= 10 or epochs > checks.row_uses(10, smallest)
     assert refused == (low >= 0.98)  # what the active refuses is what gives everything away
+
+
+@given(rows=st.integers(10, 5000), batch=st.integers(2, 2000), features=st.integers(1, 60), epochs=st.integers(1, 40))
+def test_a_refusal_names_settings_that_pass(rows, batch, features, epochs):
+    """Each of the remedies is tried, with the settings that it names; a smaller batch than that is refused."""
+    settings = deal(1, train={"batch": batch, "epochs": epochs}, checks={"row_uses": None})
+    try:
+        checks.check_counts("shop0", features, rows, settings)
+        return
+    except Unfit as error:
+        remedy = str(error).partition("; take ")[2].partition(";")[0]
+    if "too few for one epoch" in remedy:
+        with pytest.raises(Unfit):
+            checks.check_counts("shop0", features, rows, with_train(settings, batch=max(2, rows), epochs=1))
+        return
+    for each in remedy.split(", or "):
+        named = {key: int(value) for key, value in re.findall(r"train\.(batch|epochs): (\d+)", each)}
+        assert named
+        checks.check_counts("shop0", features, rows, with_train(settings, **named))
+        for setting, step in (("batch", -1), ("epochs", 1)):
+            if setting in named and (setting == "epochs" or len(named) == 1):
+                with pytest.raises(Unfit):
+                    checks.check_counts(
+                        "shop0", features, rows, with_train(settings, **named | {setting: named[setting] + step})
+                    )
+
+
+def with_train(settings, **changes):
+    return settings.model_copy(update={"train": settings.train.model_copy(update=changes)})
+
+
+def test_a_refusal_is_one_sentence_with_numbers_to_take():
+    settings = deal(1, train={"batch": 512, "epochs": 20}, checks={"row_uses": None})
+    with pytest.raises(
+        Unfit, match=r"49 features of shop0: .* take train.batch: 2171 or more, or train.epochs: 4; or "
+    ):
+        checks.check_counts("shop0", 49, 26049, settings)
+    with pytest.raises(
+        Unfit, match=r"; take train.batch: 800 \(all rows\) with train.epochs: 13; or set checks.row_uses"
+    ):
+        checks.check_counts("shop0", 28, 800, settings)
+    assert checks.check_counts("shop0", 49, 26049, with_train(settings, batch=2171)) >= 21
 
 
 def test_a_passive_that_cheats_reads_labels_and_is_not_noticed():

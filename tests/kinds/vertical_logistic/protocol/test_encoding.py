@@ -25,3 +25,13 @@ def test_a_gradient_of_honest_residues_fits_its_slot(seed, rows):
     integers = [int(value) for value in columns.integers.T.astype(object) @ residues.astype(object)]
     assert max(map(abs, integers)) < 2 ** (encoding.slot_bits(rows) - 2)
     np.testing.assert_allclose(columns.gradient(integers), columns.values.T @ (residues / 2**24), atol=1e-9)
+
+
+def test_rows_that_are_only_scored_do_not_change_the_grid_of_the_others():
+    features = np.random.default_rng(0).normal(size=(8, 2))
+    alone = encoding.Columns.encode(features)
+    beside = encoding.Columns.encode(np.vstack([features, [[1e9, -3e200], [0.5, 7.0]]]), np.arange(8))
+    assert np.array_equal(beside.integers[:8], alone.integers)
+    assert np.array_equal(beside.exponents, alone.exponents)
+    np.testing.assert_allclose(beside.values[8, 0], 1e9)
+    np.testing.assert_allclose(beside.values[9], [0.5, 7.0], atol=1e-5)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, entropy
 
+from tacit.errors import PeerError
 from tacit.kinds.vertical_logistic.protocol.journal import InMemory
 from tacit.kinds.vertical_logistic.protocol.label_count_messages import CountRequest, Given
 from tacit.kinds.vertical_logistic.protocol.label_count_terms import Terms, kept, once, refusal, told_bits
@@ -66,3 +67,16 @@ def test_a_record_belongs_to_one_training():
     assert "/" not in name
     assert once(REQUEST, "../shop/\0", b"first", records, Terms(allowed=True)) is None
     assert all(name.startswith("label-counts-") and name.count("/") == 0 for name in records.kept)
+
+
+def test_trainings_that_begin_anew_in_one_run_do_not_give_counts_without_end():
+    """A passive that leaves before the first step begins a training anew, with other groups if it likes."""
+    records, terms = InMemory(), Terms(allowed=True, repeats=3)
+    for number in range(3):
+        asked = CountRequest(10, 2, 400, 50, bytes([number]) * 32)
+        assert once(asked, "shop", bytes([number]) * 16, records, terms) is None
+    told, own, error = once(REQUEST, "shop", b"another training", records, terms)
+    assert error is PeerError
+    assert "gives no others: start all parties anew" in told
+    assert "tell more each time" in own
+    assert once(REQUEST, "shop2", b"another training", records, terms) is None

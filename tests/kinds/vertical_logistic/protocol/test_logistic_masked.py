@@ -20,6 +20,7 @@ from tacit.kinds.vertical_logistic.protocol.journal import Course, InMemory, Jou
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.protocol.messages import Residues
 from tacit.kinds.vertical_logistic.protocol.model import Model, Saved
+from tacit.randomness import seeded_rng
 from tests.kinds.vertical_logistic.parties import (
     BITS,
     deal,
@@ -74,6 +75,41 @@ def test_every_model_is_that_of_plaintext_training(model, class_weight, schedule
     assert all(not models[name].classes and models[name].target is None for name in settings.passives)
 
 
+@pytest.mark.parametrize("passives", [1, 2])
+@pytest.mark.parametrize(("model", "class_weight"), [("two", None), ("two", "balanced"), ("three", None)])
+def test_secret_offsets_are_added_to_the_score_of_every_training_row_in_every_step(model, class_weight, passives):
+    """The oracle adds the offsets that the active kept. What is measured, and the model, are without them."""
+    x, y = labelled(110, 9, model)
+    changes = {"epochs": 3, "learning_rate": 0.4, "test": 0.1, "batch": 50, "class_weight": class_weight}
+    settings = deal(passives, train={**changes, "secret_spread": 1.0})
+    kept: list[Saved] = []
+    events, judged = Kept(), []
+    context = PaillierContext(
+        sink=events, key=key(), keep=kept.append, judged=lambda scores, *rest: judged.append(scores)
+    )
+    models = train(x, y, settings, {"bank": context})
+    weights, intercept = plain(x, y, settings, kept[0].offsets)
+    np.testing.assert_allclose(whole(models), weights, atol=1e-5)
+    np.testing.assert_allclose(models["bank"].intercept, intercept, atol=1e-5)
+    without, _ = plain(x, y, settings)
+    assert np.abs(whole(models) - without).max() > 0.01
+    training, held_out = batches.hold_out(110, 0.1, settings.seed)
+    scaled = (x[held_out] - x[training].mean(axis=0)) / x[training].std(axis=0)
+    np.testing.assert_allclose(judged[0], scaled @ weights + intercept, atol=1e-5)
+    assert all(np.array_equal(saved.offsets, kept[0].offsets) for saved in kept)
+
+
+def test_the_loss_of_training_rows_is_that_of_scores_without_offsets():
+    """One epoch from weights of 0 in one batch: every score is 0, whatever is added to it for the residue."""
+    x, y = people(100, 6)
+    events = Kept()
+    settings = deal(1, train={"epochs": 1, "batch": 100, "secret_spread": 3.0})
+    train(x, y, settings, {"bank": PaillierContext(sink=events, key=key())})
+    (finished,) = (event for event in events.events if isinstance(event, EpochFinished))
+    assert finished.local["training loss"] == pytest.approx(np.log(2))
+    assert finished.local["loss"] == pytest.approx(np.log(2))
+
+
 def test_all_parties_tell_the_size_of_the_whole_model():
     x, y = labelled(90, 9, "three")
     settings = deal(2, train={"epochs": 1})
@@ -91,7 +127,7 @@ def test_a_linear_model_that_diverges_says_so_before_residues_leave():
     errors = errors_of(functions(shared_out(x, settings), y, settings, wrap=recorded(logs)))
     assert isinstance(errors["bank"], ValueError)
     assert "the training diverged: lower train.learning_rate" in str(errors["bank"])
-    assert str(errors["shop0"]) == "bank failed (ValueError)"  # no word on labels
+    assert str(errors["shop0"]) == "bank failed (Diverged)"  # no word on labels
 
 
 @pytest.mark.parametrize(
@@ -212,9 +248,10 @@ def test_events_of_a_training():
 @pytest.mark.parametrize("behind", [None, "bank", "shop1"])
 @pytest.mark.parametrize("model", ["two", "three", "linear"])
 def test_a_training_that_stopped_goes_on_as_if_it_had_not(model, behind):
+    """With secret offsets: the active goes on with those that it kept."""
     x, y = labelled(100, 9, model)
     kind = "linear" if model == "linear" else "logistic"
-    settings = deal(2, model=kind, train={"epochs": 4, "patience": 3, "test": 0.2})
+    settings = deal(2, model=kind, train={"epochs": 4, "patience": 3, "test": 0.2, "secret_spread": 1.0})
     kept: dict[str, list[Saved]] = {name: [] for name in settings.parties}
     judged: list[tuple] = []
 
@@ -240,10 +277,13 @@ def test_a_training_that_stopped_goes_on_as_if_it_had_not(model, behind):
 
 @pytest.mark.parametrize("model", ["two", "three", "linear"])
 def test_a_step_that_was_interrupted_is_repeated_with_any_number_of_outputs(model):
+    """With secret offsets, which both trainings draw from the same seed, and the second draws once."""
     x, y = labelled(100, 9, model)
-    settings = deal(2, model="linear" if model == "linear" else "logistic", train={"epochs": 2, "batch": 25})
+    changes = {"epochs": 2, "batch": 25, "secret_spread": 1.0}
+    settings = deal(2, model="linear" if model == "linear" else "logistic", train=changes)
     judged: list[tuple] = []
-    full = train(x, y, settings, {"bank": PaillierContext(key=key(), judged=lambda *seen: judged.append(seen))})
+    context = PaillierContext(key=key(), rng=seeded_rng(3), judged=lambda *seen: judged.append(seen))
+    full = train(x, y, settings, {"bank": context})
     records: dict[str, InMemory] = {name: InMemory() for name in settings.parties}
     kept: dict[str, list[Saved]] = {name: [] for name in settings.parties}
     sent = []
@@ -261,6 +301,7 @@ def test_a_step_that_was_interrupted_is_repeated_with_any_number_of_outputs(mode
             records=records[name],
             session=bytes(16),
             key=key(),
+            rng=seeded_rng(3) if name == "bank" else None,
             judged=lambda *seen: judged.append(seen),
         )
         for name in settings.parties

@@ -70,6 +70,13 @@ def test_a_part_of_a_model_comes_back_from_its_file(outputs, given):
         {"intercept": np.zeros(2)},
         {"mean": np.zeros(3)},
         {"classes": np.frombuffer(b'["a"]', dtype=np.uint8)},
+        {"classes": np.frombuffer(b'["a", 7]', dtype=np.uint8)},
+        {"classes": np.frombuffer(b"\xff", dtype=np.uint8)},
+        {"classes": np.frombuffer(b"[" * 100_000, dtype=np.uint8)},
+        {"weights": np.full((4, 1), np.nan)},
+        {"factor": np.full(4, np.inf)},
+        {"target": np.array([1.0])},
+        {"target": np.array([1.0, np.nan])},
     ],
 )
 def test_a_damaged_file_is_refused(damage):
@@ -109,3 +116,11 @@ def test_what_is_saved_comes_back():
     number = Saved.restore(Saved.start(bytes(16), Scaler.identity(2), 1, (), Target(1.0, 0.1)).state())
     assert number.target == Target(1.0, 0.1)
     assert number.best.target == Target(1.0, 0.1)
+
+
+@pytest.mark.parametrize("name", ["weights", "intercept", "mean", "factor", "session"])
+def test_a_file_without_a_part_of_the_model_is_refused(name):
+    state = model_of(np.random.default_rng(0), 4, 1).state()
+    del state[name]
+    with pytest.raises(ValueError, match=f"the stored model has no {name}: the file is damaged"):
+        Model.restore(state)

@@ -35,7 +35,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     """What the receiver of activations makes of them, and the receiver of gradients; the noise on both."""
     parts = {name: make_part(settings, name) for name in settings.parties}
     sizes = Sizes.of(settings, parts)
-    schedule = schedule_of(settings, sizes.records)
+    schedule = schedule_of(settings, sizes.records or 0)
     seeded = settings.model_copy(
         update={"simulation": Simulation(insecure_noise_seed=scope.number("noise")), "budget": None}
     )

@@ -16,9 +16,10 @@ from tacit.crypto.paillier import generate
 from tacit.kinds.vertical_logistic.attacks import own_tables
 from tacit.kinds.vertical_logistic.attacks.labels_from_counts import audit_label_counts
 from tacit.kinds.vertical_logistic.attacks.own_tables import Deal
+from tacit.kinds.vertical_logistic.attacks.readable import readings
 from tacit.kinds.vertical_logistic.party import counted_columns, tables
-from tacit.kinds.vertical_logistic.protocol import batches, messages
-from tacit.kinds.vertical_logistic.protocol.checks import check_batch, check_row_uses, row_uses
+from tacit.kinds.vertical_logistic.protocol import batches, label_count_messages, messages
+from tacit.kinds.vertical_logistic.protocol.checks import check_counts
 from tacit.kinds.vertical_logistic.settings import Settings
 
 _SHORT = 512  # bits of a key where its length changes nothing but the time
@@ -33,7 +34,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         raise ValueError(f"the parties have {len(labels)} rows in common, an audit needs {_FEWEST} or more")
     training, _ = batches.hold_out(len(labels), settings.train.test, settings.seed)
     for name in settings.passives:
-        _check_file(settings, name, features[name].shape[1], len(training))
+        check_counts(name, features[name].shape[1], len(training), settings)  # what would end the file's own run
     order = np.random.default_rng([scope.seed, 43]).permutation(len(labels))
     if settings.model == "logistic":
         order = _each_class_first(order, labels)
@@ -41,7 +42,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     def deal(rows: int, bits: int) -> Deal:
         kept = np.sort(order[:rows])
         parts = {name: table[kept] for name, table in features.items()}
-        return Deal(settings, parts, labels[kept], generate(bits, insecure_bits=bits < 2048))
+        return Deal(settings, parts, labels[kept], generate(bits, insecure_bits=bits < 2048), seed=scope.seed)
 
     rows = min(len(labels), scope.pick(120, 400))
     few = deal(rows, _SHORT)
@@ -63,7 +64,10 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         steps += [
             Step(f"counts of labels at {name}", partial(_counts, settings, scope, name)) for name in settings.counted
         ]
+    read, left_out = readings(settings, features, labels, scope)
+    steps[3:3] = read
     not_tested = [
+        *left_out,
         "the alignment of ids: it tells sizes and who is common, and says so",
         "whether Paillier keys of the file's length can be broken",
     ]
@@ -80,10 +84,16 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         )
     else:
         steps.insert(1, Step("steered weights", lambda: [own_tables.audit_steering(few)]))
-    words = f"Paillier, gradients under uniform masks; {len(settings.passives)} passive" + (
+    return Attacks(_protection(settings), steps, (), not_tested)
+
+
+def _protection(settings: Settings) -> str:
+    """In a few words."""
+    passives = f"{len(settings.passives)} passive" + (
         "s, whose scores are summed under masks" if settings.summed else ", whose scores are in the clear"
     )
-    return Attacks(words, steps, (), not_tested)
+    secret = f"; secret offsets of spread {settings.secret_spread:g}" if settings.secret_spread else ""
+    return f"Paillier, gradients under uniform masks; {passives}{secret}"
 
 
 def _each_class_first(order: batches.Rows, labels: NDArray[Any]) -> batches.Rows:
@@ -98,17 +108,8 @@ def _counts(settings: Settings, scope: Scope, passive: str) -> list[Finding]:
     return [audit_label_counts(groups, fine, labels, seed=scope.seed, seconds=scope.pick(5.0, 30.0))]
 
 
-def _check_file(settings: Settings, name: str, features: int, rows: int) -> None:
-    """What would end the file's own run before its first step."""
-    smallest = batches.smallest(rows, settings.train.batch)
-    if settings.checks.batch:
-        check_batch(name, features, smallest)
-    most = row_uses(features, smallest) if settings.checks.row_uses is None else settings.checks.row_uses
-    check_row_uses(settings.train.epochs, settings.checks.restarts, most, name, features)
-
-
 def _wire(deal: Deal) -> Finding:
     """One epoch over loopback, tapped."""
     parties = deal.parties(deal.changed())
     off, on = (network.tap_parties(deal.settings.hub, parties, secure=secure) for secure in (False, True))
-    return network.audit_reading(off, on, network.union_of(messages))
+    return network.audit_reading(off, on, network.union_of(messages, label_count_messages))

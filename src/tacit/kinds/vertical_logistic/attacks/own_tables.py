@@ -28,12 +28,13 @@ from tacit.audit.intervals import mean_score
 from tacit.channel import Channel, Party, Recorder, run_parties
 from tacit.crypto.paillier import PrivateKey
 from tacit.kinds.vertical_logistic.attacks import residues
-from tacit.kinds.vertical_logistic.protocol import batches, encoding, logistic_masked
+from tacit.kinds.vertical_logistic.protocol import batches, encoding, logistic_masked, secret_offsets
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.protocol.messages import Scores
 from tacit.kinds.vertical_logistic.protocol.model import Scaler
 from tacit.kinds.vertical_logistic.protocol.objective import Objective
 from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.randomness import seeded_rng
 
 _CONFIDENCE = 0.95
 _UNIT = 2.0**-32  # of scores on the wire
@@ -70,6 +71,7 @@ class Deal:
     labels: NDArray[Any]  # codes of classes, or numbers
     key: PrivateKey
     classes: tuple[str, ...] = ()  # their names; by default the codes
+    seed: int = 0  # of the active's secret offsets, which an audit repeats
 
     @property
     def victim(self) -> str:
@@ -108,7 +110,7 @@ class Deal:
 
     def _active(self, settings: Settings, channels: Mapping[str, Channel]) -> Any:
         own = self.features[settings.active]
-        context = PaillierContext(key=self.key, classes=self.classes)
+        context = PaillierContext(key=self.key, classes=self.classes, rng=seeded_rng(self.seed))
         return logistic_masked.active(channels, own, self.labels, settings, context)
 
     def play(
@@ -295,7 +297,7 @@ def _rows_read(deal: Deal, known: int) -> Score:
 
 
 def audit_gradients(deal: Deal, *, seed: int) -> Finding:
-    """Labels by least squares on the gradients that a passive sees. The labels are drawn by lot, so that nothing but
+    """Labels by least squares on the gradients that a passive sees. The labels are dealt out anew, so that nothing but
     the gradients tells them; training is that of the file, to which the protocol is equal. Of several classes each is
     guessed by the gradients of its own output; of numbers, which ones are above the mean."""
     own = deal.features[deal.victim]
@@ -307,9 +309,13 @@ def audit_gradients(deal: Deal, *, seed: int) -> Finding:
     brief = max(1, min(train.epochs, _EQUATIONS * small // own.shape[1]))
     slow = min(train.learning_rate, 1 / (1 + own.shape[1] + others.shape[1])) if deal.linear else train.learning_rate
     scores = []
-    for batch, epochs, rate in ((small, brief, slow), (min(train.batch, deal.rows), train.epochs, train.learning_rate)):
+    offsets = secret_offsets.draw(deal.rows, np.arange(deal.rows), deal.outputs, deal.settings, seeded_rng(seed))
+    for batch, epochs, rate, added in (
+        (small, brief, slow, None),
+        (min(train.batch, deal.rows), train.epochs, train.learning_rate, offsets),
+    ):
         settings = deal.changed(batch=batch, epochs=epochs, learning_rate=rate)  # a linear model diverges sooner
-        steps = residues.gradients_seen(own, others, labels, settings, deal.classes)
+        steps = residues.gradients_seen(own, others, labels, settings, deal.classes, added)
         guessed = residues.infer_labels(Scaler.fit(own).apply(own) if settings.scale else own, steps)
         score = curve_score(guessed.T, hits)
         scores.append(replace(score, metric="AUC of labels above the mean" if deal.linear else "AUC of the labels"))
@@ -317,7 +323,8 @@ def audit_gradients(deal: Deal, *, seed: int) -> Finding:
         attack="labels by least squares on a passive's gradients",
         adversary="passive, honest but curious",
         sees=f"its own gradient of each step, {own.shape[1] * deal.outputs} numbers",
-        protection=f"batches of {min(train.batch, deal.rows)} rows in place of {small}, {train.epochs} epochs",
+        protection=f"batches of {min(train.batch, deal.rows)} rows in place of {small}, {train.epochs} epochs"
+        + (f", secret offsets of spread {spread:g}" if (spread := deal.settings.secret_spread) else ""),
         off=scores[0],
         on=scores[1],
         not_tested=("labels that the passive's own features predict: its part of the model tells those by itself",),
@@ -325,11 +332,8 @@ def audit_gradients(deal: Deal, *, seed: int) -> Finding:
 
 
 def _by_lot(deal: Deal, seed: int) -> NDArray[Any]:
-    rng = np.random.default_rng([seed, 41])
-    if deal.linear:
-        return rng.normal(size=deal.rows)
-    classes = deal.outputs if deal.outputs > 1 else 2
-    return rng.permutation(np.append(np.arange(classes), rng.integers(0, classes, deal.rows - classes)))
+    """The file's own labels on other rows: as rare as they are, for rare ones are told sooner."""
+    return np.random.default_rng([seed, 41]).permutation(deal.labels)
 
 
 def audit_oracle(deal: Deal) -> Finding:
@@ -374,7 +378,7 @@ def _class_of(residues_read: list[float], outputs: int, often: int) -> int:
 
 def cost(deal: Deal, *, epochs: int) -> list[Cost]:
     """How good the file's model is after at most so many epochs, beside the same regression with all features in one
-    place."""
+    place and without secret offsets."""
     train = deal.settings.train
     epochs = min(epochs, train.epochs)
     settings = deal.changed(checks=_of_file(deal), epochs=epochs, test=train.test, batch=train.batch)

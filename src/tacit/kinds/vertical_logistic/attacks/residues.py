@@ -175,10 +175,15 @@ class Step:
 
 
 def gradients_seen(
-    own: Floats, others: Floats, labels: NDArray[Any], settings: Settings, classes: tuple[str, ...] = ()
+    own: Floats,
+    others: Floats,
+    labels: NDArray[Any],
+    settings: Settings,
+    classes: tuple[str, ...] = (),
+    offsets: Floats | None = None,
 ) -> list[Step]:
     """Every gradient that a passive with the features `own` sees in an honest run, from plaintext training, to which
-    the protocol is equal."""
+    the protocol is equal. `offsets`: the active's secret ones, if it has any."""
     x = np.hstack([Scaler.fit(own).apply(own), Scaler.fit(others).apply(others)]) if settings.scale else None
     x = np.hstack([own, others]) if x is None else x
     found: list[Step] = []
@@ -186,7 +191,7 @@ def gradients_seen(
     def look(batch: NDArray[np.int64], gradient: Floats, residues: Floats) -> None:
         found.append(Step(batch, gradient[: own.shape[1]], residues))
 
-    plain_training(x, labels, settings, look, classes)
+    plain_training(x, labels, settings, look, classes, offsets)
     return found
 
 
@@ -196,16 +201,18 @@ def plain_training(
     settings: Settings,
     look: Callable[[NDArray[np.int64], Floats, Floats], None] = lambda batch, gradient, residues: None,
     classes: tuple[str, ...] = (),
+    offsets: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """The same regression with all features in one place, on all of these rows: weights and intercept. `look` is shown
-    each step."""
+    each step. `offsets` (rows, K) are added to the scores in each."""
     objective = Objective.of(labels, np.arange(len(x)), settings, classes=classes)
     weights, intercept = np.zeros((x.shape[1], objective.outputs)), np.zeros(objective.outputs)
+    added = np.zeros((len(x), objective.outputs)) if offsets is None else offsets
     schedule = batches.schedule(len(x), settings)
     for epoch in range(settings.train.epochs):
         rate = settings.train.rate(epoch)
         for batch in schedule.batches(epoch):
-            residues = objective.residues(x[batch] @ weights + intercept, batch)
+            residues = objective.residues(x[batch] @ weights + intercept + added[batch], batch)
             gradient = x[batch].T @ residues
             look(batch, gradient, residues)
             weights = weights - rate * (gradient / len(batch) + settings.train.l2 * weights)

@@ -9,7 +9,8 @@ gradient that fails a check is never used, and what the active tried to learn by
                             somebody out
     check_batch             the active: a passive with as many features as a batch has rows solves for the residues
     check_row_uses          both: each step gives a passive one more equation per feature about the labels of a batch;
-                            with nearly as many as the batch has rows it solves for them
+                            with nearly as many as the batch has rows it solves for them; where residues take two
+                            values, with far fewer: that is what `secret_offsets` are for
 
 With K outputs a passive's two checks hold for the gradient of each: one class whose residues single out a row ends the
 step. The two on counts do not depend on K. A step gives `features` equations for each class, about residues that are
@@ -29,8 +30,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.crypto.paillier import PublicKey
-from tacit.errors import PeerError
+from tacit.errors import PeerError, Unfit
 from tacit.fixedpoint import Floats, Ints
+from tacit.kinds.vertical_logistic.protocol import batches
 from tacit.kinds.vertical_logistic.protocol.encoding import RESIDUE_BITS, Columns
 from tacit.kinds.vertical_logistic.settings import Settings
 
@@ -186,12 +188,12 @@ def exposure(whitening: Whitening) -> str | None:
     )
 
 
-def check_batch(party: str, features: int, smallest: int) -> None:
+def check_batch(party: str, features: int, smallest: int, remedy: str = "") -> None:
     """More rows in every batch than a passive has features: with fewer it solves for each residue, and so label."""
     if smallest <= features:
-        raise PeerError(
+        raise Unfit(
             f"{party} has {features} features and a batch may have {smallest} rows: from its gradient it could compute "
-            f"every residue, and so the labels; take train.batch above {features}, or more rows"
+            f"every residue, and so the labels; take {remedy or f'train.batch above {features}, or more rows'}"
         )
 
 
@@ -200,16 +202,47 @@ def row_uses(features: int, smallest: int) -> int:
 
     Where residues stay the same from epoch to epoch, as they do where there is little to learn and once the model has
     settled, the equations of all epochs are about the same unknowns. With as many as rows the audit reads all labels,
-    with half as many it ranks them with an AUC of 0.9, with a tenth of 0.7.
+    with half as many it ranks them with an AUC of 0.9, with a tenth of 0.7; labels that few rows have, better.
     """
     return smallest // (2 * features)
 
 
-def check_row_uses(epochs: int, restarts: int, most: int, party: str, features: int) -> None:
+def fitting_train(rows: int, features: int, settings: Settings) -> str:
+    """What `train` may say so that `check_batch` and `check_row_uses` pass for a party with as many features.
+
+    "train.batch: 2171 or more, or train.epochs: 4". `rows`: those of the training. Both checks get laxer with larger
+    batches, and with all rows in one batch a row may be part of the most steps.
+    """
+    epochs, restarts = settings.train.epochs, settings.checks.restarts
+    found = []
+    if (batches_of_epoch := rows // (2 * features * (epochs + restarts))) > 0:
+        found.append(f"train.batch: {-(-rows // batches_of_epoch)} or more")
+    fewer = row_uses(features, batches.smallest(rows, settings.train.batch)) - restarts
+    most = row_uses(features, rows) - restarts
+    if fewer > 0 and (found or fewer == most):
+        found.append(f"train.epochs: {fewer}")
+    elif not found and most > 0:
+        found.append(f"train.batch: {rows} (all rows) with train.epochs: {most}")
+    return ", or ".join(found) or f"more rows, or fewer columns of categories: {rows} rows are too few for one epoch"
+
+
+def check_row_uses(epochs: int, restarts: int, most: int, party: str, features: int, remedy: str) -> None:
     """No row is part of more steps than allowed: one in each epoch, and those that are reserved for restarts."""
     if epochs + restarts > most:
-        raise PeerError(
+        raise Unfit(
             f"each row would be part of {epochs} steps, and {restarts} are reserved for restarts; {most} are allowed "
-            f"for the {features} features of {party}: from more gradients it could compute labels; take a larger "
-            "train.batch (at best all rows), fewer train.epochs, or set checks.row_uses"
+            f"for the {features} features of {party}: from more gradients it could compute labels; take {remedy}; or "
+            "set checks.row_uses, which lets it guess labels better. `tacit plan` says so for all parties at once"
         )
+
+
+def check_counts(party: str, features: int, rows: int, settings: Settings) -> int:
+    """`check_batch` and `check_row_uses` for one passive. How often a row may be part of a step."""
+    smallest = batches.smallest(rows, settings.train.batch)
+    given = settings.checks.row_uses
+    remedy = fitting_train(rows, features, settings)
+    if settings.checks.batch:
+        check_batch(party, features, smallest, remedy if given is None else "")
+    most = row_uses(features, smallest) if given is None else given
+    check_row_uses(settings.train.epochs, settings.checks.restarts, most, party, features, remedy)
+    return most

@@ -17,6 +17,7 @@ from tacit.fixedpoint import Floats, Grid, Ints
 FEATURE_BITS = 20
 RESIDUE_BITS = 24
 _RESIDUES = Grid(RESIDUE_BITS)
+_WIDEST = 1 << 52  # of rows beyond the grid: a float holds it exactly
 _SMALLEST = -500  # exponents of a column's unit, to stay within floats
 _LARGEST = 500
 
@@ -29,13 +30,14 @@ class Columns:
     exponents: Ints  # of each column's unit
 
     @classmethod
-    def encode(cls, features: Floats) -> Columns:
-        largest = np.abs(features).max(axis=0)
+    def encode(cls, features: Floats, fitted: NDArray[np.int64] | None = None) -> Columns:
+        """On grids for the rows `fitted`, by default all. Other rows are only scored, and may reach beyond the grid."""
+        largest = np.abs(features if fitted is None else features[fitted]).max(axis=0)
         _, exponents = np.frexp(largest)  # largest < 2^exponent
         units = np.where(largest > 0, exponents - FEATURE_BITS, 0).astype(np.int64)
         if features.shape[1] and not _SMALLEST <= units.min() <= units.max() <= _LARGEST:
             raise ValueError("features reach beyond 1e±140: set scale: true, or give them in another unit")
-        integers = np.rint(np.ldexp(features, -units)).astype(np.int64)
+        integers = np.clip(np.rint(np.ldexp(features, -units)), -_WIDEST, _WIDEST).astype(np.int64)
         return cls(integers, units)
 
     def rows(self, chosen: NDArray[np.int64]) -> Columns:

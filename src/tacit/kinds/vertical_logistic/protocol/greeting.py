@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from tacit.channel import Channel
 from tacit.crypto.paillier import PublicKey
 from tacit.errors import PeerError
-from tacit.kinds.vertical_logistic.protocol import batches, decryption_proof
-from tacit.kinds.vertical_logistic.protocol.checks import check_batch, check_row_uses, row_uses
+from tacit.kinds.vertical_logistic.protocol import decryption_proof
+from tacit.kinds.vertical_logistic.protocol.checks import check_counts
 from tacit.kinds.vertical_logistic.protocol.messages import HEAD, Begin, Hello
 from tacit.kinds.vertical_logistic.protocol.objective import MOST_CLASSES
 from tacit.kinds.vertical_logistic.settings import Settings
@@ -41,17 +41,11 @@ def greet_active(channel: Channel, mine: Hello, me: str, settings: Settings) -> 
 def check_shapes(passives: Mapping[str, Hello], rows: int, settings: Settings) -> int:
     """What the active holds against what passives bring, before any residue leaves it: see `checks`. A passive looks
     too, so that its user is told as well. How often a row may be part of a step."""
-    smallest = batches.smallest(rows, settings.train.batch)
     allowed = []
-    for name, hello in passives.items():
-        if settings.checks.batch:
-            check_batch(name, hello.features, smallest)
+    for name, hello in sorted(passives.items(), key=lambda each: -each[1].features):  # the strictest bound first
         if hello.features < 1:
             raise PeerError(f"{name} has no features: leave it out of the parties")
-        given = settings.checks.row_uses
-        most = row_uses(hello.features, smallest) if given is None else given
-        check_row_uses(settings.train.epochs, settings.checks.restarts, most, name, hello.features)
-        allowed.append(most)
+        allowed.append(check_counts(name, hello.features, rows, settings))
     return min(allowed)
 
 

@@ -16,6 +16,9 @@ step before. There, everything is received again and compared with the digest:
     Decrypted       a function of the ciphertext: sent again if that is the same
     EpochOver       the same, if the sum of scores on the rows held out is the same
 
+The active's secret offsets are part of its state (`model.Saved`), stored before the first step: residues that are
+made anew have the same ones.
+
 So an honest restart shows nobody anything that it had not seen. Where what is received differs, because a party lost
 its journal, computes otherwise (another machine), or lies, the answer is a new one, with fresh masks and fresh
 randomness, and counts as one more step for every row (`row_uses`, of which `checks.restarts` are reserved). A party

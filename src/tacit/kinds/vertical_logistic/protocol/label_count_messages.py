@@ -60,7 +60,7 @@ class MaskedCounts(Message, frozen=True, tag=115):
 
 
 class Given(Message, frozen=True, tag=116):
-    """Kept by the active: what a passive asked for in a training, and how often it was answered."""
+    """Kept by the active: what a passive asked for in a training, and how often it was answered in the whole run."""
 
     session: Annotated[bytes, msgspec.Meta(max_length=16)]
     request: Digest

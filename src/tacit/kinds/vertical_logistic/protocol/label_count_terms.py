@@ -3,7 +3,7 @@
     Terms               what its own file and this program allow
     told_bits           how much the counts can tell about all labels together
     refusal, once       why a request is refused: in words for the passive, and in others for the active's own user
-    kept                a record of this training
+    kept, gave_counts   a record of this training; whether there is one of an answer
 
 What a passive is told says nothing about the labels, but that they are not two classes or too few of one.
 """
@@ -23,13 +23,16 @@ from tacit.fixedpoint import Ints
 from tacit.kinds.vertical_logistic.protocol.journal import Records
 from tacit.kinds.vertical_logistic.protocol.label_count_messages import Asked, CountRequest, Given
 from tacit.kinds.vertical_logistic.protocol.sparsity import FEWEST
+from tacit.kinds.vertical_logistic.settings import LEAST_COUNTED
 from tacit.wire import decode, encode
 
-LEAST = 50  # rows of a group, at least, unless the active accepts fewer
+LEAST = LEAST_COUNTED  # rows of a group, at least
 MOST_OF_A_COLUMN = 100  # groups
 MOST = 20_000  # groups of all columns together: a message about them stays below 30 MB
 SHARE = 0.5  # bits about each label that the counts may tell, on average
-REPEATS = 8  # times that the same request is answered in one training
+REPEATS = 8  # times that a passive is answered in one run
+ASKED = "label-counts-asked"  # a passive's record
+_GIVEN = "label-counts-"  # records of the active, one a passive
 _RECORD = 1 << 10  # bytes
 Kept = TypeVar("Kept", Given, Asked)
 Refusal = tuple[str, str, type[Exception]]  # to the passive, to its own user, and whose mistake it is
@@ -43,7 +46,8 @@ class Terms:
         allowed: `data.label_counts` of the active's own file.
         least: rows that every group must have.
         share: bits that all counts together may tell about each label, on average: with 1 they determine the labels.
-        repeats: how often the same request is answered in one training.
+        repeats: how often the same request is answered in one training, and how often any is in all trainings that
+            begin anew in one run: a passive that leaves before the first step may begin again with other groups.
     """
 
     allowed: bool
@@ -106,10 +110,11 @@ def refusal(request: CountRequest, passive: str, labels: Ints, terms: Terms) -> 
 
 def once(request: CountRequest, passive: str, session: bytes, records: Records, terms: Terms) -> Refusal | None:
     """Why this request is one too many; otherwise it is stored that it is answered, before anything is sent."""
-    name = f"label-counts-{hashlib.sha256(passive.encode()).hexdigest()[:32]}"
+    name = f"{_GIVEN}{hashlib.sha256(passive.encode()).hexdigest()[:32]}"
     digest = hashlib.sha256(frame(b"tacit label count request", encode(request))).digest()
-    before = kept(records, session, name, Given)
-    if before is not None and before.request != digest:
+    before = _record(records, name, Given)  # of this training, or of one before it in the same run
+    same = before is not None and before.session == session
+    if before is not None and same and before.request != digest:
         return (
             "the active gave counts of labels for other groups in this training: one binning a column. Take the groups "
             "as they were, or start all parties anew",
@@ -118,6 +123,15 @@ def once(request: CountRequest, passive: str, session: bytes, records: Records, 
             PeerError,
         )
     times = 1 if before is None else before.times + 1
+    if times > terms.repeats and not same:
+        return (
+            f"the active gave counts of labels {terms.repeats} times in this run and gives no others: start all "
+            "parties anew",
+            f"{passive} asks for counts of labels in one more training that begins anew in this run, after "
+            f"{terms.repeats} times: refused, because counts of other groups or rows tell more each time; find out why "
+            "it is restarted, and start all parties anew",
+            PeerError,
+        )
     if times > terms.repeats:
         return (
             f"the active gave these counts {terms.repeats} times in this training and does not repeat them again",
@@ -129,8 +143,18 @@ def once(request: CountRequest, passive: str, session: bytes, records: Records, 
     return None
 
 
+def gave_counts(records: Records, session: bytes) -> bool:
+    """Whether the active answered a request in this training."""
+    names = [name for name in records.read() if name.startswith(_GIVEN) and name != ASKED]
+    return any(kept(records, session, name, Given) is not None for name in names)
+
+
 def kept(records: Records, session: bytes, name: str, kind: type[Kept]) -> Kept | None:
     """A record of this training."""
-    data = records.read().get(name)
-    record = None if data is None else decode(data, kind, _RECORD)
+    record = _record(records, name, kind)
     return record if record is not None and record.session == session else None
+
+
+def _record(records: Records, name: str, kind: type[Kept]) -> Kept | None:
+    data = records.read().get(name)
+    return None if data is None else decode(data, kind, _RECORD)

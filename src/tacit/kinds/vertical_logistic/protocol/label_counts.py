@@ -1,13 +1,14 @@
 """Counts of positive labels in a passive's groups of rows, for weight of evidence; one function a role.
 
     ask(channel, groupings, context)                    a passive: its groups, merged where they are sparse, with counts
+    requested(channel)                                  the active: for how much a passive asks
     give(channel, passive, labels, make_key, context)   the active: lets one passive have them, if its file allows it
 
 Between the active and one passive, over the training rows, after alignment and before training:
 
     1   the passive says for how many groups of how many columns it asks
     2   the active refuses, or sends its public key with a certificate. In one training it answers one request of a
-        passive; the same one again after a restart
+        passive; the same one again after a restart, and a few in all if trainings begin anew in its run
     3   the active sends Enc(y_i) of every training row, in pieces
     4   the passive multiplies them to Enc(c_g), g being a group. `sparsity` tells it which groups have fewer than 5
         rows of a class. It merges those and tests again, until there are none. Every test is over as many groups as
@@ -54,7 +55,7 @@ from tacit.kinds.vertical_logistic.protocol.label_count_messages import (
     MaskedCounts,
     Matches,
 )
-from tacit.kinds.vertical_logistic.protocol.label_count_terms import LEAST, Terms, kept, once, refusal
+from tacit.kinds.vertical_logistic.protocol.label_count_terms import ASKED, LEAST, Terms, kept, once, refusal
 from tacit.kinds.vertical_logistic.protocol.messages import HEAD, Decrypted
 from tacit.kinds.vertical_logistic.protocol.sparsity import FEWEST, NUMBERS
 from tacit.randomness import secure_rng
@@ -62,7 +63,6 @@ from tacit.wire import encode
 
 TESTS = 10  # of sparsity; columns that still have sparse groups then become one group
 _PIECE = 1 << 20  # bytes of labels in a message
-_ASKED = "label-counts-asked"
 
 
 class Grouped(Protocol):
@@ -126,6 +126,11 @@ def ask(
     return dict(zip(groupings, zip(columns, parts, strict=True), strict=True))
 
 
+def requested(channel: Channel) -> CountRequest:
+    """The active: for how much a passive asks."""
+    return recv_first(channel, CountRequest, HEAD)
+
+
 def give(
     channel: Channel,
     passive: str,
@@ -133,12 +138,14 @@ def give(
     make_key: Callable[[], PrivateKey],
     context: Counting,
     terms: Terms,
+    request: CountRequest | None = None,
 ) -> None:
     """The active: lets `passive` have counts of these labels of the training rows, if it asks and the terms allow it.
 
-    What it refuses is a PeerError here and, in words that tell nothing about the labels, at the passive.
+    What it refuses is a PeerError here and, in words that tell nothing about the labels, at the passive. `request`:
+    what `requested` gave, if that was called before.
     """
-    request = recv_first(channel, CountRequest, HEAD)
+    request = requested(channel) if request is None else request
     if request.groups == 0:
         return
     y = np.asarray(labels)
@@ -187,10 +194,10 @@ def _request(groupings: Mapping[str, Grouped], least: int, context: Counting) ->
                 f"column {name}: the smallest of {column.count} groups has {sizes.min()} training rows, "
                 f"counts of labels need {max(least, NUMBERS)} in each: take fewer bins, or a larger least"
             )
-    asked = kept(context.records, context.session, _ASKED, Asked)
+    asked = kept(context.records, context.session, ASKED, Asked)
     if asked is None:
         asked = Asked(context.session, secrets.token_bytes(32))
-        context.records.write(_ASKED, encode(asked))
+        context.records.write(ASKED, encode(asked))
     parts = [(name.encode(), column.numbers.astype("<i8").tobytes()) for name, column in groupings.items()]
     digest = hashlib.sha256(frame(b"tacit label count groups", asked.salt, *(part for pair in parts for part in pair)))
     groups = sum(column.count for column in groupings.values())

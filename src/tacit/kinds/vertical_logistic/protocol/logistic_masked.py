@@ -27,7 +27,7 @@ from tacit.channel import Channel
 from tacit.crypto.paillier import Ciphertexts, PrivateKey, PublicKey, Workers, generate
 from tacit.events import Noted, TrainingStarted
 from tacit.fixedpoint import Floats
-from tacit.kinds.vertical_logistic.protocol import batches, checks, decryption_proof, encoding, greeting
+from tacit.kinds.vertical_logistic.protocol import batches, checks, decryption_proof, encoding, greeting, secret_offsets
 from tacit.kinds.vertical_logistic.protocol.batches import Rows
 from tacit.kinds.vertical_logistic.protocol.journal import Course, InMemory, Journal, Point, Records, digest_of
 from tacit.kinds.vertical_logistic.protocol.masks import Hidden, agree_masks, decoded, total
@@ -59,7 +59,8 @@ def _unjudged(scores: Floats, labels: Labels, held_out: bool) -> None:
 
 @dataclass(frozen=True)
 class PaillierContext(Context[Saved]):
-    """What a party of this protocol is given besides its data. It draws the keys behind the masks on scores.
+    """What a party of this protocol is given besides its data. It draws the keys behind the masks on scores,
+    and the active's secret offsets.
 
     Args:
         records: where the journal of its last steps is kept.
@@ -97,6 +98,7 @@ class _Active:
     objective: Objective
     training: Rows
     held_out: Rows
+    offsets: Floats  # secret, (rows, K): the same in every step
 
     @property
     def judged(self) -> Rows:
@@ -141,7 +143,7 @@ def active(
     peers = {name: Metered(channels[name]) for name in settings.passives}
     course = _course(len(training), settings)
     journal = Journal(context.records, course, saved)
-    hello = _hello(table, objective.outputs, settings, journal, context.latest)
+    hello = _hello(table, objective.outputs, settings, journal, context)
     greetings = greeting.greet_passives(peers, hello, settings)
     journal.allowed = greeting.check_shapes(greetings, len(training), settings)
     position = greeting.common_position([hello, *greetings.values()])
@@ -156,7 +158,9 @@ def active(
     }
     progress = _progress(context, peers, course.steps)
     x = saved.scaler.apply(table)
-    party = _Active(settings, context, progress, journal, peers, packed, key, x, objective, training, held_out)
+    party = _Active(
+        settings, context, progress, journal, peers, packed, key, x, objective, training, held_out, saved.offsets
+    )
     _begin(party, columns, saved, course, position)
     while saved.now.epoch < settings.train.epochs and not saved.now.stopped:
         point = _active_epoch(party, journal.point(position, saved), course)
@@ -177,13 +181,15 @@ def _begun(
     objective = Objective.of(labels, training, settings, classes=context.classes, target=target)
     if kept is None:
         session = context.session or secrets.token_bytes(16)
-        scaler = _fitted(table[training], settings)
-        return objective, Saved.start(session, scaler, objective.outputs, objective.classes, objective.target)
+        scaler, outputs = _fitted(table[training], settings), objective.outputs
+        offsets = secret_offsets.draw(len(table), training, outputs, settings, context.rng)
+        return objective, Saved.start(session, scaler, outputs, objective.classes, objective.target, offsets)
     if kept.classes != objective.classes or kept.outputs != objective.outputs:
         raise ValueError(
             f"labels have the classes {', '.join(objective.classes) or 'of a number'}, and had "
             f"{', '.join(kept.classes) or 'those of a number'} when this training was stopped: give the table as it was"
         )
+    secret_offsets.check(kept.offsets, (len(table), kept.outputs))
     return objective, kept
 
 
@@ -203,7 +209,7 @@ def _active_epoch(party: _Active, start: Point, course: Course) -> Point:
             words = _receive_scores(party.peers, own.size)
         passives = decoded(words, party.settings.passives, objective.outputs)
         scores[batch] = own + passives  # 2 and 3: the sum of the passives' parts
-        residue = objective.residues(scores[batch], batch)  # 4
+        residue = objective.residues(scores[batch] + party.offsets[batch], batch)  # 4: no two are alike
 
         def encrypted(residue: Floats = residue) -> tuple[bytes, bytes]:
             integers = encoding.encode_residues(residue).reshape(-1).tolist()  # row after row
@@ -247,10 +253,10 @@ def passive(
     training, held_out = batches.hold_out(len(table), settings.train.test, settings.seed)
     kept = context.latest
     scaler = kept.scaler if kept else _fitted(table[training], settings)
-    columns = encoding.Columns.encode(scaler.apply(table))
+    columns = encoding.Columns.encode(scaler.apply(table), training)
     course = _course(len(training), settings)
     journal = Journal(context.records, course, kept or Saved.start(b"", scaler))
-    hello = _hello(table, kept.outputs if kept else 0, settings, journal, kept)
+    hello = _hello(table, kept.outputs if kept else 0, settings, journal, context)
     outputs = greeting.greet_active(boss, hello, me, settings).outputs
     journal.allowed = greeting.check_shapes({me: hello}, len(training), settings)
     begin = boss.recv(Begin, HEAD + settings.paillier.bits * (1 + decryption_proof.CHALLENGES) // 8)
@@ -407,8 +413,8 @@ def _begin(party: _Active | _Passive, columns: int, saved: Saved, course: Course
     party.progress.begin(started, resumed=done if context.saved else None)
 
 
-def _hello(table: Floats, outputs: int, settings: Settings, journal: Journal, saved: Saved | None) -> Hello:
-    session = saved.session if saved else b""
+def _hello(table: Floats, outputs: int, settings: Settings, journal: Journal, context: PaillierContext) -> Hello:
+    session = context.latest.session if context.latest is not None else context.session
     return Hello(len(table), table.shape[1], outputs, journal.positions, settings.agreed(), session)
 
 

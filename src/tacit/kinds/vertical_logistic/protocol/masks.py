@@ -20,7 +20,7 @@ from tacit.channel import Channel
 from tacit.crypto.agreement import KeyPair, agree
 from tacit.crypto.byte_strings import frame
 from tacit.crypto.prg import KEY_BYTES, add_masks
-from tacit.errors import PeerError
+from tacit.errors import Diverged, PeerError
 from tacit.fixedpoint import Floats, Grid, Ring
 from tacit.kinds.vertical_logistic.protocol.messages import HEAD, MaskKey
 
@@ -80,7 +80,7 @@ class Hidden:
         """The scores as words, row after row; under masks where there are other passives."""
         largest = float(np.abs(scores).max())
         if not largest <= LARGEST:
-            raise ValueError(
+            raise Diverged(
                 f"a score of {largest:.3g}, at most {LARGEST:.3g} can be sent: the training diverged, lower "
                 "train.learning_rate or set scale: true"
             )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tacit.errors import PeerError
@@ -118,6 +119,9 @@ class Model:
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> Model:
+        """What `state` gave; ValueError for anything else."""
+        if absent := [name for name in ("weights", "intercept", "mean", "factor", "session") if name not in state]:
+            raise ValueError(f"the stored model has no {', '.join(absent)}: the file is damaged, or of another release")
         weights, intercept, mean, factor = (
             np.asarray(state[name], dtype=np.float64) for name in ("weights", "intercept", "mean", "factor")
         )
@@ -127,14 +131,31 @@ class Model:
                 f"a model with weights of {weights.shape}, an intercept of {intercept.shape} and a scaler of "
                 f"{mean.shape}: the file is damaged, or of another release"
             )
+        if not all(np.isfinite(each).all() for each in (weights, intercept, mean, factor)):
+            raise ValueError(
+                "the stored model has numbers that are not finite: the training diverged, or it is damaged"
+            )
         session = np.asarray(state["session"], dtype=np.uint8).tobytes()
-        classes: tuple[str, ...] = ()
-        if "classes" in state:
-            classes = tuple(json.loads(np.asarray(state["classes"], dtype=np.uint8).tobytes()))
-            if len(classes) != (outputs if outputs > 1 else 2):
-                raise ValueError(f"a model of {outputs} outputs with {len(classes)} classes: the file is damaged")
-        target = Target(*map(float, np.asarray(state["target"]))) if "target" in state else None
+        classes = _classes(state["classes"], outputs) if "classes" in state else ()
+        target = _target(state["target"]) if "target" in state else None
         return cls(weights, Scaler(mean, factor), session, intercept, classes, target)
+
+
+def _classes(stored: Any, outputs: int) -> tuple[str, ...]:
+    try:
+        found = msgspec.json.decode(np.asarray(stored, dtype=np.uint8).tobytes(), type=list[str])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise ValueError("the classes of the stored model are damaged: take it from a copy") from error
+    if len(found) != (outputs if outputs > 1 else 2):
+        raise ValueError(f"a model of {outputs} outputs with {len(found)} classes: the file is damaged")
+    return tuple(found)
+
+
+def _target(stored: Any) -> Target:
+    numbers = np.asarray(stored, dtype=np.float64)
+    if numbers.shape != (2,) or not np.isfinite(numbers).all():
+        raise ValueError("the mean and unit of the label in the stored model are damaged: take it from a copy")
+    return Target(*map(float, numbers))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,6 +231,7 @@ class Saved:
     begun: int = 0  # steps that each row was part of, those that were repeated with other content included
     classes: tuple[str, ...] = ()  # at the active
     target: Target | None = None  # at the active
+    offsets: Floats = field(default_factory=lambda: np.empty((0, 1)))  # at the active: secret, (rows, K), for good
 
     @classmethod
     def start(
@@ -219,9 +241,11 @@ class Saved:
         outputs: int = 1,
         classes: tuple[str, ...] = (),
         target: Target | None = None,
+        offsets: Floats | None = None,
     ) -> Saved:
         progress = TrainingState.start(len(scaler.mean), outputs)
-        return cls(session, scaler, progress, progress, classes=classes, target=target)
+        secret = np.empty((0, outputs)) if offsets is None else offsets
+        return cls(session, scaler, progress, progress, classes=classes, target=target, offsets=secret)
 
     @property
     def outputs(self) -> int:
@@ -257,6 +281,7 @@ class Saved:
             "begun": self.begun,
             "classes": list(self.classes),
             "target": None if self.target is None else [self.target.mean, self.target.unit],
+            "offsets": self.offsets,
         }
 
     @classmethod
@@ -269,6 +294,7 @@ class Saved:
             begun=int(state["begun"]),
             classes=tuple(state["classes"]),
             target=None if state["target"] is None else Target(*state["target"]),
+            offsets=np.asarray(state.get("offsets", np.empty((0, 1))), dtype=np.float64),
         )
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tacit.errors import Diverged
 from tacit.fixedpoint import Floats, as_finite
 from tacit.kinds.vertical_logistic.protocol import metrics
 from tacit.kinds.vertical_logistic.protocol.batches import Rows
@@ -72,12 +73,12 @@ class Objective:
         return int(self.targets.shape[1])
 
     def residues(self, scores: Floats, rows: Rows) -> Floats:
-        """(len(rows), K), each in [-1, 1]; ValueError where a linear model has left that."""
+        """(len(rows), K), each in [-1, 1]; Diverged where a linear model has left that."""
         targets = self.targets[rows]
         if self.target is not None:
             found = scores - targets
             if not np.all(np.abs(found) <= 1 + _ROUNDING):
-                raise ValueError(
+                raise Diverged(
                     f"a residue of {np.abs(found).max():.3g} times the range of the labels: the training diverged: "
                     "lower train.learning_rate"
                 )

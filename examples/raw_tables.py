@@ -1,12 +1,19 @@
-"""Two tables of a credit case as companies have them: raw CSV texts of a bank and a shop, made from a seed."""
+"""Two tables of a credit case as companies have them: raw CSV files of a bank and a shop, made from a seed.
+
+Run it: python examples/raw_tables.py [FOLDER]
+
+It writes bank.csv and shop.csv to train on, and new_bank.csv and new_shop.csv with people who are in neither: the bank
+wants to know how likely each of them is to default. docs/tutorial-tables.md goes on from there.
+"""
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
@@ -42,18 +49,51 @@ def messy(rows: int = 5000, seed: int = 0) -> tuple[str, str, Truth]:
     Both have the same people, and each a tenth as many that the other lacks, in an order of its own. Deterministic.
     """
     rng = np.random.default_rng(seed)
-    everyone = rng.permutation(10 * rows + 90_000)[: rows + 2 * (rows // 10)] + 10_000
-    ids = [f"C{number:06d}" for number in everyone.tolist()]
+    ids = _people(rows, rng)[: rows + 2 * (rows // 10)]
     bank, bank_risk = _bank(len(ids), rng)
     shop, shop_risk = _shop(len(ids), rng)
     probabilities = 1 / (1 + np.exp(-(bank_risk + shop_risk - 2.4)))
     labels = (rng.random(len(ids)) < probabilities).astype(np.int64)
-    bank["default"] = ["yes" if label else "no" for label in labels.tolist()]
-    here, there = np.arange(rows + rows // 10), np.r_[:rows, rows + rows // 10 : len(ids)]
-    order = ["customer", "default", *(name for name in bank if name != "default")]
-    bank_text = _table(order, {"customer": ids, **bank}, rng.permutation(here), ",", rng)
-    shop_text = _table(["card", *shop], {"card": ids, **shop}, rng.permutation(there), ";", rng)
-    return bank_text, shop_text, Truth(tuple(ids[:rows]), labels[:rows], probabilities[:rows])
+    bank = {"default": ["yes" if label else "no" for label in labels.tolist()], **bank}
+    return *_texts(ids, bank, shop, rows, rng), Truth(tuple(ids[:rows]), labels[:rows], probabilities[:rows])
+
+
+def new_rows(count: int = 200, rows: int = 5000, seed: int = 0) -> tuple[str, str]:
+    """The bank's CSV and the shop's about people who are in neither table of `messy(rows, seed)`, without the label.
+
+    `count` people are in both, and each table has a tenth as many that the other lacks.
+    """
+    first = rows + 2 * (rows // 10)
+    ids = _people(rows, np.random.default_rng(seed))[first : first + count + 2 * (count // 10)]
+    rng = np.random.default_rng([seed, 1])
+    return _texts(ids, _bank(len(ids), rng)[0], _shop(len(ids), rng)[0], count, rng)
+
+
+def write(folder: Path, rows: int = 5000, new: int = 200, seed: int = 0) -> list[Path]:
+    """The two tables and the new rows as files."""
+    bank, shop, _ = messy(rows, seed)
+    new_bank, new_shop = new_rows(new, rows, seed)
+    texts = {"bank.csv": bank, "shop.csv": shop, "new_bank.csv": new_bank, "new_shop.csv": new_shop}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in texts]
+
+
+def _people(rows: int, rng: Generator) -> list[str]:
+    """Ids in an order of chance, many more than the tables take."""
+    return [f"C{number:06d}" for number in (rng.permutation(10 * rows + 90_000) + 10_000).tolist()]
+
+
+def _texts(
+    ids: list[str], bank: dict[str, list[str]], shop: dict[str, list[str]], common: int, rng: Generator
+) -> tuple[str, str]:
+    """Both tables: the first people are common, the next tenth is the bank's, and the rest the shop's."""
+    tenth = common // 10
+    here, there = np.arange(common + tenth), np.r_[:common, common + tenth : len(ids)]
+    bank_text = _table({"customer": ids, **bank}, rng.permutation(here), ",", rng)
+    shop_text = _table({"card": ids, **shop}, rng.permutation(there), ";", rng)
+    return bank_text, shop_text
 
 
 def _bank(rows: int, rng: Generator) -> tuple[dict[str, list[str]], NDArray[np.float64]]:
@@ -131,15 +171,27 @@ def _blanked(values: list[str], share: float, rng: Generator) -> list[str]:
     return [BLANKS[kind] if empty else value for value, empty, kind in zip(values, blank.tolist(), kinds, strict=True)]
 
 
-def _table(
-    names: Sequence[str], columns: dict[str, list[str]], order: NDArray[np.int64], delimiter: str, rng: Generator
-) -> str:
+def _table(columns: dict[str, list[str]], order: NDArray[np.int64], delimiter: str, rng: Generator) -> str:
     """As CSV, in this order, with white space around one id in ten."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow(columns)
     stray = rng.random(len(order)) < 0.1
     for row, spaced in zip(order.tolist(), stray.tolist(), strict=True):
-        cells = [columns[name][row] for name in names]
-        writer.writerow([f" {cells[0]} " if spaced else cells[0], *cells[1:]])
+        identity, *cells = (column[row] for column in columns.values())
+        writer.writerow([f" {identity} " if spaced else identity, *cells])
     return text.getvalue()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write the raw tables of a bank and a shop, and new rows.")
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="where the files go; here if left out")
+    parser.add_argument("--rows", type=int, default=5000, help="people that both tables have")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    for path in write(given.folder, given.rows, seed=given.seed):
+        print(path)
+
+
+if __name__ == "__main__":
+    main()
