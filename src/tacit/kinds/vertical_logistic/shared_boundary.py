@@ -214,6 +214,13 @@ def shared_unprotected(settings: Settings) -> list[str]:
             f"Exact predictions give {active} the sum of the others' parts of every row's score: if it knows as many "
             "rows as they have columns from elsewhere, it computes their weights."
         )
+    elif settings.release == "points":
+        unit = 1 / abs(release.scale(settings).slope)
+        found.append(
+            f"Points are nearly exact: {active} learns the others' part of every row's score to within one point, "
+            f"{unit:.2g} of the log odds. A larger predict.pdo shows more, a smaller one less; deciles and decisions "
+            "hide most."
+        )
     else:
         found.append(
             f"Predictions add up: from enough of them {active} estimates the part of a score that the others' columns "

@@ -15,6 +15,7 @@ from tacit.audit.steps import Attacks, Step
 from tacit.crypto.paillier import generate
 from tacit.kinds.vertical_logistic.attacks import own_tables
 from tacit.kinds.vertical_logistic.attacks.labels_from_counts import audit_label_counts
+from tacit.kinds.vertical_logistic.attacks.on_shares import shared_attacks
 from tacit.kinds.vertical_logistic.attacks.own_tables import Deal
 from tacit.kinds.vertical_logistic.attacks.readable import readings
 from tacit.kinds.vertical_logistic.party import counted_columns, tables
@@ -30,6 +31,8 @@ _MOST_SOLVED = 3000  # rows whose labels are solved for at once
 def attacks(settings: Settings, scope: Scope) -> Attacks:
     """Each attack on rows of the file's own tables."""
     features, labels = tables(settings)
+    if settings.shared:
+        return shared_attacks(settings, features, labels, scope)
     if len(labels) < _FEWEST:
         raise ValueError(f"the parties have {len(labels)} rows in common, an audit needs {_FEWEST} or more")
     training, _ = batches.hold_out(len(labels), settings.train.test, settings.seed)

@@ -121,12 +121,12 @@ def audit_category_counts(tables: Tables, training: Training, *, secret: float =
         raise ValueError("no column takes two values only: there are no categories to count")
     truth = members.T @ labels
     rate = float(labels.mean())
-    guesses = [_counted(columns, views(columns, others, labels, full)[0], rate)]
+    guesses = [counted(columns, views(columns, others, labels, full)[0], rate)]
     if secret:
         start = secret_offsets(others, secret, rng)
-        guesses.append(_counted(columns, views(columns, others, labels, full, start)[0], rate))
+        guesses.append(counted(columns, views(columns, others, labels, full, start)[0], rate))
     blind = np.rint(members.sum(axis=0) * rate).astype(np.int64)
-    exact = [_exact(counts, truth, float((blind == truth).mean())) for counts, _ in guesses]
+    exact = [exact_counts(counts, truth, float((blind == truth).mean())) for counts, _ in guesses]
     sure = [_sure(members, counts, labels, known) for counts, known in guesses]
     return Finding(
         attack="positives of each category, counted in one gradient over all rows",
@@ -140,7 +140,7 @@ def audit_category_counts(tables: Tables, training: Training, *, secret: float =
     )
 
 
-def _counted(columns: Columns, view: View, rate: float) -> tuple[Ints, bool]:
+def counted(columns: Columns, view: View, rate: float) -> tuple[Ints, bool]:
     """Counts, and whether they are exact."""
     counts = counted_positives(columns.integers[view.rows], view.gradient)
     if counts is not None:
@@ -148,7 +148,7 @@ def _counted(columns: Columns, view: View, rate: float) -> tuple[Ints, bool]:
     return np.rint(estimated_positives(columns, view, rate)).astype(np.int64), False
 
 
-def _exact(counts: Ints, truth: Ints, baseline: float) -> Score:
+def exact_counts(counts: Ints, truth: Ints, baseline: float) -> Score:
     return mean_score("categories counted without error", (counts == truth).astype(np.float64), baseline)
 
 

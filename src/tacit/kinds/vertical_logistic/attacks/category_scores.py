@@ -165,7 +165,7 @@ def audit_equal_scores(tables: Tables, training: Training) -> Finding:
         people = equal_people(scores)
         same = people[one] == people[other]
         right = mean_score("pairs of equal people that are found", same[equal].astype(np.float64), float(equal.mean()))
-        found.append((right, _precision(same, equal)))
+        found.append((right, precision(same, equal)))
     return Finding(
         attack="people with equal attributes, by equal scores",
         adversary="active, honest but curious",
@@ -177,7 +177,7 @@ def audit_equal_scores(tables: Tables, training: Training) -> Finding:
     )
 
 
-def _precision(same: Pairs, equal: Pairs) -> Score:
+def precision(same: Pairs, equal: Pairs) -> Score:
     named, right = int(same.sum()), int((same & equal).sum())
     low, high = clopper_pearson(right, named, _CONFIDENCE) if named else (0.0, 1.0)
     metric = "found pairs that are equal"

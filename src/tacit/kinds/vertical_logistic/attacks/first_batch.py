@@ -191,7 +191,7 @@ def audit_first_batch(
     if secret:
         start = secret_offsets(others, secret, rng)
         guesses.append(guess_labels(columns, views(columns, others, labels, one, start)))
-    named = [_named(guess, labels) for guess in guesses]
+    named = [named(guess, labels) for guess in guesses]
     ranked = [
         replace(curve_score(guess.scores[None], labels[None].astype(bool)), metric="AUC of the labels")
         for guess in guesses
@@ -211,7 +211,7 @@ def audit_first_batch(
     )
 
 
-def _named(guess: Guess, labels: Ints) -> Score:
+def named(guess: Guess, labels: Ints) -> Score:
     """Labels that are right, if a lattice named any; the more frequent label for all rows if not."""
     often = max(int(labels.sum()), len(labels) - int(labels.sum()))
     right = int(((guess.scores > 0.5) == labels).sum()) if guess.explained else often

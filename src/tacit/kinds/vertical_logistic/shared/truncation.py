@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.kinds.vertical_logistic.shared.ring import LOW, Words
 
-_OFFSET = 1 << 62
+OFFSET = 1 << 62
 
 
 def write_parts(mask: Words, shift: int, low: Words, top: Words) -> None:
@@ -24,7 +24,7 @@ def write_parts(mask: Words, shift: int, low: Words, top: Words) -> None:
 
 def masked(share: Words, mask: Words, *, first: bool) -> Words:
     """This party's share of c, to be opened."""
-    return share + mask + np.uint64(_OFFSET if first else 0)
+    return share + mask + np.uint64(OFFSET if first else 0)
 
 
 def truncated(opened: Words, shift: int, low: Words, top: Words, *, first: bool) -> Words:
@@ -33,5 +33,5 @@ def truncated(opened: Words, shift: int, low: Words, top: Words, *, first: bool)
     share = (top - np.uint64(2) * bit * top) << np.uint64(63 - shift)
     share -= low
     if first:
-        share += (bit << np.uint64(63 - shift)) + ((opened & LOW) >> np.uint64(shift)) - np.uint64(_OFFSET >> shift)
+        share += (bit << np.uint64(63 - shift)) + ((opened & LOW) >> np.uint64(shift)) - np.uint64(OFFSET >> shift)
     return np.asarray(share)

@@ -1,0 +1,102 @@
+"""Attacks that read the masked protocol read nothing from the recorded messages of a training on shares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.audit.finding import Cost
+from tacit.audit.scope import Scope
+from tacit.kinds.vertical_logistic.attacks import attacks, on_shares
+from tacit.kinds.vertical_logistic.settings import Settings
+from tests.kinds.vertical_logistic.shared_tables import of_tables
+
+
+def categorical(rows: int = 120, passives: int = 1):
+    """Two variables of three and four categories at the first passive, numbers at all others; and the settings."""
+    rng = np.random.default_rng(3)
+    names = ["bank", *(f"shop{number}" for number in range(passives))]
+    features = {name: rng.normal(size=(rows, 4)) for name in names}
+    features["shop0"] = np.hstack([np.eye(3)[rng.integers(0, 3, rows)], np.eye(4)[rng.integers(0, 4, rows)]])
+    parties = {name: {"role": "active" if name == "bank" else "passive"} for name in names}
+    settings = Settings.model_validate(
+        {"parties": parties | {"notary": {"role": "dealer"}}, "train": {"epochs": 7, "learning_rate": 0.5}}
+    )
+    return settings, features
+
+
+def case_of(passives: int, kind: str, rows: int):
+    settings, features = categorical(rows, passives)
+    if kind == "numbers":
+        features["shop0"] = np.random.default_rng(4).normal(size=(rows, 20 if rows < 100 else 4))
+    return on_shares.case_of(settings, features, np.arange(rows), 0)
+
+
+def tells_nothing(finding) -> None:
+    """The control shows that the attack works, and on shares it does no better than guessing."""
+    assert finding.off.informative, str(finding.off)
+    assert not finding.on.informative, str(finding.on)
+    assert not any(on.informative for _, on in finding.also)
+
+
+@pytest.mark.parametrize("passives", [1, 2])
+def test_labels_are_not_read_by_lattices_or_least_squares(passives):
+    case = case_of(passives, "numbers", 60)
+    tells_nothing(on_shares.audit_lattice(case.rows(60)))
+    tells_nothing(on_shares.audit_gradients(case))
+
+
+@pytest.mark.parametrize("passives", [1, 2])
+def test_categories_are_not_counted_and_equal_people_are_not_found(passives):
+    case = case_of(passives, "categories", 120)
+    transcript = case.record()
+    tells_nothing(on_shares.audit_counts(case, transcript))
+    tells_nothing(on_shares.audit_equal(case, transcript))
+
+
+@pytest.mark.parametrize("passives", [1, 2])
+def test_rows_are_not_read_by_linear_algebra_on_scores(passives):
+    case = case_of(passives, "numbers", 120)
+    tells_nothing(on_shares.audit_scores(case, case.record()))
+
+
+def test_an_opening_without_its_mask_would_be_read(monkeypatch):
+    """The attacks find what is there: scores whose masks are 0 at every party and the dealer."""
+    from tacit.kinds.vertical_logistic.shared import streams
+
+    cut = streams._cut
+
+    def bare(words, shapes):
+        parts = cut(words, shapes)
+        for name in {"rho", "mask"} & set(parts):
+            parts[name][...] = 0
+        return parts
+
+    monkeypatch.setattr(streams, "_cut", bare)
+    case = case_of(1, "numbers", 120)
+    assert on_shares.audit_scores(case, case.record()).on.informative
+    assert on_shares.audit_gradients(case_of(1, "numbers", 60)).on.informative
+
+
+def test_the_dealer_and_one_party_read_the_table():
+    case = case_of(1, "numbers", 60)
+    finding = on_shares.audit_dealer(case, case.record())
+    assert finding.off.value < 1e-4
+    assert finding.on is None
+
+
+@pytest.mark.parametrize("labels", ["two", "three", "linear"])
+def test_all_steps_of_an_audit_of_a_file(tmp_path, labels):
+    settings = of_tables(tmp_path, 1, labels=labels, rows=150, align=False, train={"epochs": 3, "learning_rate": 0.2})
+    made = attacks(settings, Scope())
+    found = {step.name: step.find() for step in made.steps}
+    assert "secret shares with a dealer" in made.protection
+    assert {"words that parties receive", "predictions", "the wire", "cost in utility"} <= set(found)
+    assert ("labels by lattices" in found) == (labels != "linear")
+    for name, results in found.items():
+        for result in results:
+            if isinstance(result, Cost):
+                assert result.on == pytest.approx(result.off, abs=2e-3)
+            elif name not in ("the dealer and one party", "predictions", "the wire"):
+                assert not result.on.informative, name
+                assert not result.broken
