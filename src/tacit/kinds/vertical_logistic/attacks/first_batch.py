@@ -191,7 +191,7 @@ def audit_first_batch(
     if secret:
         start = secret_offsets(others, secret, rng)
         guesses.append(guess_labels(columns, views(columns, others, labels, one, start)))
-    named = [named(guess, labels) for guess in guesses]
+    right = [named(guess, labels) for guess in guesses]
     ranked = [
         replace(curve_score(guess.scores[None], labels[None].astype(bool)), metric="AUC of the labels")
         for guess in guesses
@@ -201,8 +201,8 @@ def audit_first_batch(
         adversary="passive, honest but curious",
         sees=f"its first gradient, {tables.own.shape[1]} numbers over {rows} rows",
         protection=f"a secret offset of each row at the active, of spread {secret:g}" if secret else "none",
-        off=named[0],
-        on=named[1] if secret else None,
+        off=right[0],
+        on=right[1] if secret else None,
         also=((ranked[0], ranked[1]),) if secret else ((None, ranked[0]),),
         not_tested=(
             f"batches of more than {most} rows",
