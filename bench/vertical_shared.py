@@ -1,14 +1,22 @@
-"""A step of regression on secret shares with a dealer: against the phe loop, by itself, and over a slow network.
+"""A step of regression on secret shares with a dealer: against the phe loop, the masked protocol, SPU, by itself, and
+over a slow network.
 
 CPU is that of all data parties and the dealer together, one core. The phe loop is that of `vertical_logistic`: the
-encrypted gradient of one passive, without scores, at 3072 bits. With `--data`, AUC on credit defaults too.
+encrypted gradient of one passive, without scores, at 3072 bits. The masked protocol is ours at 2048 bits, both parties.
+SPU (semi2k, two parties) runs in an environment of its own, as it does not resolve with the rest: make one with
+`pip install spu`, and give its interpreter as SPU_PYTHON; without it that row is not judged and says so. With `--data`,
+AUC on credit defaults too. 1,000,000 x 100 is one epoch of one full batch with the opening of the tables; its memory is
+that of all parties and the dealer in one process.
+
 A slow network: each message takes 10 ms, so an exchange, in which all parties send at once, may take a round trip of
 20 ms and 30% more.
 """
 
 from __future__ import annotations
 
+import os
 import queue
+import subprocess
 import threading
 import time
 from collections.abc import Mapping
@@ -19,15 +27,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
-from tacit.data import read_table
 
-from bench.measure import CPU, WALL, Options, Row, Side, interleave, time_row
+from bench.measure import CPU, WALL, Options, Row, Side, interleave, peak_memory, time_row
 from bench.vertical_logistic import Phe, checked, data
 from tacit.channel import LIMIT, Channel, run_parties
+from tacit.crypto import paillier
+from tacit.kinds.vertical_logistic.protocol import logistic_masked
+from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
+from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.kinds.vertical_logistic.shared.costs import costs
 from tacit.kinds.vertical_logistic.shared.dealer import deal
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.shared.training import Trained, train
+from tacit.tables.plain import read_numbers
 from tacit.wire import Message
 
 Floats = NDArray[np.float64]
@@ -89,11 +101,13 @@ def trained(features: Floats, labels: Floats, terms: Terms, *, slow: bool = Fals
 
 
 def run(options: Options) -> list[Row]:
-    rows = [_against_phe(options)]
+    rows = [_against_phe(options), _against_masked(options), _against_spu(options)]
     for batch, columns, steps, floor in ((10_000, 50, 5, 0.1), (100_000, 100, 2, None)):
         if not options.quick:
             rows.append(_alone(batch, columns, steps, floor, options))
     rows.append(_slow(options))
+    if not options.quick:
+        rows += _million()
     rows += [_auc(f"breast cancer, {parties} parties", *_cancer(), parties, 20, 128) for parties in (2, 3, 5)]
     if options.data is not None and not options.quick:
         rows += [_auc(f"credit defaults, {n} parties", *_credit(options.data), n, 5, 512) for n in (2, 3, 5)]
@@ -120,6 +134,100 @@ def _against_phe(options: Options) -> Row:
     )
     floor = None if options.quick else 1000.0
     return time_row(f"step against phe, CPU, {batch} x {columns}, {bits} bits", pair, floor=floor)
+
+
+def _against_masked(options: Options) -> Row:
+    """Both protocols whole, with the same table in two parties: ours in many steps, the other in few."""
+    batch, columns, steps = (32, 10, 20) if options.quick else (512, 30, 100)
+    features, labels = _table(batch, columns)
+    terms, key = terms_of(2, batch, steps), paillier.generate(2048)
+    few = 2
+    settings = Settings.model_validate(
+        {
+            "parties": {"active": {"role": "active"}, "passive": {"role": "passive"}},
+            "train": {"epochs": few, "batch": batch, "test": 0.0, "learning_rate": 0.5},
+            "paillier": {"bits": 2048},
+            "checks": {"row_uses": 100},
+        }
+    )
+    half = columns // 2
+
+    def masked() -> None:
+        own = PaillierContext(key=key)
+        run_parties(
+            {
+                "active": lambda c: logistic_masked.active(c, features[:, :half], labels.astype(int), settings, own),
+                "passive": lambda c: logistic_masked.passive(c, features[:, half:], settings, "passive"),
+            }
+        )
+
+    ours = Side(lambda: trained(features, labels, terms), steps)
+    pair = interleave(ours, Side(masked, few), options.budget.share(6), rounds=3, warm_up=0, clock=CPU)
+    return time_row(f"step against the masked protocol, CPU, {batch} x {columns}, 2048 bits", pair)
+
+
+class Spu:
+    """SPU's semi2k in a process of its own interpreter; `seconds` of its processor time so far."""
+
+    def __init__(self, python: str, rows: int, columns: int) -> None:
+        script = str(Path(__file__).with_name("spu_semi2k.py"))
+        command = [python, script, str(rows), str(columns)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603  # as the user names it
+        self.seconds = 0.0
+        if self._answer() != "ready":
+            raise RuntimeError(f"SPU did not start: run {' '.join(command)} to see why")
+        self.steps()  # so that what it took to compile counts for nothing
+
+    def steps(self) -> None:
+        if self._process.stdin is None:
+            raise RuntimeError("SPU takes no steps")
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        self.seconds = float(self._answer())
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+    def _answer(self) -> str:
+        return "" if self._process.stdout is None else self._process.stdout.readline().strip()
+
+
+def _against_spu(options: Options) -> Row:
+    batch, columns = (64, 10) if options.quick else (512, 30)
+    steps = 20 if options.quick else 100
+    features, labels = _table(batch, columns)
+    terms = terms_of(2, batch, steps)
+    ours, name = Side(lambda: trained(features, labels, terms), steps), f"CPU, {batch} x {columns}"
+    python = os.environ.get("SPU_PYTHON")
+    if python is None:
+        pair = interleave(ours, None, options.budget.share(6), rounds=1, clock=CPU)
+        return time_row(f"step, {name} (SPU skipped: SPU_PYTHON names no interpreter that has it)", pair)
+    spu = Spu(python, batch, columns)
+    try:
+        rounds = 1 if options.quick else 5
+        peer = Side(spu.steps, 10)  # as many as `spu_semi2k.STEPS`
+        clock = lambda: CPU() + spu.seconds  # noqa: E731  # only one of them moves at a time
+        pair = interleave(ours, peer, options.budget.share(6), rounds=rounds, clock=clock)
+    finally:
+        spu.close()
+    return time_row(f"step against SPU semi2k, {name}", pair, floor=None if options.quick else 10.0)
+
+
+def _million() -> list[Row]:
+    """One epoch of a full batch, and the most memory that this process had."""
+    rows, columns = 1_000_000, 100
+    features = np.random.default_rng(7).normal(size=(rows, columns)).clip(-16, 16)
+    labels = (features.sum(axis=1) > 0).astype(np.float64)
+    terms = terms_of(2, rows, 1)
+    started, clocked = CPU(), WALL()
+    trained(features, labels, terms)
+    name = f"epoch of one full batch, {rows:,} x {columns}"
+    return [
+        Row(f"{name}, CPU", CPU() - started, None, "s", "lower"),
+        Row(f"{name}, wall", WALL() - clocked, None, "s", "lower"),
+        Row(f"{name}, memory of all parties", peak_memory() / 1e9, None, "GB", "lower"),
+    ]
 
 
 def _alone(batch: int, columns: int, steps: int, floor: float | None, options: Options) -> Row:
@@ -154,11 +262,11 @@ def _cancer() -> tuple[Floats, Floats]:
 
 
 def _credit(folder: Path) -> tuple[Floats, Floats]:
-    guest = read_table(folder / "default_credit_hetero_guest.csv", label_column=True)
-    host = read_table(folder / "default_credit_hetero_host.csv")
+    guest = read_numbers(folder / "default_credit_hetero_guest.csv", label=True)
+    host = read_numbers(folder / "default_credit_hetero_host.csv")
     if guest.ids != host.ids or guest.labels is None:
         raise ValueError("the two files of the credit data do not hold the same rows")
-    return np.hstack([guest.features, host.features]), np.asarray(guest.labels, dtype=np.float64)
+    return np.hstack([guest.features, host.features]), guest.labels.codes.astype(np.float64)
 
 
 def _auc(name: str, x: Floats, y: Floats, parties: int, epochs: int, batch: int) -> Row:

@@ -247,6 +247,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
     [
         ("vertical_cancer.yaml", "laboratory", "It is passive, and joins with tacit join FILE --party laboratory."),
         ("vertical_cancer.yaml", "hospital", "What leaves hospital"),
+        ("vertical_shared.yaml", "notary", "It has none, and needs none."),
         ("split_cancer.yaml", "", ""),
     ],
 )

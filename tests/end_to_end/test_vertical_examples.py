@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
-from tacit.kinds.vertical_logistic import forecast
+import tacit
+from tacit.kinds.vertical_logistic import forecast, party
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.kinds.vertical_logistic.tasks import cancer
+from tacit.runs.load import load
 from tests.subprocesses import HANGS, free_port, launch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -38,3 +41,14 @@ def test_the_file_passes_all_checks_with_two_and_with_three_parties(third):
     features = {party: table.features.shape[1] for party, table in tables.items()}
     warnings = forecast.forecast(settings, cancer.SIZE, features).parts["Warnings"]
     assert not any("refuse" in str(warning) for warning in warnings)
+
+
+@pytest.mark.parametrize("third", [{}, {"registry": {"role": "passive"}}])
+def test_the_file_on_shares_runs_with_two_and_with_three_parties(third, here):
+    data = yaml.safe_load((EXAMPLES / "vertical_shared.yaml").read_text())
+    file = data | {"parties": data["parties"] | third}
+    assert not any("refuse to begin;" in str(each) for each in party.forecast(load(file)).parts["Warnings"])
+    result = tacit.run(file)
+    weights = result.model["weights"]
+    assert weights.shape == (30 // (2 + len(third)), 1)
+    assert np.abs(weights).max() > 0.1

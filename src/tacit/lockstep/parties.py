@@ -19,6 +19,10 @@ class Parties(Settings):
         """The party whose training it is."""
         raise NotImplementedError
 
+    def brings_data(self, name: str) -> bool:
+        """Whether this party has a table."""
+        return True
+
     @property
     def hub(self) -> str:
         """The party that the others connect to."""

@@ -35,6 +35,8 @@ def party_forecast(settings: Parties, own: Own, boundary: Boundary, whole: Forec
 
 
 def _table(settings: Parties, own: Own) -> str:
+    if not settings.brings_data(own.name):
+        return "It has none, and needs none."
     if own.local.data is not None:
         return f"Its table is {own.local.data.get('path', 'not named')}, as its local file says."
     shared = settings.model_dump(include={"data", "task", "task_options"})

@@ -5,6 +5,7 @@ sentences(settings)     the same for people: who sees what
 unprotected(settings)   what stays open by nature
 
 It covers training and prediction, and alignment where the file asks for it.
+Of the protocol on shares: `shared_boundary`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tacit.kinds.vertical_logistic.label_counts_words import (
     label_counts_open,
 )
 from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.kinds.vertical_logistic.shared_boundary import shared_releases, shared_sentences, shared_unprotected
 
 _A, _P = "active", "passive"
 _PAILLIER = "encrypted with Paillier: only the active could decrypt"
@@ -26,6 +28,8 @@ _UNIFORM = "under a mask that is uniform modulo n, encrypted and re-randomised"
 
 def releases(settings: Settings) -> tuple[Release, ...]:
     """Everything that leaves a party, field by field."""
+    if settings.shared:
+        return shared_releases(settings)
     found = [*session_releases(_A, _P)]
     for sender, receiver in ((_A, _P), (_P, _A)):
         found += [
@@ -72,6 +76,8 @@ def _scores(settings: Settings) -> str:
 
 def sentences(settings: Settings) -> list[str]:
     """Who sees what, in words."""
+    if settings.shared:
+        return shared_sentences(settings)
     active, passives = settings.active, settings.passives
     if settings.summed:
         scores = f"{active} sees the sum of the scores w·x of {', '.join(passives)} for every row in every epoch"
@@ -99,6 +105,8 @@ def sentences(settings: Settings) -> list[str]:
 
 def unprotected(settings: Settings) -> list[str]:
     """What stays open."""
+    if settings.shared:
+        return shared_unprotected(settings)
     active = settings.active
     found = []
     if settings.summed:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from tacit.config.source import ConfigError
 from tacit.crypto.paillier import PrivateKey, Workers, generate
-from tacit.events import Sink
+from tacit.events import Event, Sink
 from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic import release
 from tacit.kinds.vertical_logistic.own_table import TRANSFORMS, stored_transforms
@@ -20,20 +20,40 @@ from tacit.kinds.vertical_logistic.protocol.journal import Records
 from tacit.kinds.vertical_logistic.protocol.metrics import Labels as Known
 from tacit.kinds.vertical_logistic.protocol.model import Model
 from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.lockstep.evaluation import evaluated
 from tacit.store.journal_files import RecordFiles
 from tacit.tables.fitted import Fitted
 from tacit.tables.labels import Labels
 from tacit.tables.table import Table
 
 
+class Judgement(Protocol):
+    """By what the active judges a model."""
+
+    def edges(self, model: Model) -> Floats | None:
+        """The nine scores between tenths, in the label's own unit, that a prediction may use; None if not known."""
+
+    def events(self, model: Model) -> list[Event]:
+        """Curves and tables for the active's page."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """By what the active judges a model: raw scores (rows, K) and labels, of rows held out or of those trained on. On
-    shares the scores are those of groups of rows, and labels are in no order."""
+    """Raw scores (rows, K) and labels, of rows held out or of those trained on."""
 
     scores: Floats
     labels: Known
     held_out: bool
+
+    def edges(self, model: Model) -> Floats | None:
+        return release.deciles(self._original(model)) if len(self.scores) and model.outputs == 1 else None
+
+    def events(self, model: Model) -> list[Event]:
+        linear = model.target is not None
+        return evaluated(self._original(model), self.labels, model.classes, held_out=self.held_out, linear=linear)
+
+    def _original(self, model: Model) -> Floats:
+        return self.scores if model.target is None else model.target.original(self.scores)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +89,7 @@ class Brought:
     workers: Workers
     sink: Sink
     state: Mapping[str, Any] | None
-    keep: Callable[[Mapping[str, Any], Model | None, Judged | None], None]
+    keep: Callable[[Mapping[str, Any], Model | None, Judgement | None], None]
 
     @property
     def active(self) -> bool:
@@ -83,16 +103,14 @@ def labels_of(table: Table, rows: Rows) -> NDArray[Any]:
     return (table.labels.codes if isinstance(table.labels, Labels) else table.labels)[rows]
 
 
-def model_file(model: Model | None, transforms: Fitted, judged: Judged | None) -> dict[str, NDArray[Any]]:
+def model_file(model: Model | None, transforms: Fitted, judged: Judgement | None) -> dict[str, NDArray[Any]]:
     """A party's part. Without a model, what it knows before the weights are opened."""
     found: dict[str, NDArray[Any]] = {TRANSFORMS: stored_transforms(transforms)}
     if model is None:
         return found
     found |= model.state()
-    if judged is not None and len(judged.scores) and model.outputs == 1:
-        scores = judged.scores if model.target is None else model.target.original(judged.scores)
-        found[release.DECILES] = release.deciles(scores)
-    return found
+    edges = None if judged is None else judged.edges(model)
+    return found if edges is None else {**found, release.DECILES: edges}
 
 
 def paillier_key(settings: Settings, records: Records) -> PrivateKey:

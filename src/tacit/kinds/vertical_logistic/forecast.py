@@ -10,6 +10,7 @@ from tacit.kinds.vertical_logistic.label_counts_words import label_count_costs, 
 from tacit.kinds.vertical_logistic.protocol import batches, encoding
 from tacit.kinds.vertical_logistic.protocol.checks import MEANINGFUL, fitting_train, row_uses
 from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.kinds.vertical_logistic.shared_forecast import shared_forecast
 from tacit.report.forecast import Forecast, in_sentences
 
 
@@ -31,6 +32,8 @@ def forecast(
         categories: of each party how many of its features are indicators of a category or a bin.
     """
     features = features or {}
+    if settings.shared:
+        return shared_forecast(settings, rows, features, outputs, groups or {})
     train = settings.train
     kept = None if rows is None else len(batches.hold_out(rows, train.test, settings.seed)[0])
     title = (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tacit.channel import Channel
 from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic import release
-from tacit.kinds.vertical_logistic.brought import Brought, Judged, flat, nested, paillier_key
+from tacit.kinds.vertical_logistic.brought import Brought, Judged, Judgement, flat, nested, paillier_key
 from tacit.kinds.vertical_logistic.protocol import logistic_masked
 from tacit.kinds.vertical_logistic.protocol import predict as prediction
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
@@ -17,7 +17,7 @@ from tacit.kinds.vertical_logistic.release import Told
 from tacit.kinds.vertical_logistic.settings import Settings
 
 
-def train(channels: Mapping[str, Channel], brought: Brought) -> tuple[Model, Judged | None]:
+def train(channels: Mapping[str, Channel], brought: Brought) -> tuple[Model, Judgement | None]:
     """This party's part, and at the active by what it was judged."""
     settings, judged = brought.settings, list[Judged]()
     held_out = settings.train.test > 0

@@ -22,7 +22,7 @@ from tacit.crypto.paillier import Workers
 from tacit.events import Noted, Nowhere, Sink
 from tacit.fixedpoint import Floats, Ints
 from tacit.kinds.vertical_logistic import coefficients, kept_rows, masked_party, own_table, release, shared_party
-from tacit.kinds.vertical_logistic.brought import Brought, Judged, Stored, labels_of, model_file, paillier_key
+from tacit.kinds.vertical_logistic.brought import Brought, Judgement, Stored, labels_of, model_file, paillier_key
 from tacit.kinds.vertical_logistic.forecast import forecast as forecast_of
 from tacit.kinds.vertical_logistic.kept_rows import KeptRows
 from tacit.kinds.vertical_logistic.own_table import Counted, transforms_of
@@ -34,7 +34,6 @@ from tacit.kinds.vertical_logistic.protocol.label_counts import Counting
 from tacit.kinds.vertical_logistic.protocol.model import Model
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.lockstep.alignment import common_here, common_rows
-from tacit.lockstep.evaluation import evaluated
 from tacit.lockstep.resumption import Held, agreed_session
 from tacit.lockstep.run import Lockstep, Part, Place, Predictor
 from tacit.report.forecast import Forecast
@@ -214,24 +213,21 @@ def _counted(
     return Counted(channels, counting, lambda: paillier_key(settings, records))
 
 
-def _tell(settings: Settings, name: str, model: Model, transforms: Fitted, judged: Judged | None, place: Place) -> None:
+def _tell(
+    settings: Settings, name: str, model: Model, transforms: Fitted, judged: Judgement | None, place: Place
+) -> None:
     """Leave this party's weights as a file, and tell of them and, at the active, of how good the model is."""
-    linear = settings.model == "linear"
     own = coefficients.coefficients(
         transforms.features,
         model,
         model.classes,
         active=name == settings.active,
-        linear=linear,
+        linear=settings.model == "linear",
         information=transforms.information,
     )
     if place.store is not None:
         own.write(place.store.path / coefficients.FILE)
-    if judged is not None:
-        scores = judged.scores if model.target is None else model.target.original(judged.scores)
-        for event in evaluated(scores, judged.labels, model.classes, held_out=judged.held_out, linear=linear):
-            place.sink.emit(event)
-    for event in own.told(name):
+    for event in [*([] if judged is None else judged.events(model)), *own.told(name)]:
         place.sink.emit(event)
 
 
@@ -316,10 +312,10 @@ def _other_table(name: str) -> ConfigError:
 
 def _storer(
     store: Store | None, session: bytes, rows: Rows, people: str, transforms: Fitted
-) -> Callable[[Mapping[str, Any], Model | None, Judged | None], None]:
+) -> Callable[[Mapping[str, Any], Model | None, Judgement | None], None]:
     """What keeps a party's training: the state of its protocol, and its part so far if it knows it."""
 
-    def save(state: Mapping[str, Any], model: Model | None, judged: Judged | None) -> None:
+    def save(state: Mapping[str, Any], model: Model | None, judged: Judgement | None) -> None:
         if store is not None:
             whole = {"session": session.hex(), "rows": rows, "people": people, **state}
             ledger = {**NO_LEDGER, "begun": state.get("begun", 0)}

@@ -210,6 +210,11 @@ class Settings(Parties):
             raise ValueError(
                 "train.patience needs figures of each epoch: set shares.figures: epoch and train.test above 0"
             )
+        if self.predict.release == "decile" and self.model == "logistic" and self.figures == "never":
+            raise ValueError(
+                "predict.release is decile, and no figures are made of held-out rows, whose tenths they are: set "
+                "train.test and shares.figures, or another release"
+            )
 
     @property
     def shared(self) -> bool:
@@ -225,6 +230,9 @@ class Settings(Parties):
         """The parties that have data."""
         return tuple(name for name, party in self.parties.items() if party.role != "dealer")
 
+    def brings_data(self, name: str) -> bool:
+        return name in self.owners
+
     @property
     def release(self) -> Literal["exact", "points", "decile", "decision"]:
         """What a prediction tells of each row: on shares, exact scores only if the file says so."""
@@ -233,6 +241,13 @@ class Settings(Parties):
         if not self.shared:
             return "exact"
         return "points" if self.model == "logistic" else "decile"
+
+    @property
+    def figures(self) -> Literal["epoch", "end", "never"]:
+        """When figures of held-out rows are made on shares."""
+        if not self.train.test:
+            return "never"
+        return self.shares.figures or ("epoch" if self.train.patience is not None else "end")
 
     @property
     def active(self) -> str:

@@ -19,7 +19,7 @@ from tacit.errors import PeerError
 from tacit.events import TrainingStarted
 from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic import release
-from tacit.kinds.vertical_logistic.brought import Brought, Judged, flat, nested
+from tacit.kinds.vertical_logistic.brought import Brought, Judgement, flat, nested
 from tacit.kinds.vertical_logistic.protocol import batches
 from tacit.kinds.vertical_logistic.protocol.model import Model, Scaler, Target
 from tacit.kinds.vertical_logistic.protocol.objective import Objective
@@ -34,6 +34,7 @@ from tacit.kinds.vertical_logistic.shared.progress import Snapshot
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.shared.training import SharedContext, Trained
 from tacit.kinds.vertical_logistic.shared.training import train as train_on_shares
+from tacit.kinds.vertical_logistic.shared_judged import JudgedOnShares
 from tacit.lockstep.progress import Progress
 from tacit.lockstep.resumption import Held, agreed_session
 from tacit.lockstep.run import Part, Place, Predictor
@@ -47,7 +48,6 @@ _BETWEEN = 1.0  # seconds between two lines
 def terms_of(settings: Settings, rows: int, outputs: int) -> Terms:
     """What all parties agree on, of a file and of what the active tells."""
     train = settings.train
-    figures = settings.shares.figures or ("epoch" if train.patience is not None else "end")
     return Terms(
         settings.owners,
         settings.dealer or "",
@@ -63,7 +63,7 @@ def terms_of(settings: Settings, rows: int, outputs: int) -> Terms:
         weighted=train.class_weight is not None,
         seed=settings.seed,
         held_out=train.test,
-        figures=figures if train.test else "never",
+        figures=settings.figures,
         patience=train.patience,
     )
 
@@ -81,12 +81,13 @@ class _Trainer:
         objective: Objective | None,
         scaler: Scaler,
         saved: tuple[Snapshot, ...],
+        figures: Figures | None,
     ) -> None:
         self._brought, self._terms, self._objective, self._scaler = brought, terms, objective, scaler
         self._progress: Progress | None = None
         self._before = self._last = saved[-1] if saved else None
-        self._new = False  # figures that no epoch has told of
-        self.figures: Figures | None = None
+        self._new: Figures | None = None  # that no epoch has told of
+        self.figures = figures  # of the best weights so far
 
     def met(self, channels: Mapping[str, Metered], columns: Mapping[str, int], position: int) -> None:
         """Tell that the training begins, or is resumed."""
@@ -101,12 +102,17 @@ class _Trainer:
         self._progress.begin(started, resumed=position if self._brought.state is not None else None)
 
     def told(self, position: int, figures: Figures) -> None:
-        self.figures, self._new = figures, True
+        self._new = figures
 
     def keep(self, now: Snapshot) -> None:
-        """Store what is needed to resume at the ends of epochs. The last one is stored once the weights are open."""
+        """Store what is needed to resume: at the start, and at the ends of epochs.
+
+        The last one is stored once the weights are open.
+        """
         steps, last = self._terms.schedule.steps, self._terms.schedule.total
-        if self._progress is not None:
+        if self._new is not None and now.waited == 0:
+            self.figures = self._new
+        if self._progress is not None and now.position:
             self._progress.stepped(now.position, self._terms.schedule.size(now.position - 1))
             if now.position % steps == 0:
                 self._progress.finished(now.position // steps - 1, local=self._local())
@@ -114,12 +120,12 @@ class _Trainer:
             self._store(now, None, None)
         self._last = now
 
-    def ended(self, model: Model, judged: Judged | None) -> None:
+    def ended(self, model: Model, judged: Judgement | None) -> None:
         """Store the part of the model."""
         if self._last is not None:
             self._store(self._last, model, judged)
 
-    def _store(self, now: Snapshot, model: Model | None, judged: Judged | None) -> None:
+    def _store(self, now: Snapshot, model: Model | None, judged: Judgement | None) -> None:
         before = self._before or now
         state: dict[str, Any] = {
             "round": -(-now.position // self._terms.schedule.steps),
@@ -128,26 +134,24 @@ class _Trainer:
             "before": before.state(),
             "mean": self._scaler.mean,
             "factor": self._scaler.factor,
-            "outputs": self._terms.outputs,
+            "figures": {} if self.figures is None else self.figures.state(),
         }
         self._brought.keep(flat(state), model, judged)
         self._before = now
 
     def _local(self) -> dict[str, float]:
         """The figures of this epoch, if there are any; of several outputs their means."""
-        if self.figures is None or not self._new:
+        if (figures := self._new) is None:
             return {}
-        self._new = False
-        names = dict.fromkeys(name for output in self.figures.outputs for name in output)
-        found = {
-            name: float(np.mean([output[name] for output in self.figures.outputs if name in output])) for name in names
-        }
+        self._new = None
+        names = dict.fromkeys(name for output in figures.outputs for name in output)
+        found = {name: float(np.mean([output[name] for output in figures.outputs if name in output])) for name in names}
         if self._objective is not None and self._objective.target is not None:
             found["rmse"] = float(np.sqrt(found["loss"])) * self._objective.target.unit
         return found
 
 
-def train(channels: Mapping[str, Channel], brought: Brought) -> tuple[Model, Judged | None]:
+def train(channels: Mapping[str, Channel], brought: Brought) -> tuple[Model, Judgement | None]:
     """A party with a table: its part, and at the active by what the model was judged."""
     settings, rows = brought.settings, len(brought.features)
     training, _ = batches.hold_out(rows, settings.train.test, settings.seed)
@@ -156,7 +160,8 @@ def train(channels: Mapping[str, Channel], brought: Brought) -> tuple[Model, Jud
     state = None if brought.state is None else nested(brought.state)
     scaler = _scaler(brought, training) if state is None else Scaler(state["mean"], state["factor"])
     saved = () if state is None else _snapshots(state)
-    trainer = _Trainer(brought, terms, objective, scaler, saved)
+    figures = Figures.restore(state["figures"]) if state is not None and "figures" in state else None
+    trainer = _Trainer(brought, terms, objective, scaler, saved, figures)
     peers = {name: Metered(channel) for name, channel in channels.items()}
     context = SharedContext(
         brought.sink,
@@ -171,7 +176,7 @@ def train(channels: Mapping[str, Channel], brought: Brought) -> tuple[Model, Jud
         labels, weights = objective.targets, objective.row_weights
     own = train_on_shares(peers, scaler.apply(brought.features), terms, brought.name, labels, weights, context)
     model = _model(own, scaler, brought, objective)
-    judged = _judged(trainer.figures, objective)
+    judged = None if objective is None else JudgedOnShares(trainer.figures, _numbers(objective, training))
     trainer.ended(model, judged)
     return model, judged
 
@@ -219,12 +224,9 @@ def _model(own: Trained, scaler: Scaler, brought: Brought, objective: Objective 
     return Model(own.weights, scaler, brought.session, intercept, classes, target)
 
 
-def _judged(figures: Figures | None, objective: Objective | None) -> Judged | None:
-    """What the histogram of held-out rows tells, as scores of groups. Several classes have no rows in common."""
-    if objective is None or figures is None or len(figures.histograms) != 1:
-        return None
-    scores, labels = figures.histograms[0].rows()
-    return Judged(scores[:, None], labels, held_out=True)
+def _numbers(objective: Objective, training: batches.Rows) -> Floats:
+    """The training labels of a linear regression; none of classes."""
+    return np.empty(0) if objective.target is None else np.asarray(objective.labels, dtype=np.float64)[training]
 
 
 # --- the dealer

@@ -153,3 +153,9 @@ def test_the_dealer_and_one_data_party_read_every_table(colluder):
         words = np.frombuffer(masked, dtype=np.uint64) + stream(seed, 1, table.size)
         read = ring.decode(words, scales(terms).feature).reshape(table.shape)
         np.testing.assert_allclose(read, table, atol=2e-5)
+
+
+def test_the_dealer_alone_receives_no_word():
+    terms, recorders, _ = _views(1.0)
+    received = {type(m).__name__ for name in terms.parties for m in recorders[terms.dealer][name].seen}
+    assert received == {"Greeting", "Used"}

@@ -11,7 +11,10 @@ All other openings of an evaluation are uniform: w - b, z + rho, z - u, a masked
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +25,11 @@ from tacit.kinds.vertical_logistic.shared import deals, fourier, ring, truncatio
 from tacit.kinds.vertical_logistic.shared.histogram import LEAST, UNIT_BITS, Histogram, add_up, counted, merged
 from tacit.kinds.vertical_logistic.shared.masked_table import Opened
 from tacit.kinds.vertical_logistic.shared.meeting import FIGURES, Meeting
-from tacit.kinds.vertical_logistic.shared.messages import HEAD, Groups
+from tacit.kinds.vertical_logistic.shared.messages import COUNTS, HEAD, LOSS, RANKS, Groups
 from tacit.kinds.vertical_logistic.shared.ring import Halves, Words
 from tacit.kinds.vertical_logistic.shared.scales import ARGUMENT, Scales
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 
-_LOSS, _RANKS, _COUNTS = 1001, 1002, 1003  # stages of the declared openings
 _WORD = 31  # bits of a word below the label
 
 
@@ -37,6 +39,20 @@ class Figures:
 
     outputs: tuple[dict[str, float], ...]
     histograms: tuple[Histogram, ...] = ()
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain data and arrays, for a file."""
+        found: dict[str, Any] = {"outputs": json.dumps(self.outputs)}
+        for output, histogram in enumerate(self.histograms):
+            found |= {f"{part} {output}": getattr(histogram, part) for part in Histogram.__slots__}
+        return found
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Any]) -> Figures:
+        """What `state` was made of."""
+        count = sum(key.startswith("ends ") for key in state)
+        parts = [[np.asarray(state[f"{part} {output}"]) for part in Histogram.__slots__] for output in range(count)]
+        return cls(tuple(json.loads(state["outputs"])), tuple(Histogram(*each) for each in parts))
 
     @property
     def loss(self) -> float:
@@ -82,7 +98,7 @@ def evaluate(meeting: Meeting, terms: Terms, table: Opened, scales: Scales, weig
             meeting.used()
         elif not linear:
             histograms = _merged(meeting, terms, counts.reshape(terms.outputs, 2, -1), shares.words)
-    total = meeting.reveal(terms.active, loss, _LOSS)
+    total = meeting.reveal(terms.active, loss, LOSS)
     if table.own.labels is None or total is None:
         return None
     held_out = table.own.labels[terms.split[1]]
@@ -138,7 +154,7 @@ def _merged(meeting: Meeting, terms: Terms, counts: Halves, shares: dict[str, Wo
     ranks = np.cumsum(counts.sum(axis=1, dtype=np.uint32), axis=1, dtype=np.uint32).astype(np.uint64) << np.uint64(32)
     opened = meeting.open(truncation.masked(ranks, shares["mask"], first=meeting.first))
     share = truncation.truncated(opened, deals.RANK, shares["low"], shares["top"], first=meeting.first)
-    found = meeting.reveal(terms.active, share, _RANKS)
+    found = meeting.reveal(terms.active, share, RANKS)
     if found is None:
         sent = meeting.others[terms.active].recv(Groups, HEAD + terms.outputs * terms.buckets)
         ends = _groups(sent, meeting.serial, terms)
@@ -148,7 +164,7 @@ def _merged(meeting: Meeting, terms: Terms, counts: Halves, shares: dict[str, Wo
             peer.send(Groups(meeting.serial, ends.tobytes()))
     histograms = []
     for output, row in enumerate(ends):
-        total = meeting.reveal(terms.active, add_up(counts[output], row), _COUNTS + output)
+        total = meeting.reveal(terms.active, add_up(counts[output], row), COUNTS + output)
         if total is not None and found is not None:
             negative, positive = total.astype(np.int64)
             histograms.append(Histogram(negative, positive, row, found[output].view(np.int64) << UNIT_BITS))

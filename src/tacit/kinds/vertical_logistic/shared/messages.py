@@ -13,6 +13,7 @@ Session = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 
 HEAD = 256  # bytes of a message beside its bulk data, at most
+WEIGHTS, RELEASED, LOSS, RANKS, COUNTS = 1, 2, 1001, 1002, 1003  # stages of declared openings; one of counts an output
 
 
 class Greeting(Message, frozen=True, tag=120):

@@ -30,6 +30,7 @@ from tacit.fixedpoint import Floats, as_finite
 from tacit.kinds.vertical_logistic.shared import digit_comparison, ring
 from tacit.kinds.vertical_logistic.shared.dealer import Outbox
 from tacit.kinds.vertical_logistic.shared.meeting import PREDICTION, Meeting, meet, meet_as_dealer
+from tacit.kinds.vertical_logistic.shared.messages import RELEASED
 from tacit.kinds.vertical_logistic.shared.ring import Halves, Words
 from tacit.kinds.vertical_logistic.shared.streams import Layout, Shares, drawn_values, missing, room
 
@@ -161,7 +162,7 @@ def predict(
                 share = _points(meeting, parts[block], shares, releases)
             case "exact":
                 share = ring.encode(parts[block], _EXACT) + shares.words["zero"]
-        found.append(meeting.reveal(releases.active, share, 1))
+        found.append(meeting.reveal(releases.active, share, RELEASED))
         meeting.used()
     if me != releases.active:
         return None

@@ -33,14 +33,12 @@ from tacit.kinds.vertical_logistic.shared import deals, fourier, held_out_figure
 from tacit.kinds.vertical_logistic.shared.held_out_figures import Figures
 from tacit.kinds.vertical_logistic.shared.masked_table import Opened, bring, open_tables
 from tacit.kinds.vertical_logistic.shared.meeting import STEP, Meeting, meet
-from tacit.kinds.vertical_logistic.shared.messages import HEAD, Verdict
+from tacit.kinds.vertical_logistic.shared.messages import HEAD, WEIGHTS, Verdict
 from tacit.kinds.vertical_logistic.shared.progress import Snapshot
 from tacit.kinds.vertical_logistic.shared.ring import Words
 from tacit.kinds.vertical_logistic.shared.scales import RATE, WEIGHT, Scales, scales
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.lockstep.context import Context
-
-_WEIGHTS = 1  # stage of the final opening
 
 
 def _nobody(position: int, figures: Figures) -> None:
@@ -53,7 +51,9 @@ def _unseen(columns: Mapping[str, int], position: int) -> None:
 
 @dataclass(frozen=True)
 class SharedContext(Context[Snapshot]):
-    """What a party is given besides its data. `keep` gets a snapshot after each step; store the last two of those kept.
+    """What a party is given besides its data.
+
+    `keep` gets a snapshot at the start and after each step; store the last two of those kept.
 
     Args:
         told: at the active, is handed the figures after so many steps.
@@ -109,6 +109,8 @@ def train(
     now = saved.get(meeting.position) or _start(meeting, terms)
     if now.weights.shape[0] != sum(meeting.columns.values()) + 1:
         raise PeerError(f"a snapshot of {now.weights.shape[0]} weights does not fit the parties' columns: start anew")
+    if not saved:
+        context.keep(now)  # so that a party has something to resume from before another has done a step
     if not now.stopped:
         for step in deals.steps(terms, chosen, meeting.position):
             now = replace(now, position=step.number + 1, weights=_step(party, now.weights, step))
@@ -207,8 +209,8 @@ def _reveal(party: _Party, now: Snapshot) -> Trained:
         if name == meeting.me:
             mine = share
         else:
-            meeting.give(name, share, _WEIGHTS)
-    found = ring.decode(meeting.take(mine, _WEIGHTS), WEIGHT)
+            meeting.give(name, share, WEIGHTS)
+    found = ring.decode(meeting.take(mine, WEIGHTS), WEIGHT)
     if meeting.me == terms.active:
         return Trained(found[:-1], found[-1], meeting.session)
     return Trained(found, None, meeting.session)

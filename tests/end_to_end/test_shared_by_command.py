@@ -1,0 +1,191 @@
+"""Regression on shares as its users meet it: one file with a dealer, here and over a network with certificates."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import roc_auc_score
+
+from tacit.events import Curve, EpochFinished, Tabled, TrainingResumed, TrainingStarted
+from tacit.store.directory import Store, read_events
+from tests.commands import certify, ended, free_port, invoke, kill_once, start
+
+DATA = load_breast_cancer()
+NAMES = ("bank", "shop", "notary")
+FILE = """\
+kind: vertical_logistic
+name: deal
+parties:
+  bank: {role: active, address: "127.0.0.1:PORT"}
+  shop: {role: passive}
+  notary: {role: dealer}
+data:
+  bank: {path: bank.csv, id: id, label: y}
+  shop: {path: shop.csv}
+"""
+COMMON = """\
+align: false
+train: {epochs: 40, batch: 64, learning_rate: 0.5}
+network: {patience: 300, lost_after: 1}
+"""
+
+
+def write_table(path, columns, rows, label=False):
+    with Path(path).open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", *(["y"] if label else []), *(f"x{column}" for column in columns)])
+        for row in rows:
+            values = [DATA.data[row, column] for column in columns]
+            writer.writerow([f"p{row:04}", *([DATA.target[row]] if label else []), *values])
+
+
+@pytest.fixture(autouse=True)
+def files(here):
+    Path("deal.yaml").write_text(FILE.replace("PORT", str(free_port())) + COMMON)
+    old, new = np.arange(400), np.arange(400, 569)
+    write_table("bank.csv", range(15), old, True)
+    write_table("shop.csv", range(15, 30), old)
+    write_table("bank_new.csv", range(15), new)
+    write_table("shop_new.csv", range(15, 30), new)
+
+
+@pytest.fixture
+def certified(here):
+    for name, own in certify(here, *NAMES).items():
+        local = {"keys": own}
+        if name != "notary":
+            local["data"] = {"path": f"{name}.csv", **({"label": "y"} if name == "bank" else {})}
+        Path(f"{name}.yaml").write_text(json.dumps(local))
+    Path("deal.yaml").write_text(Path("deal.yaml").read_text().split("data:")[0] + COMMON)
+
+
+def joined(name, *more):
+    return start("join", "deal.yaml", "--party", name, "--local", f"{name}.yaml", "--state", f"runs/{name}", *more)
+
+
+def weights(folder):
+    return {
+        name: safetensors.numpy.load_file(Path(folder) / name / "model.safetensors")["weights"] for name in NAMES[:2]
+    }
+
+
+def rows(path):
+    with Path(path).open() as file:
+        return list(csv.DictReader(file))
+
+
+def auc(path):
+    found = rows(path)
+    assert len(found) == 169
+    return roc_auc_score([DATA.target[int(row["id"][1:])] for row in found], [float(row["score"]) for row in found])
+
+
+def predict(run, *more):
+    inputs = ("--input", "bank=bank_new.csv", "--input", "shop=shop_new.csv")
+    return invoke("predict", "deal.yaml", "--run", str(run), "--output", "scores.csv", *inputs, *more)
+
+
+def test_one_command_trains_on_shares_and_predicts_points(here):
+    done = invoke("run", "deal.yaml")
+    assert done.exit_code == 0, done.output
+    (run,) = Path("runs").iterdir()
+    page = (run / "report.html").read_text()
+    for words in ("secret shares with a dealer", "in groups of more than 10", "Opening", "notary has no data"):
+        assert words in page, words
+    assert "Paillier" not in page
+    events = list(read_events(run / "events.jsonl"))
+    (begun,) = (event for event in events if isinstance(event, TrainingStarted))
+    assert begun.protection == "secret shares with a dealer"
+    (local,) = (event.local for event in events if isinstance(event, EpochFinished) if event.local)
+    assert local["auc"] > 0.95
+    assert {"ROC", "Class balance"} <= {event.name for event in events if isinstance(event, Curve | Tabled)}
+    assert predict(run).exit_code == 0
+    assert auc("scores.csv") < 0.02  # points fall as the log odds of the second class rise
+    for release in ("decile", "exact"):
+        done = predict(run, "--set", f"predict.release={release}")
+        assert done.exit_code == 0, done.output
+        assert auc("scores.csv") > 0.97
+
+
+def test_a_run_of_all_parties_on_shares_that_was_killed_is_resumed(here):
+    assert invoke("run", "deal.yaml", "--state", "whole").exit_code == 0
+    process = start("run", "deal.yaml", "--quiet", "--state", "killed")
+    kill_once(process, lambda: list(Path("killed").glob("bank/state-3.safetensors")))
+    done = invoke("run", "deal.yaml", "--state", "killed")
+    assert done.exit_code == 0, done.output
+    for name, expected in weights("whole").items():
+        np.testing.assert_allclose(weights("killed")[name], expected, atol=1e-3)
+    again = invoke("run", "--resume", "killed")
+    assert again.exit_code == 0
+    assert "the weights were opened" in again.output
+    longer = invoke("run", "--resume", "killed", "--set", "train.epochs=80")
+    assert longer.exit_code == 2, longer.output
+
+
+@pytest.mark.parametrize("victim", NAMES)
+def test_a_party_that_is_killed_over_tls_resumes_with_the_same_weights(certified, victim):
+    local = {name: json.loads(Path(f"{name}.yaml").read_text()).get("data") for name in NAMES[:2]}
+    shared = Path("deal.yaml").read_text() + "data: " + json.dumps(local) + "\n"
+    Path("here.yaml").write_text(shared)
+    assert invoke("run", "here.yaml", "--state", "whole").exit_code == 0
+    parties = {name: joined(name) for name in NAMES}
+    kill_once(parties[victim], lambda: list(Path("runs").glob("bank/state-2.safetensors")))
+    parties[victim] = joined(victim)
+    for process in parties.values():
+        ended(process)
+    for name, expected in weights("whole").items():
+        np.testing.assert_allclose(weights("runs")[name], expected, atol=1e-3)
+    assert any(isinstance(event, TrainingResumed) for event in read_events(Path("runs/shop/events.jsonl")))
+    state, model = Store(Path("runs/notary")).stored()
+    assert set(model) == {"session"}
+    assert "seed" not in json.dumps({key: str(value) for key, value in state.items()})
+
+
+def test_three_companies_predict_over_tls(certified):
+    for process in [joined(name) for name in NAMES]:
+        ended(process)
+    common = ("predict", "deal.yaml", "--output", "scores.csv")
+    for release in ("points", "decile", "decision", "exact"):
+        parties = [
+            start(
+                *common, "--party", name, "--run", f"runs/{name}", "--local", f"{name}.yaml",
+                "--set", f"predict.release={release}",
+                *(() if name == "notary" else ("--input", f"{name}_new.csv")),
+            )
+            for name in NAMES
+        ]  # fmt: skip
+        for process in parties:
+            ended(process)
+        decided = np.mean([DATA.target[int(row["id"][1:])] == int(row["decision"]) for row in rows("scores.csv")])
+        assert decided > 0.9, release
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "deal.yaml", "--set", "helper=none"], "name a party with the role dealer"),
+        (["run", "deal.yaml", "--set", "protocol=masked"], "masked, which has no dealer"),
+        (["run", "deal.yaml", "--set", "data.notary.path=bank.csv"], "notary is the dealer, which has none"),
+        (["run", "deal.yaml", "--set", "parties.post.role=dealer"], "2 of them are dealers"),
+        (["run", "deal.yaml", "--set", "train.test=0.02"], "held-out rows have some label"),
+        (["run", "deal.yaml", "--set", "predict.release=decile", "--set", "shares.figures=never"], "decile"),
+    ],
+)
+def test_mistakes_end_with_2_and_a_sentence(arguments, words):
+    done = invoke(*arguments)
+    assert done.exit_code == 2, done.output
+    assert words in done.output
+    assert "Traceback" not in done.output
+
+
+def test_the_plan_of_the_dealer_says_that_it_needs_no_table():
+    done = invoke("plan", "deal.yaml", "--party", "notary")
+    assert done.exit_code == 0, done.output
+    assert "It has none, and needs none" in done.output
+    assert "What notary receives" in done.output

@@ -1,0 +1,103 @@
+"""A party of a training on shares, or its dealer, that is killed at any moment: all resume together."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tacit.errors import NotResumed
+from tacit.kinds.vertical_logistic.shared import meeting
+from tacit.kinds.vertical_logistic.shared.messages import Opening
+from tests.kinds.vertical_logistic.shared_tables import of_tables
+from tests.lockstep.interruptions import Trial
+
+PARTIES = ("bank", "shop0", "notary")
+ATOL = 3e-4
+
+
+def settings_of(folder, passives=1, **changes):
+    train = {"epochs": 3, "batch": 40, "learning_rate": 0.5, **changes.pop("train", {})}
+    return of_tables(folder, passives, rows=100, align=False, train=train, **changes)
+
+
+def weights(trial):
+    return {name: trial.model(name)["weights"] for name in trial.settings.owners}
+
+
+def same_training(whole, trial, where):
+    for name, expected in weights(whole).items():
+        np.testing.assert_allclose(weights(trial)[name], expected, atol=ATOL, err_msg=f"{where} {name}")
+    assert most_often_opened(trial) == len(trial.settings.passives), where
+
+
+def most_often_opened(trial):
+    """How often the same words were sent, over all attempts: once to each other party with data, and no more. A few
+    words may be equal by chance."""
+    words = [m.words for sent in trial.sent.values() for m in sent if isinstance(m, Opening) and len(m.words) > 16]
+    return max(Counter(words).values())
+
+
+def killed(settings, folder, monkeypatch, victim, moments):
+    whole = Trial(settings, folder / "whole")
+    whole.attempt(monkeypatch)
+    count = whole_actions(settings, folder, monkeypatch, victim)
+    for at in moments(count):
+        trial = Trial(settings, folder / f"{victim}-{at}")
+        assert trial.interrupted(monkeypatch, victim, at) or at > count - 9, at
+        trial.brought_to_an_end(monkeypatch)
+        same_training(whole, trial, f"{victim} at {at}")
+
+
+@pytest.mark.parametrize("victim", PARTIES)
+def test_a_party_or_the_dealer_that_is_killed_at_some_moments(tmp_path, monkeypatch, victim):
+    killed(settings_of(tmp_path), tmp_path, monkeypatch, victim, lambda count: range(1, count + 1, 23))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("passives", [1, 2])
+def test_a_party_or_the_dealer_that_is_killed_at_any_moment(tmp_path, monkeypatch, passives):
+    settings = settings_of(tmp_path, passives)
+    for victim in settings.parties:
+        (tmp_path / victim).mkdir()
+        killed(settings, tmp_path / victim, monkeypatch, victim, lambda count: range(1, count + 1))
+
+
+def test_masks_that_were_used_before_would_be_noticed(tmp_path, monkeypatch):
+    """The control of `most_often_opened`: a dealer that draws the same seeds in each meeting."""
+    settings = settings_of(tmp_path)
+    monkeypatch.setattr(meeting, "_token", lambda rng: bytes(32))
+    trial = Trial(settings, tmp_path / "trial")
+    assert trial.interrupted(monkeypatch, "shop0", 40)
+    trial.brought_to_an_end(monkeypatch)
+    assert most_often_opened(trial) > 1
+
+
+def test_a_training_with_patience_resumes_and_keeps_the_figures_of_its_best_weights(tmp_path, monkeypatch):
+    settings = settings_of(tmp_path, train={"patience": 5, "epochs": 4})
+    whole, trial = Trial(settings, tmp_path / "whole"), Trial(settings, tmp_path / "trial")
+    whole.attempt(monkeypatch)
+    at = whole_actions(settings, tmp_path, monkeypatch, "shop0") - 4  # it dies while it stores its last state
+    assert trial.interrupted(monkeypatch, "shop0", at)
+    assert trial.complete("bank")
+    trial.brought_to_an_end(monkeypatch)
+    same_training(whole, trial, "shop0")
+    np.testing.assert_allclose(trial.model("bank")["deciles"], whole.model("bank")["deciles"], atol=0.5)
+
+
+def whole_actions(settings, folder, monkeypatch, victim):
+    return Trial(settings, folder / f"count-{victim}").attempt(monkeypatch, victim).count
+
+
+def test_a_dealer_of_another_training_is_refused(tmp_path, monkeypatch):
+    settings = settings_of(tmp_path)
+    first, second = Trial(settings, tmp_path / "first"), Trial(settings, tmp_path / "second")
+    for trial in (first, second):
+        assert trial.interrupted(monkeypatch, "bank", 2 * whole_actions(settings, trial.root, monkeypatch, "bank") // 3)
+    assert first.state("shop0")["round"] > 0
+    shutil.rmtree(first.root / "notary")
+    shutil.copytree(second.root / "notary", first.root / "notary")
+    with pytest.raises(NotResumed, match="notary holds no part of the training that bank resumes"):
+        first.attempt(monkeypatch)
