@@ -147,7 +147,7 @@ def test_a_budget_that_is_spent_ends_the_passive_with_4_and_the_active_hears_tha
     Path("s.csv").unlink()
     bank, shop = map(predict, NAMES)
     _, own = ended(shop, 4)
-    assert "60 rows with one model: 40 are answered, and 40 more were asked for, so nothing was sent" in own
+    assert "60 rows with one model: 40 are answered, and 40 more were asked for, so no score was sent" in own
     _, told = ended(bank, 3)
     assert "shop" in told
     assert "60" not in told  # how large the budget is, is the shop's own business

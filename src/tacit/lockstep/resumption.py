@@ -61,15 +61,18 @@ class Held:
     begun: bool = False
 
 
-def agreed_session(channels: Mapping[str, Channel], me: str, lead: str, held: Held) -> bytes:
+def agreed_session(
+    channels: Mapping[str, Channel], me: str, lead: str, held: Held, *, follows: bool = False
+) -> bytes:
     """The training that all are part of; another than `held` says if all begin anew.
 
-    Raises NotResumed at the party that holds nothing, or something else, of a training that others have begun.
+    Raises NotResumed at the party that holds nothing, or something else, of a training that others have begun. One that
+    `follows` may hold nothing: there is nothing of its own that a training could lack.
     """
     if me != lead:
         channels[lead].send(Holding(held.session, held.begun))
         said = recv_first(channels[lead], Resuming, _LIMIT)
-        if said.session != held.session and (held.begun or not said.anew):
+        if not (follows and not held.session) and said.session != held.session and (held.begun or not said.anew):
             raise NotResumed(f"{me} holds no part of the training that {lead} resumes: {_RESUME}")
         return said.session
     others = {name: recv_first(channel, Holding, _LIMIT) for name, channel in channels.items()}

@@ -167,9 +167,9 @@ def _agreed(
 ) -> tuple[bytes, Stored | None, Rows]:
     """The training that all are part of, what this party stored of it, and its rows.
 
-    Under Paillier a training that was interrupted before its first state is resumed with the rows that it had.
+    A training that was interrupted before its first state is resumed with the rows that it had.
     """
-    found = None if settings.shared else _kept_rows(name, table, records)
+    found = _kept_rows(name, table, records)
     held = found.session if stored is None and found is not None else stored.session if stored is not None else b""
     session = agreed_session(channels, name, settings.active, Held(held, _begun(stored, held, records)))
     if session == held and stored is not None:
