@@ -73,8 +73,8 @@ def test_here_too_counts_are_the_actives_to_allow():
     data = DATA | {"bank": DATA["bank"] | {"label_counts": False}}
     Path("here.yaml").write_text(Path("deal.yaml").read_text() + f"data: {json.dumps(data)}\n")
     refused = invoke("run", "here.yaml")
-    assert refused.exit_code == 3, refused.output
-    assert "does not allow" in refused.output
+    assert refused.exit_code == 2, refused.output
+    assert "set data.bank.label_counts: true if shop may have them" in refused.output
     assert "Traceback" not in refused.output
 
 
