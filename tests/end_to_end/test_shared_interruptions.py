@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from tacit.errors import NotResumed
+from tacit.kinds.vertical_logistic import kept_rows
+from tacit.kinds.vertical_logistic.protocol.label_count_terms import gave_counts
 from tacit.kinds.vertical_logistic.shared import meeting
 from tacit.kinds.vertical_logistic.shared.messages import Opening
+from tacit.store.journal_files import RecordFiles
 from tests.kinds.vertical_logistic.shared_tables import of_tables
 from tests.lockstep.interruptions import Trial
 
@@ -101,3 +104,34 @@ def test_a_dealer_of_another_training_is_refused(tmp_path, monkeypatch):
     shutil.copytree(second.root / "notary", first.root / "notary")
     with pytest.raises(NotResumed, match="notary holds no part of the training that bank resumes"):
         first.attempt(monkeypatch)
+
+
+def test_a_dealer_that_lost_its_folder_deals_on(tmp_path, monkeypatch):
+    """It keeps no seed, so there is nothing that it must know."""
+    settings = settings_of(tmp_path)
+    whole, trial = Trial(settings, tmp_path / "whole"), Trial(settings, tmp_path / "trial")
+    whole.attempt(monkeypatch)
+    assert trial.interrupted(monkeypatch, "bank", 2 * whole_actions(settings, tmp_path, monkeypatch, "bank") // 3)
+    assert trial.state("shop0")["round"] > 0
+    shutil.rmtree(trial.root / "notary")
+    (trial.root / "notary").mkdir()
+    trial.brought_to_an_end(monkeypatch)
+    same_training(whole, trial, "notary")
+    assert bytes(trial.model("notary")["session"]) == bytes(trial.model("bank")["session"])
+
+
+@pytest.mark.parametrize("victim", PARTIES)
+def test_labels_are_counted_over_the_same_rows_after_a_kill(tmp_path, monkeypatch, victim):
+    settings = of_tables(tmp_path, 1, rows=200, woe=True, train={"epochs": 1, "batch": 100})
+    given = 0
+    for at in range(3, min(80, whole_actions(settings, tmp_path, monkeypatch, victim) - 9), 7):
+        trial = Trial(settings, tmp_path / f"{victim}-{at}")
+        assert trial.interrupted(monkeypatch, victim, at)
+        records = RecordFiles(trial.root / "bank")
+        before = kept_rows.kept(records)
+        counted = before is not None and gave_counts(records, before.session)
+        trial.brought_to_an_end(monkeypatch)
+        if counted:
+            given += 1
+            assert np.array_equal(before.rows, trial.state("bank")["rows"]), at
+    assert given  # times that counts of labels had been given before the kill

@@ -17,7 +17,7 @@ def met(shop, notary, *, follows=False):
     parties = {
         "bank": lambda channels: agreed_session(channels, "bank", "bank", Held(OLD, True)),
         "shop": lambda channels: agreed_session(channels, "shop", "bank", shop),
-        "notary": lambda channels: agreed_session(channels, "notary", "bank", notary, follows=follows),
+        "notary": lambda channels: agreed_session(channels, "notary", "bank", notary, needs_nothing=follows),
     }
     return run_parties(parties, patience=HANGS)
 

@@ -62,17 +62,18 @@ class Held:
 
 
 def agreed_session(
-    channels: Mapping[str, Channel], me: str, lead: str, held: Held, *, follows: bool = False
+    channels: Mapping[str, Channel], me: str, lead: str, held: Held, *, needs_nothing: bool = False
 ) -> bytes:
     """The training that all are part of; another than `held` says if all begin anew.
 
     Raises NotResumed at the party that holds nothing, or something else, of a training that others have begun. One that
-    `follows` may hold nothing: there is nothing of its own that a training could lack.
+    `needs_nothing` to resume may hold nothing.
     """
     if me != lead:
         channels[lead].send(Holding(held.session, held.begun))
         said = recv_first(channels[lead], Resuming, _LIMIT)
-        if not (follows and not held.session) and said.session != held.session and (held.begun or not said.anew):
+        empty = needs_nothing and not held.session
+        if said.session != held.session and not empty and (held.begun or not said.anew):
             raise NotResumed(f"{me} holds no part of the training that {lead} resumes: {_RESUME}")
         return said.session
     others = {name: recv_first(channel, Holding, _LIMIT) for name, channel in channels.items()}

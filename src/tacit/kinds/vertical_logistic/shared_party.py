@@ -244,7 +244,7 @@ def dealer(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str
             place.store.save(part, state, {"version": 1, "ledgers": []})
 
     def take_part(channels: Mapping[str, Channel]) -> Part:
-        agreed = agreed_session(channels, name, settings.active, Held(session, False), follows=True)
+        agreed = agreed_session(channels, name, settings.active, Held(session, False), needs_nothing=True)
         save(agreed, 0, ended=False)
         told = channels[settings.active].recv(Sizes, HEAD)
         deal(channels, terms_of(settings, told.rows, told.outputs))

@@ -227,14 +227,19 @@ def meet_as_dealer(
 
 
 def common_position(greetings: Mapping[str, Greeting]) -> int:
-    """The last step that all parties can begin after; PeerError if they do not resume the same training."""
-    if len({greeting.session for greeting in greetings.values()}) > 1:
+    """The last step that all parties can begin after; PeerError if they do not resume the same training.
+
+    One that has stored nothing yet can only begin at the start, and others with it if they can.
+    """
+    resumed = {greeting.session for greeting in greetings.values() if greeting.session}
+    new = any(not greeting.session for greeting in greetings.values())
+    if len(resumed) > 1 or (new and not all(0 in greeting.positions for greeting in greetings.values())):
         begun = [name for name, greeting in greetings.items() if greeting.session]
         raise PeerError(
             f"{', '.join(begun)} resume a training that the others do not: start all parties alike, all anew or all "
             "with --resume"
         )
-    common = set.intersection(*(set(greeting.positions) for greeting in greetings.values()))
+    common = {0} if new else set.intersection(*(set(greeting.positions) for greeting in greetings.values()))
     if not common:
         raise PeerError("there is no step that all parties can begin after: start all of them anew")
     return max(common)

@@ -106,10 +106,10 @@ def train(
     meeting = meet(channels, terms, me, own.features.shape[1], tuple(saved) or (0,), session)
     context.met(meeting.columns, meeting.position)
     party = _Party(meeting, terms, chosen, open_tables(meeting, terms, own))
-    now = saved.get(meeting.position) or _start(meeting, terms)
+    now = saved[meeting.position] if meeting.position else _start(meeting, terms)
     if now.weights.shape[0] != sum(meeting.columns.values()) + 1:
         raise PeerError(f"a snapshot of {now.weights.shape[0]} weights does not fit the parties' columns: start anew")
-    if not saved:
+    if not meeting.position:
         context.keep(now)  # so that a party has something to resume from before another has done a step
     if not now.stopped:
         for step in deals.steps(terms, chosen, meeting.position):
