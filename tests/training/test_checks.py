@@ -28,7 +28,7 @@ class Tracking(nn.Module):
         (nn.Embedding(4, 4, max_norm=1.0), r"1 \(Embedding\).*max_norm=None"),
         (nn.Embedding(4, 4, scale_grad_by_freq=True), r"1 \(Embedding\).*scale_grad_by_freq=False"),
         (nn.EmbeddingBag(4, 4), r"1 \(EmbeddingBag\).*nn\.Embedding"),
-        (nn.LSTM(4, 4), r"1 \(LSTM\).*LSTMCell"),
+        (parametrizations.weight_norm(nn.LSTM(4, 4), "weight_ih_l0"), r"1 \(ParametrizedLSTM\).*as they are"),
         (nn.MultiheadAttention(4, 2, kdim=3), r"1 \(MultiheadAttention\).*scaled_dot_product_attention"),
         (nn.MultiheadAttention(4, 2, add_bias_kv=True), r"1 \(MultiheadAttention\).*scaled_dot_product_attention"),
         (parametrizations.spectral_norm(nn.Linear(4, 4)), r"\(_SpectralNorm\).*weight_norm"),
@@ -42,6 +42,14 @@ class Tracking(nn.Module):
 def test_refused_by_name(layer, message):
     with pytest.raises(ValueError, match=message):
         refuse_unfit(nn.Sequential(nn.Linear(4, 4), layer))
+
+
+def test_all_unfit_layers_are_named_at_once_each_reason_once():
+    block = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Embedding(4, 4, sparse=True))
+    with pytest.raises(ValueError, match=r"^0 \(BatchNorm1d\), 2 \(BatchNorm1d\): mixes") as raised:
+        refuse_unfit(block)
+    assert "; 3 (Embedding): sparse gradients" in str(raised.value)
+    assert str(raised.value).count("mixes the records") == 1
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -6,9 +6,9 @@ attach      puts a plan into the ordinary loop: `sampler`, `optimizer`, `sums` (
             `contents` whether anything is stored without noise
 losses      one value for each record
 engine      records one backward pass and adds clipped gradients; `rules` says how each kind of layer is recorded:
-            `layers`, `attention`, `recurrent`, those of `register_layer`, which `probe` tries, and `fallback`;
+            `layers`, `attention`, `recurrent`, `scan`, those of `register_layer`, which `probe` tries, and `fallback`;
             `recorded` has the gradients, `margins` bound what rounding can hide
-checks      refuses unfit models
+checks      refuses unfit models; `replacements` takes other layers in place of some
 
 A plan and its price need no torch; training needs the extra `torch`.
 """
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tacit.training.losses import record_loss
     from tacit.training.optimizer import PrivateOptimizer
     from tacit.training.recorded import Kept
+    from tacit.training.replacements import fix
     from tacit.training.rules import register_layer
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Monitor",
     "Plan",
     "PrivateOptimizer",
+    "fix",
     "record_loss",
     "refuse_unfit",
     "register_layer",
@@ -61,6 +63,7 @@ __getattr__, __dir__ = door(
         "tacit.training.losses": "record_loss",
         "tacit.training.optimizer": "PrivateOptimizer",
         "tacit.training.recorded": "Kept",
+        "tacit.training.replacements": "fix",
         "tacit.training.rules": "register_layer",
     },
     require_torch,
