@@ -31,7 +31,7 @@ def fix(model: nn.Module) -> list[str]:
             _put(model, name, made[module])
         elif isinstance(module, _InstanceNorm) and replaceable(module):
             module.track_running_stats = False
-            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module._buffers.update(dict.fromkeys(module._buffers))
             said.append(f"{name or 'the model'} ({type(module).__name__}): keeps no running statistics any more")
         elif isinstance(module, _BatchNorm) and replaceable(module):
             group = made[module] = _group_norm(module)

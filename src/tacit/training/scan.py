@@ -149,12 +149,12 @@ class Long:
         into = leave * (1 - bent * bent)
         if keep is not None:
             before, into, forget = before * keep[..., None], into * keep, forget * keep
-        flat, shown = before.flatten(2), [] if weights.project is not None else None
+        flat, shown = before.flatten(2), list[Tensor]()
         flowing, cell = last
         for t in range(len(gates) - 1, -1, -1):
             flowing = flowing + gradient[t]
             showing = flowing
-            if weights.project is not None and shown is not None:
+            if weights.project is not None:
                 shown.append(flowing if keep is None else flowing * keep[t])
                 showing = flowing.mm(weights.project)
             cell = torch.addcmul(cell, showing, into[t])
@@ -162,7 +162,7 @@ class Long:
             before[t, :, 3] *= showing
             cell = cell * forget[t] + _passed(cell, keep, t)
             flowing = flat[t].mm(weights.again) + _passed(flowing, keep, t)
-        projected = None if shown is None else torch.stack(shown[::-1])
+        projected = torch.stack(shown[::-1]) if shown else None
         return flat, flat, projected, (flowing, cell)
 
 
@@ -220,10 +220,14 @@ class _Direction:
 
     def weights(self) -> Weights:
         module: Any = self.layer.module
-        biases = [self.layer.value(f"{name}{self.end}") if module.bias else None for name in ("bias_ih", "bias_hh")]
-        project = self.layer.value(f"weight_hr{self.end}") if module.proj_size else None
-        enter, again = self.layer.value(f"weight_ih{self.end}"), self.layer.value(f"weight_hh{self.end}")
-        return Weights(enter, again, *biases, project)
+        value = self.layer.value
+        return Weights(
+            enter=value(f"weight_ih{self.end}"),
+            again=value(f"weight_hh{self.end}"),
+            enter_bias=value(f"bias_ih{self.end}") if module.bias else None,
+            again_bias=value(f"bias_hh{self.end}") if module.bias else None,
+            project=value(f"weight_hr{self.end}") if module.proj_size else None,
+        )
 
     def add(self, name: str, inputs: Tensor, outputs: Tensor) -> None:
         """Record a weight from what came in and the gradient of what went out, both [T, B, ...]."""
@@ -252,7 +256,8 @@ def recurrent_layers(layer: Layer) -> Forward:
     def forward(given: Tensor | PackedSequence, states: Any = None) -> Any:
         x, keep, lengths = _padded(layer, given)
         first = _first(layer, x, states, long)
-        hidden, cells = [], []
+        hidden: list[Tensor] = []
+        cells: list[Tensor] = []
         for number in range(module.num_layers):
             outs = []
             for way in range(2 if module.bidirectional else 1):
