@@ -167,7 +167,7 @@ def test_a_layer_that_torch_runs_in_one_kernel_can_be_trained_once_it_has_a_rule
 
         return forward
 
-    with pytest.raises(ValueError, match=r"the model \(Bag\): takes the ids of all records in one list"):
+    with pytest.raises(ValueError, match=r"the model \(Bag\): takes ids in a forward of its own"):
         Engine(Bag(5, 3))
     register_layer(Bag, rule)
     check(Bag(5, 3), torch.randint(0, 5, (4, 2)))

@@ -86,7 +86,7 @@ def _unrecorded(module: nn.Module) -> str | None:
         case nn.Embedding() | nn.EmbeddingBag() if module.sparse:
             return "sparse gradients: use sparse=False"
         case nn.EmbeddingBag() if rule(module) is None:
-            return "takes the ids of all records in one list: use nn.Embedding and a sum or mean over dimension 1"
+            return "takes ids in a forward of its own, which has no rule: use nn.EmbeddingBag as it is"
         case nn.RNNBase() if _trained(module) and rule(module) is None:
             return "runs all steps in one kernel and has no rule: use nn.RNN, nn.GRU or nn.LSTM as they are"
         case nn.MultiheadAttention() if not module._qkv_same_embed_dim or module.bias_k is not None:

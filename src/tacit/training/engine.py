@@ -21,12 +21,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from tacit.training.arguments import Arguments, records_of
 from tacit.training.checks import refuse_unfit
-from tacit.training.fallback import Arguments, fallback
+from tacit.training.fallback import fallback
 from tacit.training.layers import Forward, Layer
+from tacit.training.libraries import by_structure, runs_whole
 from tacit.training.margins import gamma, unit_roundoff
 from tacit.training.probe import probed
+from tacit.training.recognition import recognised
 from tacit.training.recorded import Part, absolute_norms, join, squared_norms_of
+from tacit.training.rows import broadcasts, rows
 from tacit.training.rules import rule
 
 MEBIBYTE = 1 << 20
@@ -43,6 +47,8 @@ class Pass:
         self.memory = memory // 4  # of what is computed in spans of records and not kept
         self.anchor = torch.zeros(0, device=parameters[0].device, requires_grad=True)
         self.records: int | None = None
+        self.expected: int | None = None
+        self.arguments: list[Arguments] = []
         self._index = {parameter: i for i, parameter in enumerate(parameters)}
         self._names = names
         self._keep = memory
@@ -179,8 +185,9 @@ class Engine:
         self._pass = Pass(self.parameters, self.names, memory)
         self._bypassed = False
         self._patched: list[tuple[nn.Module, Forward | None]] = []
-        self._arguments: list[Arguments] = []  # of layers without a rule
         self._instrument(model, "")
+        if not isinstance(vars(model).get("forward"), Recorded):
+            self._patch(model, model.forward)
         self._hooks = [p.register_hook(self._guard(name)) for name, p in named]
 
     def norms(self, order: Literal[1, 2] = 2) -> Tensor:
@@ -250,8 +257,8 @@ class Engine:
 
     @property
     def undecided(self) -> str | None:
-        """An argument of a layer without a rule that may be of records or shared: see `fallback.Arguments`."""
-        return next((each.undecided for each in self._arguments if each.undecided is not None), None)
+        """An argument of a layer that may be of records or shared: see `arguments.Arguments`."""
+        return next((each.undecided for each in self._pass.arguments if each.undecided is not None), None)
 
     def detach(self) -> None:
         """Give the model back as it was."""
@@ -287,31 +294,54 @@ class Engine:
         if any(module is patched for patched, _ in self._patched):
             return
         shown = name or "the model"
-        found = rule(module)
+        own = Layer(shown, module, _own(module), self._pass)
+        found = None if runs_whole(module) else rule(module) or recognised(module)
         if found is not None:
-            layer = Layer(shown, module, _own(module), self._pass)
-            self._patch(module, found.make(layer) if found.built_in else probed(layer, found.make, self._bypass))
+            self._patch(module, found.make(own) if found.built_in else probed(own, found.make, self._bypass))
             self._instrument_inside(module, name)
-        elif _own(module) or parametrize.is_parametrized(module) or any(map(_holds_only, module.children())):
-            self._announce(
-                f"{shown} ({type(module).__name__}) has no rule of its own: it and all inside it run once for each "
-                "record, which is slower. If it holds layers, put its own parameters into a small module"
+        elif (made := by_structure(own)) is not None:
+            self._patch(module, made)
+            self._instrument_inside(module, name)
+        elif broadcasts(module):
+            self._patch(
+                module, rows(own, self._fallback(module, shown), self._bypass, lambda: self._slow(module, shown))
             )
-            inside = frozenset(path for path, parameter in module.named_parameters() if parameter.requires_grad)
-            self._arguments.append(Arguments(shown))
-            whole = Layer(shown, module, inside, self._pass)
-            self._patch(module, fallback(whole, self._bypass, self._arguments[-1]))
+            self._instrument_inside(module, name)
+        elif _own(module) or runs_whole(module) or _unusual(module):
+            self._slow(module, shown)
+            self._patch(module, self._fallback(module, shown))
         else:
             self._instrument_inside(module, name)
+
+    def _fallback(self, module: nn.Module, shown: str) -> Forward:
+        inside = frozenset(path for path, parameter in module.named_parameters() if parameter.requires_grad)
+        return fallback(Layer(shown, module, inside, self._pass), self._bypass)
+
+    def _slow(self, module: nn.Module, shown: str) -> None:
+        size = sum(each.numel() for each in module.parameters() if each.requires_grad)
+        self._announce(
+            f"{shown} ({type(module).__name__}) has no rule of its own: it and all inside it run once for each "
+            f"record, which is slower and holds {size:,} numbers for each record. If it holds layers, put its own "
+            "parameters into a small module"
+        )
 
     def _instrument_inside(self, module: nn.Module, name: str) -> None:
         for child_name, child in module.named_children():
             self._instrument(child, f"{name}.{child_name}" if name else child_name)
 
     def _patch(self, module: nn.Module, recorded: Forward) -> None:
-        forward = Recorded(self, module, recorded)
+        forward = Recorded(self, module, self._counted(recorded) if module is self.model else recorded)
         self._patched.append((module, forward.replaced))
         module.forward = forward
+
+    def _counted(self, forward: Forward) -> Forward:
+        """The forward of the whole model: how many records it is given tells its layers what is shared by all."""
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self._pass.expected = records_of((args, kwargs))
+            return forward(*args, **kwargs)
+
+        return counted
 
     def listens(self) -> bool:
         """Whether a layer that is called now is to be recorded."""
@@ -336,6 +366,11 @@ class Engine:
 def _own(module: nn.Module) -> frozenset[str]:
     """Names of the trainable parameters that the module holds itself."""
     return frozenset(name for name, parameter in module.named_parameters(recurse=False) if parameter.requires_grad)
+
+
+def _unusual(module: nn.Module) -> bool:
+    """Whether a module computes with parameters in another way than by calling the layers that hold them."""
+    return parametrize.is_parametrized(module) or any(map(_holds_only, module.children()))
 
 
 def _holds_only(module: nn.Module) -> bool:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from tacit.training.arguments import Arguments
 from tacit.training.fallback import Inside
 from tacit.training.generators import Generators
 from tacit.training.layers import Forward, Layer
@@ -45,6 +46,18 @@ def probed(layer: Layer, rule: Callable[[Layer], Forward], bypass: Callable[[], 
     return forward
 
 
+def agrees(
+    layer: Layer, rule: Callable[[Layer], Forward], own: Forward, records: int, given: Any, bypass: Callable[[], Any]
+) -> bool:
+    """Whether a rule computes and records for these arguments what the layer's own forward computes."""
+    try:
+        with bypass(), _undisturbed(layer.module):
+            _try(layer, rule, Inside(layer.module, own), records, given)
+    except (ValueError, RuntimeError, TypeError, IndexError):
+        return False
+    return True
+
+
 def _wrong(layer: Layer, reason: str) -> ValueError:
     return ValueError(f"{layer.name}: the rule registered for {type(layer.module).__name__} {reason}")
 
@@ -56,6 +69,8 @@ class _Recorder:
     memory: int
     anchor: Tensor
     names: dict[nn.Parameter, str]
+    expected: int | None
+    arguments: list[Arguments] = field(default_factory=list)
     parts: dict[str, list[Part]] = field(default_factory=dict)
 
     def add(self, name: str, parameter: nn.Parameter, part: Part) -> None:
@@ -83,7 +98,8 @@ class _Both:
 
 def _try(layer: Layer, rule: Callable[[Layer], Forward], own: Inside, records: int, given: Any) -> None:
     names = {parameter: name for name, parameter in layer.module.named_parameters()}
-    recorder = _Recorder(layer.recorder.memory, torch.zeros_like(layer.recorder.anchor, requires_grad=True), names)
+    anchor = torch.zeros_like(layer.recorder.anchor, requires_grad=True)
+    recorder = _Recorder(layer.recorder.memory, anchor, names, layer.recorder.expected)
     made = Inside(layer.module, rule(Layer(layer.name, layer.module, layer.trained, recorder)))
     copies = {name: p.detach().clone().requires_grad_(p.requires_grad) for p, name in names.items()}
     inputs, arguments = _copied(given)
@@ -150,14 +166,16 @@ def _compare_records(both: _Both, direction: Tensor) -> None:
         for (name, copy), sought in zip(both.recorded.items(), expected, strict=True):
             if name not in both.recorder.parts:
                 continue  # its gradient is zero: the sums agreed
-            part = join(both.recorder.parts[name], copy.numel(), copy.dtype, both.recorder)
-            found = part.instantiate(record, record + 1, torch.float64).view(copy.shape)
+            with torch.no_grad():
+                part = join(both.recorder.parts[name], copy.numel(), copy.dtype, both.recorder)
+                found = part.instantiate(record, record + 1, torch.float64).view(copy.shape)
+                bound = float(part.squared_norms()[record])
             if not _alike(sought, found, scale):
                 reason = (
                     f"records another gradient of {name} for record {record}: row i must be the gradient of record i"
                 )
                 raise _wrong(both.layer, reason)
-            if float(part.squared_norms()[record]) < float(found.square().sum()) * (1 - 1e-6):
+            if bound < float(found.square().sum()) * (1 - 1e-6):
                 raise _wrong(both.layer, f"bounds the norm of a gradient of {name} by less than it is")
 
 

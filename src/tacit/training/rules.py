@@ -13,7 +13,9 @@ from torch.nn.utils import parametrize
 
 from tacit.training import recurrent
 from tacit.training.attention import attention
-from tacit.training.layers import Forward, Layer, convolution, embedding, linear, normalization
+from tacit.training.convolution import convolution, transposed_convolution
+from tacit.training.embeddings import embedding, embedding_bag
+from tacit.training.layers import Forward, Layer, linear, normalization
 from tacit.training.scan import parameters as scanned
 from tacit.training.scan import recurrent_layers
 
@@ -50,9 +52,13 @@ class Registered:
 
 _rules: list[Registered] = [
     Registered(nn.Linear, linear),
-    Registered(nn.Conv1d, convolution),
-    Registered(nn.Conv2d, convolution),
+    *(Registered(kind, convolution) for kind in (nn.Conv1d, nn.Conv2d, nn.Conv3d)),
+    *(
+        Registered(kind, transposed_convolution)
+        for kind in (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+    ),
     Registered(nn.Embedding, embedding),
+    Registered(nn.EmbeddingBag, embedding_bag),
     Registered(nn.LayerNorm, normalization),
     Registered(nn.GroupNorm, normalization),
     Registered(nn.RMSNorm, normalization),
