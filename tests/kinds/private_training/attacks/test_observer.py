@@ -41,9 +41,10 @@ SILENT = replace(PLAN, noise_multiplier=1e-4)
 # --- what is seen
 
 
-def test_the_sum_of_a_step_shows_who_was_there():
+@pytest.mark.parametrize("model", ["words", "reading", "tokens", "volumes"])
+def test_the_sum_of_a_step_shows_who_was_there(model):
     rng = np.random.default_rng(0)
-    subject = training("words")
+    subject = training(model)
     spots, _ = spread(subject.sizes(), 40, rng)
     coins = rng.random((6, 41)) < 0.5
     cast = Cast(np.append(spots, NOTHING), np.full(41, 10.0), coins, spots, fresh=True)
@@ -156,6 +157,10 @@ HONEST = {
     "fallback": ("fallback", {}),
     "embedding": ("words", {}),
     "one number": ("number", {}),
+    "scan and shared positions": ("reading", {}),
+    "scan, secure": ("reading", {"tier": "secure"}),
+    "rows and recognised layers": ("tokens", {}),
+    "volumes": ("volumes", {}),
     "adaptive": ("linear", {"adapt": ADAPT}),
     "decay": ("linear", {"decay": "Exp", "rate": 0.01}),
     "laplace": ("linear", {"noise": "laplace", "noise_multiplier": 3.0}),
