@@ -35,7 +35,7 @@ class Tracking(nn.Module):
         (nn.utils.spectral_norm(nn.Linear(4, 4)), r"1 \(Linear\).*weight_norm"),
         (nn.DataParallel(nn.Linear(4, 4)), r"1 \(DataParallel\).*attach the module inside it"),
         (prune.identity(nn.Linear(4, 4), "weight"), r"1 \(Linear\).*in a hook"),
-        (nn.Linear(4, 4).to(torch.bfloat16), r"1\.weight has dtype torch\.bfloat16"),
+        (nn.Linear(4, 4).to(torch.float16), r"1\.weight has dtype torch\.float16"),
         (nn.Linear(4, 4).double(), "differ in dtype or device"),
     ],
 )

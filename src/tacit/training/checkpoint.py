@@ -54,7 +54,8 @@ def store(inner: torch.optim.Optimizer) -> dict[str, Any]:
     for parameter, values in whole["state"].items():
         for name, value in values.items():
             if isinstance(value, Tensor):
-                arrays[f"{_PREFIX}{parameter}/{name}"] = value.detach().cpu().numpy().copy()
+                plainly = value.detach().cpu().to(torch.float32 if value.dtype == torch.bfloat16 else value.dtype)
+                arrays[f"{_PREFIX}{parameter}/{name}"] = plainly.numpy().copy()
             else:
                 plain.setdefault(str(parameter), {})[name] = value
     groups = [{name: _plain(value) for name, value in group.items()} for group in whole["param_groups"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import torch
-from torch import Tensor, float32, float64, nn
+from torch import Tensor, bfloat16, float32, float64, nn
 from torch.jit import ScriptModule
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
@@ -107,8 +107,10 @@ def _check_parameters(model: nn.Module) -> None:
         raise ValueError("the model has no trainable parameters: unfreeze one with requires_grad_()")
     kinds: dict[tuple[object, object], str] = {}
     for name, tensor in trained.items():
-        if tensor.dtype not in (float32, float64):
-            raise ValueError(f"{name} has dtype {tensor.dtype}: trainable parameters must be float32 or float64")
+        if tensor.dtype not in (bfloat16, float32, float64):
+            raise ValueError(
+                f"{name} has dtype {tensor.dtype}: trainable parameters must be float32, float64 or bfloat16"
+            )
         kinds.setdefault((tensor.dtype, tensor.device), name)
     if len(kinds) > 1:
         found = ", ".join(f"{name} is {dtype} on {device}" for (dtype, device), name in kinds.items())

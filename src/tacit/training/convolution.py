@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from tacit.training.layers import Forward, Layer
 from tacit.training.patches import Geometry, Patches
+from tacit.training.precision import as_used, exact_backward, full
 from tacit.training.recorded import Kept
 
 _FLAT = (nn.Conv1d, nn.ConvTranspose1d)
@@ -27,6 +28,7 @@ class _Convolution(torch.autograd.Function):  # type: ignore[misc]
         ctx: Any, x: Tensor, anchor: Tensor, layer: Layer, walk: Geometry, ends: tuple[int, ...] | None,
         weight: Tensor, bias: Tensor | None,
     ) -> Tensor:  # fmt: skip
+        x, weight, bias = as_used(x, weight, bias)
         ctx.layer, ctx.walk, ctx.ends = layer, walk, ends
         ctx.save_for_backward(x, weight)
         zeros = [0] * len(walk.kernel)
@@ -35,16 +37,17 @@ class _Convolution(torch.autograd.Function):  # type: ignore[misc]
         )
 
     @staticmethod
+    @exact_backward
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         layer, walk, ends = ctx.layer, ctx.walk, ctx.ends
         gradient = gradient.contiguous()
         if layer.wants("weight"):
-            part = Patches(*_images(x, gradient, walk, ends), layer.recorder.memory)
-            fits = layer.recorder.reserve(x.shape[0] * weight.numel() * x.element_size())
+            part = Patches(*_images(full(x), full(gradient), walk, ends), layer.recorder.memory)
+            fits = layer.recorder.reserve(x.shape[0] * weight.numel() * part.images.element_size())
             layer.add("weight", part.keep() if fits else part)
         if layer.wants("bias"):
-            layer.add("bias", Kept(gradient.flatten(2).sum(2)))
+            layer.add("bias", Kept(full(gradient).flatten(2).sum(2)))
         passed = None
         if ctx.needs_input_grad[0]:
             zeros = [0] * len(walk.kernel)

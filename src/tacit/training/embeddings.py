@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tacit.training.arguments import Arguments
 from tacit.training.layers import Forward, Layer
+from tacit.training.precision import exact_backward, full
 from tacit.training.recorded import Part, Rows, Shared
 
 
@@ -25,8 +26,10 @@ class _Embedding(torch.autograd.Function):  # type: ignore[misc]
         return F.embedding(ids, weight)
 
     @staticmethod
+    @exact_backward
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, ...]:
         ids, owners = ctx.saved_tensors
+        gradient = full(gradient)
         module, records = ctx.layer.module, ctx.records
         shape, padding = tuple(module.weight.shape), module.padding_idx
         if owners is None and records > 1 and ids.stride(0) == 0:

@@ -21,15 +21,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from tacit.training.arguments import Arguments, records_of
+from tacit.training.arguments import records_of
 from tacit.training.checks import refuse_unfit
 from tacit.training.fallback import fallback
 from tacit.training.layers import Forward, Layer
 from tacit.training.libraries import by_structure, runs_whole
 from tacit.training.margins import gamma, unit_roundoff
+from tacit.training.passes import Pass
+from tacit.training.precision import exactly
 from tacit.training.probe import probed
 from tacit.training.recognition import recognised
-from tacit.training.recorded import Part, absolute_norms, join, squared_norms_of
 from tacit.training.rows import broadcasts, rows
 from tacit.training.rules import rule
 
@@ -38,86 +39,6 @@ MEBIBYTE = 1 << 20
 
 def _warn(message: str) -> None:
     warnings.warn(message, stacklevel=3)
-
-
-class Pass:
-    """What one backward pass recorded. The recorder of all layers."""
-
-    def __init__(self, parameters: Sequence[nn.Parameter], names: Sequence[str], memory: int) -> None:
-        self.memory = memory // 4  # of what is computed in spans of records and not kept
-        self.anchor = torch.zeros(0, device=parameters[0].device, requires_grad=True)
-        self.records: int | None = None
-        self.expected: int | None = None
-        self.arguments: list[Arguments] = []
-        self._index = {parameter: i for i, parameter in enumerate(parameters)}
-        self._names = names
-        self._keep = memory
-        self._shelf: list[Tensor] = []  # memory of earlier passes, in the order in which it was taken
-        self.clear()
-
-    def clear(self) -> None:
-        self.parts: list[list[Part]] = [[] for _ in self._names]
-        self.joined: list[Part | None] | None = None
-        self.records = None
-        self._first = ""
-        self._kept = 0
-        self._taken = 0
-        self._task = -1
-
-    def take(self, like: Tensor, *shape: int) -> Tensor:
-        """Memory for gradients that are kept until the pass is cleared. Fresh memory would cost as much as its use."""
-        size, place = math.prod(shape), self._taken
-        self._taken += 1
-        if place == len(self._shelf):
-            self._shelf.append(like.new_empty(0))
-        found = self._shelf[place]
-        if found.numel() < size or found.dtype != like.dtype or found.device != like.device:
-            found = self._shelf[place] = like.new_empty(size + size // 8)  # samples differ in size
-        return found[:size].view(shape)
-
-    def reserve(self, size: int) -> bool:
-        """Whether `size` more bytes of gradients may be kept in this pass; if so they count as kept."""
-        if self._kept + size > self._keep:
-            return False
-        self._kept += size
-        return True
-
-    def add(self, name: str, parameter: nn.Parameter, part: Part) -> None:
-        task = torch._C._current_graph_task_id()
-        if self.records is None:
-            self.records, self._first, self._task = part.records, name, task
-        if task != self._task:
-            raise RuntimeError(
-                "a second backward pass before the first was used: call optimizer.step() after each one. To add up "
-                "batches, plan for a larger batch, with physical= for what memory holds at once"
-            )
-        if part.records != self.records:
-            raise ValueError(
-                f"{name} saw {part.records} records where {self._first} saw {self.records}: the first dimension of "
-                "each layer's input must be that of the records (for inputs that all records share, such as positions, "
-                "expand them to one row a record)"
-            )
-        self.parts[self._index[parameter]].append(part)
-
-    def join(self) -> list[Part | None]:
-        """One part for each parameter, None where no gradient reached it."""
-        if self.joined is None:
-            self.joined = [
-                join(parts, parameter.numel(), parameter.dtype, self) if parts else None
-                for parameter, parts in zip(self._index, self.parts, strict=True)
-            ]
-            self.parts = []
-        return self.joined
-
-    def total(self, order: int) -> Tensor:
-        """Upper bounds of the records' norms, in float64."""
-        present = [(p, part) for p, part in zip(self._index, self.join(), strict=True) if part is not None]
-        if order == 1:
-            sums = [absolute_norms(part, parameter.numel(), self.memory) for parameter, part in present]
-        else:
-            sums = squared_norms_of([part for _, part in present])
-        total = torch.stack(sums).sum(0).mul_(1 + 2 * gamma(len(sums) + 4))
-        return total if order == 1 else total.sqrt_()
 
 
 class Recorded:
@@ -146,7 +67,9 @@ def _ordinary(module: nn.Module, replaced: Forward | None) -> Forward:
 class Engine:
     """Instruments a model so that a backward pass leaves the gradient of each record, to be clipped and summed.
 
-    `reduction` is that of the loss over records: with "mean" the gradients are multiplied by the number of records.
+    `reduction` is that of the loss over records: with "mean" the gradients are multiplied by the number of records in
+    their backward pass. `loss_scale` is what the loss was multiplied by besides, and is taken back. Several backward
+    passes before `add_clipped` are of different records, in the order of the passes.
     `memory` is how many bytes the gradients of single records may take in one pass; layers that do not fit are
     measured without keeping them and then summed by one more product. `announce` hears of layers without a rule.
 
@@ -165,10 +88,13 @@ class Engine:
         *,
         reduction: Literal["mean", "sum"] = "mean",
         memory: int = 512 * MEBIBYTE,
+        loss_scale: float = 1.0,
         announce: Callable[[str], None] = _warn,
     ) -> None:
         if reduction not in ("mean", "sum"):
             raise ValueError(f"reduction is {reduction!r}: it must be 'mean' or 'sum' over records")
+        if not (math.isfinite(loss_scale) and loss_scale > 0):
+            raise ValueError(f"loss_scale is {loss_scale}: it must be positive and finite")
         if any(isinstance(vars(module).get("forward"), Recorded) for module in model.modules()):
             raise ValueError("the model has an engine already: detach it first")
         refuse_unfit(model)
@@ -176,11 +102,13 @@ class Engine:
         self.names = tuple(name for name, _ in named)
         self.parameters = tuple(parameter for _, parameter in named)
         first = self.parameters[0]
-        self.sum = torch.zeros(sum(p.numel() for p in self.parameters), dtype=first.dtype, device=first.device)
+        wide = torch.promote_types(first.dtype, torch.float32)
+        self.sum = torch.zeros(sum(p.numel() for p in self.parameters), dtype=wide, device=first.device)
         pieces = self.sum.split([parameter.numel() for parameter in self.parameters])
         self.views = tuple(piece.view(p.shape) for piece, p in zip(pieces, self.parameters, strict=True))
         self.model = model
         self._mean = reduction == "mean"
+        self._scale = float(loss_scale)
         self._announce = announce
         self._pass = Pass(self.parameters, self.names, memory)
         self._bypassed = False
@@ -199,11 +127,9 @@ class Engine:
         """
         if order not in (1, 2):
             raise ValueError(f"order is {order!r}: it must be 1 or 2")
-        with torch.no_grad():
-            records = self._recorded()
-            norms = self._pass.total(order)
-            if self._mean:
-                norms.mul_(records * (1 + gamma(1)))
+        with torch.no_grad(), exactly(self.sum.device.type):
+            self._recorded()
+            norms = self.whole(self._pass.total(order)).mul_(1 + gamma(4))
             if not bool(torch.isfinite(norms).all()):
                 raise FloatingPointError(
                     "gradients of single records are not finite: lower the learning rate, or look for log(0), 0/0 or "
@@ -214,9 +140,9 @@ class Engine:
     def factors(self, norms: Tensor, clip: float, divisor: float = 1.0) -> Tensor:
         """min(1, clip / norm) / divisor for each record, so that rounding cannot lift it above clip / divisor.
 
-        Why: the factor is lowered by 8u. Divisions, conversion to the model's dtype, the number of records of a mean
-        and the product with the gradient round by at most 1 + u each, and (1 − 8u)(1 + u)⁵ < 1. A factor below the
-        smallest normal number, where rounding is not relative, becomes 0.
+        Why: the factor is lowered by 8u. Divisions, conversion to the sum's dtype, the number of records of a mean over
+        the scale of the loss, the product with it and with the gradient round by at most 1 + u each, and
+        (1 − 8u)(1 + u)⁶ < 1. A factor below the smallest normal number, where rounding is not relative, becomes 0.
         """
         if not (math.isfinite(clip) and clip > 0):
             raise ValueError(f"clip is {clip}: it must be positive and finite")
@@ -227,7 +153,7 @@ class Engine:
 
     def add_clipped(self, factors: Tensor) -> None:
         """Add the sum of factors_i times the gradient of record i to `sum`, and forget the pass."""
-        with torch.no_grad():
+        with torch.no_grad(), exactly(self.sum.device.type):
             records = self._recorded()
             if factors.shape != (records,):
                 raise ValueError(f"factors have shape {tuple(factors.shape)}, the pass has {records} records")
@@ -236,17 +162,21 @@ class Engine:
 
     def weighted(self, factors: Tensor) -> Tensor:
         """The sum of factors_i times the gradient of record i over all parameters, in a row; the pass is kept."""
-        with torch.no_grad():
+        with torch.no_grad(), exactly(self.sum.device.type):
             self._recorded()
             total = torch.zeros_like(self.sum)
             pieces = total.split([parameter.numel() for parameter in self.parameters])
             self._add(factors, [piece.view(p.shape) for piece, p in zip(pieces, self.parameters, strict=True)])
             return total
 
+    def whole(self, factors: Tensor) -> Tensor:
+        """Times what makes a record's own gradient of what was recorded: the records of its mean over the scale."""
+        if not self._mean:
+            return factors if self._scale == 1 else factors / self._scale
+        return factors * (self._pass.counts(factors) / self._scale).to(factors.dtype)
+
     def _add(self, factors: Tensor, views: Sequence[Tensor]) -> None:
-        factors = factors.to(self.sum.dtype)
-        if self._mean:
-            factors = factors * len(factors)
+        factors = self.whole(factors.to(self.sum.dtype))
         for part, view in zip(self._pass.join(), views, strict=True):
             if part is not None:
                 part.add_to(view, factors)
@@ -272,7 +202,7 @@ class Engine:
         self.discard()
 
     def _recorded(self) -> int:
-        if self._pass.records is None:
+        if not self._pass.sizes:
             raise RuntimeError("no backward pass is recorded: call model.train() and loss.backward() first")
         return self._pass.records
 
@@ -347,10 +277,11 @@ class Engine:
         """Whether a layer that is called now is to be recorded."""
         if not self.model.training or not torch.is_grad_enabled() or self._bypassed:
             return False
-        if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled(self.sum.device.type):
+        device = self.sum.device.type
+        if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) != torch.bfloat16:
             raise RuntimeError(
-                "autocast is on: the bounds of clipped gradients hold for float32 and float64 only, so leave private "
-                "training out of torch.autocast"
+                f"autocast to {torch.get_autocast_dtype(device)}: its gradients overflow or vanish without a scaler, "
+                "which would change the clipping. Take dtype=torch.bfloat16, or leave autocast out"
             )
         return True
 

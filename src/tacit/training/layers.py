@@ -17,6 +17,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from tacit.training.arguments import Arguments
 from tacit.training.margins import squared_norms
+from tacit.training.precision import as_used, exact_backward, full
 from tacit.training.recorded import Kept, Outer, Part, Room, gram_is_cheaper
 
 Forward = Callable[..., Any]
@@ -78,21 +79,24 @@ class _Linear(torch.autograd.Function):  # type: ignore[misc]
     def forward(
         ctx: Any, x: Tensor, anchor: Tensor, layer: Layer, names: tuple[str, str], weight: Tensor, bias: Tensor | None
     ) -> Tensor:
+        x, weight, bias = as_used(x, weight, bias)
         ctx.layer, ctx.names = layer, names
         ctx.save_for_backward(x if layer.wants(names[0]) else None, weight)
         return F.linear(x, weight, bias)
 
     @staticmethod
+    @exact_backward
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         layer, (weight_name, bias_name) = ctx.layer, ctx.names
+        passed = gradient.matmul(weight) if ctx.needs_input_grad[0] else None
+        gradient = full(gradient)
         squared = squared_norms(gradient) if gradient.dim() == 2 else None  # for the weight and the bias
         if layer.wants(weight_name):
-            layer.add(weight_name, linear_part(x, gradient, layer.recorder, squared))
+            layer.add(weight_name, linear_part(full(x), gradient, layer.recorder, squared))
         if layer.wants(bias_name):
             summed = gradient if gradient.dim() == 2 else gradient.flatten(1, -2).sum(1)
             layer.add(bias_name, Kept(summed, squared=squared))
-        passed = gradient.matmul(weight) if ctx.needs_input_grad[0] else None
         return passed, None, None, None, None, None
 
 

@@ -108,10 +108,18 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         raise ValueError("the parameters of a private training are fixed: attach an optimizer over all of them")
 
     def state_dict(self) -> dict[str, Any]:
-        raise ValueError("a private optimizer is stored by state(), which holds what was spent too")
+        """That of `inner`, and under "tacit" what `state()` holds, with tensors for arrays: for `torch.save`."""
+        state = {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in self.state().items()}
+        return {**self.inner.state_dict(), "tacit": state}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        raise ValueError("a private optimizer is restored by restore(state), which knows what was spent too")
+        """Go on from a `state_dict()` of this class, as `restore` does; one of another optimizer has no ledger."""
+        if "tacit" not in state_dict:
+            raise ValueError(
+                "this is the state of an ordinary optimizer, which does not say what was spent: load what state_dict() "
+                "or state() of the private one gave"
+            )
+        self.restore(state_dict["tacit"])
 
     def step(self, closure: None = None) -> None:
         """Take up the last backward pass; move the model if the sample is whole."""
@@ -239,7 +247,8 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if len(norms) != len(piece.indices):
             raise ValueError(
                 f"the backward pass saw {len(norms)} records, the batch has {len(piece.indices)}: the first dimension "
-                "of the model's input must be that of the records, and the loss a mean over all of them"
+                "of the model's input must be that of the records, and the loss a mean over all of them. Several "
+                "passes before a step are of different records, each of them once"
             )
         return norms
 
@@ -281,7 +290,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         engine, clip = self.engine, self.clip_norm
         self._sum.finish(clip, self.plan.noise_of(self.steps))
         for parameter, view in zip(engine.parameters, engine.views, strict=True):
-            parameter.grad = view
+            parameter.grad = view.to(parameter.dtype)  # the same memory, but for bfloat16
         self._move()
         for parameter in engine.parameters:
             parameter.grad = None  # the buffer is about to hold another sample

@@ -240,6 +240,7 @@ class Plan:
         data: Any,
         *,
         reduction: Literal["mean", "sum"] = "mean",
+        loss_scale: float = 1.0,
         monitors: Sequence[Monitor] = (),
         check: bool = True,
         memory: int = 512 << 20,
@@ -251,5 +252,6 @@ class Plan:
         from tacit.training.attach import attach
 
         return attach(
-            self, model, optimizer, data, reduction=reduction, monitors=monitors, check=check, memory=memory
+            self, model, optimizer, data, reduction=reduction, loss_scale=loss_scale, monitors=monitors, check=check,
+            memory=memory,
         )  # fmt: skip

@@ -29,6 +29,7 @@ from tacit.training.embeddings import embedding
 from tacit.training.fallback import Inside
 from tacit.training.generators import Generators
 from tacit.training.layers import Forward, Layer, linear_part
+from tacit.training.precision import as_used, exact_backward, full
 from tacit.training.recorded import Kept
 from tacit.training.rules import Registered, Rule, replaces_forward
 
@@ -63,8 +64,8 @@ def _computes(module: nn.Module, width: int, expected: Callable[[Tensor, Values]
     like = next(module.parameters())
     for shape in ((2, 3, width), (3, width)):
         for size in (1.0, 1e-3):  # the small ones show constants that are added before a division
-            x = size * torch.randn(shape).to(like)
-            values = {name: torch.randn(each.shape).to(each) for name, each in module.named_parameters()}
+            x = size * full(torch.randn(shape).to(like))
+            values = {name: full(torch.randn(each.shape).to(each)) for name, each in module.named_parameters()}
             for training in (True, False):
                 try:
                     found, sought = _run(module, x, values, training), expected(x, values)
@@ -116,19 +117,22 @@ class _Transposed(torch.autograd.Function):  # type: ignore[misc]
     def forward(
         ctx: Any, x: Tensor, anchor: Tensor, layer: Layer, names: tuple[str, str | None], weight: Tensor, bias: Any
     ) -> Tensor:
+        x, weight, bias = as_used(x, weight, bias)
         ctx.layer, ctx.names = layer, names
         ctx.save_for_backward(x if layer.wants(names[0]) else None, weight)
         return F.linear(x, weight.t(), bias)
 
     @staticmethod
+    @exact_backward
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         layer, (weight_name, bias_name) = ctx.layer, ctx.names
+        passed = gradient.matmul(weight.t()) if ctx.needs_input_grad[0] else None
+        gradient = full(gradient)
         if layer.wants(weight_name):
-            layer.add(weight_name, linear_part(gradient, x, layer.recorder))  # the factors in the other order
+            layer.add(weight_name, linear_part(gradient, full(x), layer.recorder))  # the factors in the other order
         if bias_name is not None and layer.wants(bias_name):
             layer.add(bias_name, Kept(gradient if gradient.dim() == 2 else gradient.flatten(1, -2).sum(1)))
-        passed = gradient.matmul(weight.t()) if ctx.needs_input_grad[0] else None
         return passed, None, None, None, None, None
 
 
@@ -152,7 +156,7 @@ def transposed(layer: Layer, weight: str, bias: str | None) -> Forward:
 def _as_multiplied(module: nn.Embedding) -> Rule | None:
     """An embedding whose rows come times a constant. The constant is read off, and must be the same everywhere."""
     ids = torch.randint(0, module.num_embeddings, (2, 3)).to(module.weight.device)
-    values = {"weight": torch.randn(module.weight.shape).to(module.weight)}
+    values = {"weight": full(torch.randn(module.weight.shape).to(module.weight))}
     rows = F.embedding(ids, values["weight"])
     try:
         out, again = (_run(module, ids, values, training) for training in (True, False))

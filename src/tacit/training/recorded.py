@@ -8,8 +8,8 @@ factors (`Outer`, and `patches.Patches`) and never holds all gradients at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -210,6 +210,75 @@ class Several:
     def add_to(self, total: Tensor, factors: Tensor) -> None:
         for part in self.parts:
             part.add_to(total, factors)
+
+
+@dataclass(frozen=True, slots=True)
+class Stacked:
+    """The gradients of one parameter over several backward passes, whose records come one after the other."""
+
+    parts: Sequence[Part]
+
+    @property
+    def records(self) -> int:
+        return sum(part.records for part in self.parts)
+
+    def squared_norms(self) -> Tensor:
+        return torch.cat([part.squared_norms() for part in self.parts])
+
+    def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        found, before = list[Tensor](), 0
+        for part in self.parts:
+            low, high = (min(max(0, end - before), part.records) for end in (start, stop))
+            if high > low or not found:
+                found.append(part.instantiate(low, high, dtype))
+            before += part.records
+        return torch.cat(found)
+
+    def reach(self) -> tuple[int, Tensor]:
+        reaches = [part.reach() for part in self.parts]
+        return max(terms for terms, _ in reaches), torch.cat([reach for _, reach in reaches])
+
+    def add_to(self, total: Tensor, factors: Tensor) -> None:
+        sizes = [part.records for part in self.parts]
+        for part, own in zip(self.parts, factors.split(sizes), strict=True):
+            part.add_to(total, own)
+
+
+def stack(parts: Sequence[Part | None], sizes: Sequence[int], size: int) -> Part | None:
+    """What several passes of `sizes` records recorded of a parameter of `size` entries; None where no one did."""
+    like = next((each for part in parts if part is not None for each in tensors_of(part)), None)
+    if like is None:
+        return None
+    # One row of zeros serves all records of a pass that did not reach the parameter.
+    return Stacked([
+        Kept(like.new_zeros(1, size).expand(records, size)) if part is None else part
+        for part, records in zip(parts, sizes, strict=True)
+    ])  # fmt: skip
+
+
+def tensors_of(part: Part) -> Iterator[Tensor]:
+    """The numbers that a part holds."""
+    kept: Any = part
+    for field in fields(kept):
+        value = getattr(part, field.name)
+        if isinstance(value, Tensor) and value.is_floating_point():
+            yield value
+        elif isinstance(value, list | tuple) and any(is_dataclass(inner) for inner in value):
+            for inner in value:
+                yield from tensors_of(inner)
+
+
+def widened(part: Part, dtype: torch.dtype) -> Part:
+    """The part with all its numbers in a longer format, exactly."""
+    changed: dict[str, Any] = {}
+    kept: Any = part
+    for field in fields(kept):
+        value = getattr(part, field.name)
+        if isinstance(value, Tensor) and value.is_floating_point():
+            changed[field.name] = value.to(torch.promote_types(value.dtype, dtype))
+        elif isinstance(value, list | tuple) and any(is_dataclass(inner) for inner in value):
+            changed[field.name] = [widened(inner, dtype) for inner in value]
+    return cast(Part, replace(kept, **changed))
 
 
 def join(parts: Sequence[Part], size: int, dtype: torch.dtype, room: Room) -> Part:

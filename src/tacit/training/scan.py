@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from tacit.training.layers import Forward, Layer, linear_part
+from tacit.training.precision import exact_backward, exactly, full
 from tacit.training.recorded import Kept
 
 State = tuple[Tensor, ...]  # hidden, and of an LSTM the cell; [B, size]
@@ -181,14 +182,16 @@ class _Scan(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, x: Tensor, anchor: Tensor, scan: _Direction, keep: Tensor | None, *first: Tensor) -> Any:
         weights = scan.weights()
-        given = F.linear(x, weights.enter, weights.enter_bias)
-        hidden, stored = scan.cell.run(given, first, keep, weights)
+        with exactly(x.device.type):  # the steps write into each other's memory, in one format
+            given = F.linear(x, weights.enter, weights.enter_bias)
+            hidden, stored = scan.cell.run(given, first, keep, weights)
         ctx.scan, ctx.keep = scan, keep
         ctx.save_for_backward(x, hidden, *stored)
         last = stored[1][-1] if isinstance(scan.cell, Long) else hidden[-1]
         return hidden[1:].clone(), last.clone()
 
     @staticmethod
+    @exact_backward
     def backward(ctx: Any, gradient: Tensor, of_last: Tensor) -> tuple[Tensor | None, ...]:
         x, hidden, *stored = ctx.saved_tensors
         scan, keep = ctx.scan, ctx.keep
@@ -232,12 +235,12 @@ class _Direction:
     def add(self, name: str, inputs: Tensor, outputs: Tensor) -> None:
         """Record a weight from what came in and the gradient of what went out, both [T, B, ...]."""
         if self.layer.wants(f"{name}{self.end}"):
-            part = linear_part(inputs.transpose(0, 1), outputs.transpose(0, 1), self.layer.recorder)
+            part = linear_part(full(inputs).transpose(0, 1), full(outputs).transpose(0, 1), self.layer.recorder)
             self.layer.add(f"{name}{self.end}", part)
 
     def add_bias(self, name: str, outputs: Tensor) -> None:
         if self.layer.wants(f"{name}{self.end}"):
-            self.layer.add(f"{name}{self.end}", Kept(outputs.sum(0)))
+            self.layer.add(f"{name}{self.end}", Kept(full(outputs).sum(0)))
 
     def run(self, x: Tensor, first: State, keep: Tensor | None) -> tuple[Tensor, Tensor]:
         backwards = self.end.endswith("_reverse")
@@ -255,7 +258,9 @@ def recurrent_layers(layer: Layer) -> Forward:
 
     def forward(given: Tensor | PackedSequence, states: Any = None) -> Any:
         x, keep, lengths = _padded(layer, given)
-        first = _first(layer, x, states, long)
+        x = x.to(module.weight_ih_l0.dtype)  # autocast may have shortened it
+        keep = None if keep is None else keep.to(x.dtype)
+        first = tuple(each.to(x.dtype) for each in _first(layer, x, states, long))
         hidden: list[Tensor] = []
         cells: list[Tensor] = []
         for number in range(module.num_layers):

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, Protocol, cast
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -28,7 +27,8 @@ from tacit.training.engine import Engine
 from tacit.training.margins import unit_roundoff
 from tacit.training.noise import Gaussian
 from tacit.training.plan import Plan
-from tacit.training.recorded import Part
+from tacit.training.precision import exactly
+from tacit.training.recorded import Part, widened
 
 _DOUBLE = torch.float64
 _TERMS = 1 << 16  # products in one entry of one record's gradient: positions of a sequence or an image
@@ -131,14 +131,14 @@ class Secure:
         self._total.zero_()
 
     def add(self, norms: Tensor, clip: float) -> None:
-        with torch.no_grad():
+        with torch.no_grad(), exactly(self._engine.sum.device.type):
             parts = recorded(self._engine)
             factors = real_factors(self._engine, norms, clip)
             factors = torch.minimum(factors, clip * _CANCELLATION / _reach(parts))
             pieces = self._total.split([parameter.numel() for parameter in self._engine.parameters])
             for part, piece, parameter in zip(parts, pieces, self._engine.parameters, strict=True):
                 if part is not None:
-                    widened(part).add_to(piece.view(parameter.shape), factors)
+                    widened(part, _DOUBLE).add_to(piece.view(parameter.shape), factors)
         self._engine.discard()
 
     def finish(self, clip: float, multiplier: float) -> None:
@@ -175,7 +175,7 @@ class Laplace:
         self._total.zero_()
 
     def add(self, norms: Tensor, clip: float) -> None:
-        with torch.no_grad():
+        with torch.no_grad(), exactly(self._engine.sum.device.type):
             factors = real_factors(self._engine, norms, clip)
             scale = math.ldexp(1.0, self._bits) / clip
             pieces = self._total.split([parameter.numel() for parameter in self._engine.parameters])
@@ -207,22 +207,8 @@ def recorded(engine: Engine) -> Sequence[Part | None]:
 
 
 def real_factors(engine: Engine, norms: Tensor, clip: float) -> Tensor:
-    """The engine's factors in float64, with the number of records of a mean."""
-    factors = engine.factors(norms, clip).to(_DOUBLE)
-    return factors * len(norms) if engine._mean else factors
-
-
-def widened(part: Part) -> Part:
-    """The part with all its numbers in float64, exactly."""
-    changed: dict[str, Any] = {}
-    kept: Any = part
-    for field in fields(kept):
-        value = getattr(part, field.name)
-        if isinstance(value, Tensor) and value.is_floating_point():
-            changed[field.name] = value.to(_DOUBLE)
-        elif isinstance(value, list | tuple) and any(is_dataclass(inner) for inner in value):
-            changed[field.name] = [widened(inner) for inner in value]
-    return cast(Part, replace(kept, **changed))
+    """The engine's factors in float64, for the gradients as they were recorded."""
+    return engine.whole(engine.factors(norms, clip).to(_DOUBLE))
 
 
 def _reach(parts: Sequence[Part | None]) -> Tensor:

@@ -24,11 +24,11 @@ from tacit.kinds.private_training.attacks.single_steps import (
     step_plan,
 )
 from tacit.kinds.private_training.attacks.whole_training import Work, guess_trainings, training_plan
-from tacit.training import engine as engines
-from tacit.training import sums
+from tacit.training import passes, sums
 from tacit.training.engine import Engine
 from tacit.training.noise import Gaussian
 from tacit.training.optimizer import PrivateOptimizer
+from tacit.training.passes import Pass
 from tacit.training.recorded import squared_norms_of
 from tacit.training.sampler import Loader, Sampler
 from tests.kinds.private_training.attacks.small_trainings import PLAN, training
@@ -235,7 +235,7 @@ def clipped_at(times):
 
 def one_left_out_of_the_norm(patch):
     honest = squared_norms_of
-    patch.setattr(engines, "squared_norms_of", lambda parts: honest(parts[1:]))
+    patch.setattr(passes, "squared_norms_of", lambda parts: honest(parts[1:]))
 
 
 def secure_halved(patch):
@@ -356,7 +356,7 @@ def longest(of_each):
     def total(self, order):
         return torch.stack([of_each(part) for part in self.join() if part is not None]).amax(0)
 
-    return lambda patch: patch.setattr(engines.Pass, "total", total)
+    return lambda patch: patch.setattr(Pass, "total", total)
 
 
 def rows_of(part):
