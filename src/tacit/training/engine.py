@@ -11,6 +11,7 @@ Nothing here adds noise or is private by itself.
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -44,6 +45,7 @@ def _warn(message: str) -> None:
 class Recorded:
     """The forward of an instrumented layer: `recorded` while the engine listens, otherwise the layer's own.
 
+    A compiler would trace what is recorded and reuse its memory, so that `torch.compile` is kept out of it.
     A copy of the model is of the ordinary kind: its layers get their own forward back, because a copy that called this
     one would compute with the parameters of the first.
     """
@@ -52,9 +54,16 @@ class Recorded:
         self.replaced: Forward | None = vars(module).get("forward")
         self._engine, self._module, self._recorded = engine, module, recorded
         self._original: Forward = module.forward
+        self._uncompiled: Forward | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._recorded(*args, **kwargs) if self._engine.listens() else self._original(*args, **kwargs)
+        if not self._engine.listens():
+            return self._original(*args, **kwargs)
+        if "torch._dynamo" not in sys.modules:
+            return self._recorded(*args, **kwargs)
+        if self._uncompiled is None:
+            self._uncompiled = torch.compiler.disable(self._recorded)
+        return self._uncompiled(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Callable[..., Forward], tuple[Any, ...]]:
         return _ordinary, (self._module, self.replaced)
