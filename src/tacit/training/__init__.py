@@ -1,9 +1,9 @@
 """Private training on torch: the gradient of each record clipped exactly, at close to the speed of ordinary training.
 
 plan        ties sampler, noise and accountant together
-attach      puts a plan into the ordinary loop: `sampler`, `optimizer`, `sums` (the tiers of noise), `monitor`,
-            `checkpoint`; `source` reads the data, `independence` looks whether records keep apart (`generators`),
-            `contents` whether anything is stored without noise
+attach      puts a plan into the ordinary loop: `sampler`, `optimizer`, `sums` (the tiers of noise), `clipping`,
+            `monitor`, `checkpoint`; `source` reads the data, `independence` looks whether records keep apart
+            (`generators`), `contents` whether anything is stored without noise
 losses      one value for each record
 engine      records one backward pass and adds clipped gradients; `rules` says how each kind of layer is recorded:
             `layers`, `attention`, `recurrent`, `scan`, those of `register_layer`, which `probe` tries, and `fallback`;
@@ -22,6 +22,7 @@ from tacit.training.monitor import Monitor
 from tacit.training.plan import Plan
 
 if TYPE_CHECKING:
+    from tacit.training.adam import AdamBC
     from tacit.training.checks import refuse_unfit
     from tacit.training.engine import Engine
     from tacit.training.layers import Layer
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tacit.training.rules import register_layer
 
 __all__ = [
+    "AdamBC",
     "Engine",
     "Kept",
     "Layer",
@@ -57,6 +59,7 @@ __getattr__, __dir__ = door(
     __name__,
     __all__,
     {
+        "tacit.training.adam": "AdamBC",
         "tacit.training.checks": "refuse_unfit",
         "tacit.training.engine": "Engine",
         "tacit.training.layers": "Layer",

@@ -110,6 +110,8 @@ class Engine:
         named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
         self.names = tuple(name for name, _ in named)
         self.parameters = tuple(parameter for _, parameter in named)
+        owners = [name.rpartition(".")[0] for name in self.names]
+        self.layers = tuple(list(dict.fromkeys(owners)).index(owner) for owner in owners)  # of each parameter
         first = self.parameters[0]
         wide = torch.promote_types(first.dtype, torch.float32)
         self.sum = torch.zeros(sum(p.numel() for p in self.parameters), dtype=wide, device=first.device)
@@ -146,8 +148,16 @@ class Engine:
                 )
             return norms
 
-    def factors(self, norms: Tensor, clip: float, divisor: float = 1.0) -> Tensor:
+    def layer_norms(self) -> Tensor:
+        """The same norms for each of `layers` by itself: [layers, records]."""
+        with torch.no_grad(), exactly(self.sum.device.type):
+            self._recorded()
+            return self.whole(self._pass.totals(self.layers)).mul_(1 + gamma(4))
+
+    def factors(self, norms: Tensor, clip: float, divisor: float = 1.0, *, stability: float | None = None) -> Tensor:
         """min(1, clip / norm) / divisor for each record, so that rounding cannot lift it above clip / divisor.
+
+        With a `stability`, clip / (norm + stability) / divisor, however small the norm is.
 
         Why: the factor is lowered by 8u. Divisions, conversion to the sum's dtype, the number of records of a mean over
         the scale of the loss, the product with it and with the gradient round by at most 1 + u each, and
@@ -157,14 +167,20 @@ class Engine:
             raise ValueError(f"clip is {clip}: it must be positive and finite")
         dtype = self.sum.dtype
         lowered = clip * (1 - 8 * unit_roundoff(dtype)) / divisor
-        factors = (lowered / norms.to(torch.float64)).clamp_(max=1 / divisor)
+        if stability is None:
+            factors = (lowered / norms.to(torch.float64)).clamp_(max=1 / divisor)
+        else:
+            factors = lowered / (norms.to(torch.float64) + stability)
         return factors.mul_(factors >= 2 * torch.finfo(dtype).tiny).to(dtype)
 
     def add_clipped(self, factors: Tensor) -> None:
-        """Add the sum of factors_i times the gradient of record i to `sum`, and forget the pass."""
+        """Add the sum of factors_i times the gradient of record i to `sum`, and forget the pass.
+
+        `factors` are [records], or [parameters, records].
+        """
         with torch.no_grad(), exactly(self.sum.device.type):
             records = self._recorded()
-            if factors.shape != (records,):
+            if factors.shape not in ((records,), (len(self.parameters), records)):
                 raise ValueError(f"factors have shape {tuple(factors.shape)}, the pass has {records} records")
             self._add(factors, self.views)
         self._pass.clear()
@@ -186,9 +202,9 @@ class Engine:
 
     def _add(self, factors: Tensor, views: Sequence[Tensor]) -> None:
         factors = self.whole(factors.to(self.sum.dtype))
-        for part, view in zip(self._pass.join(), views, strict=True):
+        for part, view, own in zip(self._pass.join(), views, factors.expand(len(views), -1), strict=True):
             if part is not None:
-                part.add_to(view, factors)
+                part.add_to(view, own)
 
     def discard(self) -> None:
         """Forget the recorded pass, if any."""

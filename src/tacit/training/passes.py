@@ -109,6 +109,17 @@ class Pass:
         pairs = zip(wide, self._parts, strict=True)
         return [join(parts, size, dtype, self) if parts else None for (dtype, size), parts in pairs]
 
+    def totals(self, groups: Sequence[int]) -> Tensor:
+        """Upper bounds of the records' L2 norms over each group of parameters, [groups, records], in float64."""
+        pairs = list(zip(groups, self.join(), strict=True))
+        parts = [[part for own, part in pairs if own == group and part is not None] for group in range(max(groups) + 1)]
+        like = next(part for each in parts for part in each).squared_norms()
+        rows = []
+        for each in parts:
+            sums = squared_norms_of(each) if each else [torch.zeros_like(like)]
+            rows.append(torch.stack(sums).sum(0).mul_(1 + 2 * gamma(len(sums) + 4)).sqrt_())
+        return torch.stack(rows)
+
     def total(self, order: int) -> Tensor:
         """Upper bounds of the records' norms, in float64."""
         present = [(p, part) for p, part in zip(self._index, self.join(), strict=True) if part is not None]

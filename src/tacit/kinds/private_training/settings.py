@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from tacit import sections
 from tacit.dp.schedules import Adaptation, ClipAdaptation, Decay
 from tacit.sections import Count, Delta, Name, Positive, Probability, Scale, Section, Seed
-from tacit.training.plan import Plan
+from tacit.training.plan import Clipping, Plan
 
 
 class Privacy(Section):
@@ -43,6 +43,7 @@ class Noise(Section):
 
 
 class Clip(Section):
+    kind: Clipping = "flat"  # flat | automatic | per_layer
     norm: Scale = 1.0
     adapt: Adaptation | None = None  # Linear | Geometric
     quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
@@ -54,7 +55,8 @@ class Train(Section):
     epochs: Count = 10
     batch: Count = 256  # expected: a sample is as large as chance makes it
     physical: Count | None = None  # records in memory at once
-    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    truncate: Count | None = None  # the size of all batches: larger samples are cut, which is paid for
+    optimizer: Literal["sgd", "adam", "adamw", "adam_bc"] = "sgd"
     learning_rate: Positive = 0.5
     momentum: Probability = 0.0  # of sgd
 
@@ -109,6 +111,8 @@ class Settings(sections.Settings):
             tier=self.privacy.tier,
             sampling=self.privacy.sampling,
             physical=self.train.physical,
+            clipping=self.clip.kind,
+            truncate=self.train.truncate,
         )
 
     def notes(self) -> list[str]:
