@@ -88,6 +88,7 @@ class Tokens(nn.Module):
 
 
 MODELS = {
+    "short": lambda: Reading().bfloat16(),
     "reading": Reading,
     "tokens": Tokens,
     "volumes": lambda: nn.Sequential(
@@ -118,11 +119,15 @@ class Small:
     def __init__(self, model: str) -> None:
         random = torch.Generator().manual_seed(3)
         self._name = model
-        shape = {"text": (300, 5), "words": (300, 5), "reading": (300, 5), "images": (300, 2, 5, 5)}.get(
-            model, (300, 6)
-        )
+        shape = {
+            "text": (300, 5),
+            "words": (300, 5),
+            "reading": (300, 5),
+            "short": (300, 5),
+            "images": (300, 2, 5, 5),
+        }.get(model, (300, 6))
         inputs = torch.randn(shape, generator=random)
-        if model in ("text", "words", "reading"):
+        if model in ("text", "words", "reading", "short"):
             inputs = torch.randint(0, 20, shape, generator=random)
         self.records = TensorDataset(inputs, torch.randint(0, 3, (300,), generator=random))
 
