@@ -11,9 +11,9 @@ from scipy.stats import binom
 from tacit.randomness import seeded_rng
 from tacit.training import Plan
 from tacit.training.attach import attach
-from tacit.training.plan import log2_exceeding
 from tacit.training.sampler import Sampler
 from tacit.training.sums import largest_sample
+from tacit.training.truncation import log2_exceeding
 from tests.training.trainings import Silent, clipped_sum, data, model
 
 CUT = {"records": 40, "batch": 10, "epochs": 2, "noise_multiplier": 1.0, "clip": 0.5, "delta": 1e-2, "truncate": 34}

@@ -1,7 +1,7 @@
 """Private training on torch: the gradient of each record clipped exactly, at close to the speed of ordinary training.
 
 plan        ties sampler, noise and accountant together
-attach      puts a plan into the ordinary loop: `sampler`, `optimizer`, `sums` (the tiers of noise), `clipping`,
+attach      puts a plan into the ordinary loop: `sampler`, `optimizer`, `sums` (the tiers of noise), `clip_factors`,
             `monitor`, `checkpoint`; `source` reads the data, `independence` looks whether records keep apart
             (`generators`), `contents` whether anything is stored without noise
 losses      one value for each record

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tacit.training.embeddings import look_up
+from tacit.training.embedding_rows import look_up
 from tacit.training.layers import Forward, Layer
 
 

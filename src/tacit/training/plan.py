@@ -19,7 +19,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from scipy.stats import binom
 
 from tacit.dp.accounting import Budget, Ledger, check_count
 from tacit.dp.calibration import least_noise
@@ -28,6 +27,7 @@ from tacit.dp.pricing import Method
 from tacit.dp.release import Event, GaussianEvent, Relation, check_choice, check_delta, check_positive, number
 from tacit.dp.schedules import ClipAdaptation, Decay, NoiseDecay
 from tacit.training.levels import Levels
+from tacit.training.truncation import log2_exceeding
 
 if TYPE_CHECKING:
     from torch import nn, optim
@@ -58,7 +58,7 @@ class Plan:
         epochs: each of about records / batch steps.
         epsilon: what the whole training may cost at `delta`; or give `noise_multiplier`, noise over clipping norm.
         clip: the norm to which each record's gradient is clipped.
-        clipping: `automatic` brings nearly all gradients to that norm, `per_layer` clips each layer; see `clipping`.
+        clipping: `automatic` brings nearly all gradients to that norm, `per_layer` clips each layer: `clip_factors`.
         adapt: how the clipping norm follows the gradients; the noisy share of unclipped records is paid for.
         count_noise: of that share, as a part of the expected batch.
         decay, rate: how the noise falls over the steps; it begins at `noise_multiplier`.
@@ -305,10 +305,3 @@ class Plan:
             self, model, optimizer, data, reduction=reduction, loss_scale=loss_scale, monitors=monitors, check=check,
             memory=memory,
         )  # fmt: skip
-
-
-def log2_exceeding(trials: int, probability: float, most: int) -> float:
-    """log2 of an upper bound of the probability that a binomial number is above `most`."""
-    if most >= trials:
-        return -math.inf
-    return float(binom.logsf(most, trials, probability)) / math.log(2) + 1e-6  # what scipy may round

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from tacit.training.embeddings import embedding
+from tacit.training.embedding_rows import embedding
 from tacit.training.fallback import Inside
 from tacit.training.generators import Generators
 from tacit.training.layers import Forward, Layer, linear_part

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from tacit.dp import mechanisms, noise
 from tacit.randomness import secure_rng
-from tacit.training.clipping import factors, share
+from tacit.training.clip_factors import factors, share
 from tacit.training.engine import Engine
 from tacit.training.margins import unit_roundoff
 from tacit.training.noise import Gaussian

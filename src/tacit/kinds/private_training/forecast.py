@@ -7,6 +7,9 @@ from tacit.kinds.private_training import boundary
 from tacit.kinds.private_training.settings import Settings
 from tacit.report.forecast import Forecast, in_sentences
 from tacit.training.monitor import Monitor
+from tacit.training.truncation import log2_exceeding
+
+_CLIPPED = {"flat": "", "automatic": " automatically", "per_layer": " layer by layer, together"}
 
 
 def forecast(settings: Settings, records: int, parameters: int) -> Forecast:
@@ -38,7 +41,8 @@ def forecast(settings: Settings, records: int, parameters: int) -> Forecast:
         costs.append(f"delta {delta:g} is above 1 / records = {1 / records:.2g}: choose one well below it")
     noise = [
         f"noise multiplier {multiplier:.4g}: each step adds noise of {multiplier * plan.clip:.4g} to the sum of "
-        f"gradients that are clipped to {plan.clip:g}; to each of {parameters:,} numbers of their mean {deviation:.3g}",
+        f"gradients that are clipped{_CLIPPED[plan.clipping]} to {plan.clip:g}; to each of {parameters:,} numbers of "
+        f"their mean {deviation:.3g}",
         f"the noise as a whole has a norm of about {deviation * parameters**0.5:.3g}, the mean of clipped gradients "
         f"one of at most {plan.clip:g}",
     ]
@@ -51,6 +55,11 @@ def forecast(settings: Settings, records: int, parameters: int) -> Forecast:
         if plan.sampling == "poisson"
         else f"{plan.steps:,} steps over shuffled batches: no amplification by sampling is claimed",
     ]
+    if plan.truncate is not None:
+        steps.append(
+            f"all batches have {plan.truncate} records: larger samples are cut, with probability "
+            f"{2.0 ** log2_exceeding(plan.records + 1, plan.probability, plan.truncate):.2g} a step, which is paid for"
+        )
     if plan.sampling == "poisson":
         steps.append(f"samples are {plan.batch} records on average; empty ones still take a step of noise")
     return in_sentences(

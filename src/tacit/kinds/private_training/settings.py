@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from tacit import sections
 from tacit.dp.schedules import Adaptation, ClipAdaptation, Decay
@@ -50,6 +50,11 @@ class Clip(Section):
     rate: Positive = 0.2
     count_noise: Positive = 0.05  # of the noisy count of unclipped records, as a part of the expected batch
 
+    @model_serializer(mode="wrap")
+    def _without_flat(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have the key."""
+        return {key: value for key, value in handler(self).items() if (key, value) != ("kind", "flat")}
+
 
 class Train(Section):
     epochs: Count = 10
@@ -59,6 +64,11 @@ class Train(Section):
     optimizer: Literal["sgd", "adam", "adamw", "adam_bc"] = "sgd"
     learning_rate: Positive = 0.5
     momentum: Probability = 0.0  # of sgd
+
+    @model_serializer(mode="wrap")
+    def _without_no_truncation(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have the key."""
+        return {key: value for key, value in handler(self).items() if (key, value) != ("truncate", None)}
 
 
 class Monitor(Section):

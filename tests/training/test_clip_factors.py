@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tacit.training import Engine, Plan
 from tacit.training.attach import attach
-from tacit.training.clipping import STABILITY, factors
+from tacit.training.clip_factors import STABILITY, factors
 from tacit.training.sums import Laplace, Secure, real_factors
 from tests.training.definition import record_gradients
 from tests.training.trainings import Silent, data, flat, model, plan
