@@ -2,13 +2,16 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from tacit.training import Engine
+from tacit.training import Engine, layers, passes
+from tacit.training.recorded import Outer
+from tacit.training.sums import Secure
 from tests.training.definition import within
 from tests.training.trainings import plan, train
 
@@ -104,6 +107,35 @@ def test_under_autocast_records_are_clipped_as_they_were_computed(name, memory, 
     assert off <= 3 * (short.norm(dim=1) - exact.norm(dim=1)).abs().max() / largest + 0.02
     expected = (exact * (0.3 / exact.norm(dim=1)).clamp(max=1)[:, None]).sum(0)
     assert (engine.sum.double() - expected).norm() <= 0.05 * expected.norm() + 0.02
+
+
+def test_what_is_recorded_measured_and_summed_is_never_under_autocast(monkeypatch):
+    """torch would compute products of float32 in bfloat16 there, for which the margins do not hold."""
+    seen = []
+
+    def listening(owner, name):
+        own = getattr(owner, name)
+
+        def called(*args, **kwargs):
+            seen.append((name, torch.is_autocast_enabled("cpu")))
+            return own(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, called)
+
+    model, x = nn.Sequential(nn.Linear(6, 9), nn.Linear(9, 3)), torch.randn(8, 4, 6)
+    listening(layers, "linear_part")
+    listening(passes, "squared_norms_of")
+    listening(Outer, "add_to")
+    engine = Engine(model, memory=0)
+    secure = Secure(engine, 20, np.random.default_rng(0))
+    with torch.autocast("cpu", torch.bfloat16):
+        model(x).float().mean().backward()
+        engine.weighted(torch.ones(8))
+        engine.add_clipped(engine.factors(engine.norms(), 1.0))
+        model(x).float().mean().backward()
+        secure.add(engine.norms(), 1.0)
+    assert {name for name, _ in seen} == {"linear_part", "squared_norms_of", "add_to"}
+    assert not any(on for _, on in seen)
 
 
 @pytest.mark.parametrize("name", ["linear", "images", "text", "recognised"])
