@@ -7,6 +7,7 @@ from tacit.kinds.private_training import boundary
 from tacit.kinds.private_training.settings import Settings
 from tacit.report.forecast import Forecast, in_sentences
 from tacit.training.monitor import Monitor
+from tacit.training.plan import Plan
 from tacit.training.truncation import log2_exceeding
 
 _CLIPPED = {"flat": "", "automatic": " automatically", "per_layer": " layer by layer, together"}
@@ -49,6 +50,21 @@ def forecast(settings: Settings, records: int, parameters: int) -> Forecast:
     if plan.decay is not None:
         last = plan.noise_of(plan.steps - 1)
         noise.append(f"it falls ({plan.decay}) to {last:.4g} at the last step, and each level is in the ledger")
+    return in_sentences(
+        f"{settings.name}: private training on {records:,} records, {plan.epochs} epochs, {parameters:,} parameters",
+        {
+            "What it costs in privacy": tuple(costs),
+            "What the noise does": tuple(noise),
+            "How it samples": _sampling(plan),
+            "Who sees what": boundary.sentences(settings),
+            "What is not protected": boundary.unprotected(settings),
+            "Worth a thought": tuple(settings.notes()),
+        },
+        figures,
+    )
+
+
+def _sampling(plan: Plan) -> tuple[str, ...]:
     steps = [
         f"{plan.steps:,} steps, {plan.steps_an_epoch:,} an epoch; each record is in a sample with probability "
         f"{plan.probability:.3g}"
@@ -62,15 +78,4 @@ def forecast(settings: Settings, records: int, parameters: int) -> Forecast:
         )
     if plan.sampling == "poisson":
         steps.append(f"samples are {plan.batch} records on average; empty ones still take a step of noise")
-    return in_sentences(
-        f"{settings.name}: private training on {records:,} records, {plan.epochs} epochs, {parameters:,} parameters",
-        {
-            "What it costs in privacy": tuple(costs),
-            "What the noise does": tuple(noise),
-            "How it samples": tuple(steps),
-            "Who sees what": boundary.sentences(settings),
-            "What is not protected": boundary.unprotected(settings),
-            "Worth a thought": tuple(settings.notes()),
-        },
-        figures,
-    )
+    return tuple(steps)
