@@ -65,7 +65,7 @@ $(CORE): $(MADE) $(INPUTS)
 	@touch $@
 
 $(DEV): $(MADE) $(INPUTS)
-	$(call install,[dev$(comma)torch$(comma)export$(comma)parquet$(comma)sql])
+	$(call install,[dev$(comma)torch$(comma)export$(comma)parquet$(comma)sql$(comma)hf])
 	@touch $(CORE) $@
 
 $(FLEET): $(MADE) $(INPUTS)

@@ -24,6 +24,8 @@ param_group  # torch: an argument of add_param_group
 _.__call__  # of a protocol that callables fit
 core  # pydantic
 _._without_empty_options  # pydantic
+_._without_flat  # pydantic
+_._without_no_truncation  # pydantic
 _.KIND  # the registry of kinds
 toys  # a fixture that a test only needs to have
 _.total_steps  # a field of a message: it is on the wire

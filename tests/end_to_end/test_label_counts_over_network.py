@@ -73,8 +73,8 @@ def test_here_too_counts_are_the_actives_to_allow():
     data = DATA | {"bank": DATA["bank"] | {"label_counts": False}}
     Path("here.yaml").write_text(Path("deal.yaml").read_text() + f"data: {json.dumps(data)}\n")
     refused = invoke("run", "here.yaml")
-    assert refused.exit_code == 3, refused.output
-    assert "does not allow" in refused.output
+    assert refused.exit_code == 2, refused.output
+    assert "set data.bank.label_counts: true if shop may have them" in refused.output
     assert "Traceback" not in refused.output
 
 
@@ -147,7 +147,7 @@ def test_a_budget_that_is_spent_ends_the_passive_with_4_and_the_active_hears_tha
     Path("s.csv").unlink()
     bank, shop = map(predict, NAMES)
     _, own = ended(shop, 4)
-    assert "60 rows with one model: 40 are answered, and 40 more were asked for, so nothing was sent" in own
+    assert "60 rows with one model: 40 are answered, and 40 more were asked for, so no score was sent" in own
     _, told = ended(bank, 3)
     assert "shop" in told
     assert "60" not in told  # how large the budget is, is the shop's own business

@@ -122,7 +122,7 @@ def test_a_dealer_that_lost_its_folder_deals_on(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("victim", PARTIES)
 def test_labels_are_counted_over_the_same_rows_after_a_kill(tmp_path, monkeypatch, victim):
-    settings = of_tables(tmp_path, 1, rows=200, woe=True, train={"epochs": 1, "batch": 100})
+    settings = of_tables(tmp_path, 1, rows=300, woe=True, train={"epochs": 1, "batch": 150, "test": 0.3})
     given = 0
     for at in range(3, min(80, whole_actions(settings, tmp_path, monkeypatch, victim) - 9), 7):
         trial = Trial(settings, tmp_path / f"{victim}-{at}")

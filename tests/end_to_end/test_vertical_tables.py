@@ -24,7 +24,7 @@ DEAL: dict[str, Any] = {
         "shop": {"path": "shop.csv", "columns": {"spent": "log", "visits": "bin", "basket": "woe"}},
     },
     "align": False,
-    "train": {"epochs": 1, "batch": 256, "batch_order": "permuted"},
+    "train": {"epochs": 1, "batch": 256, "batch_order": "permuted", "secret_spread": 0},
     "paillier": {"bits": 512},
     "checks": {"row_uses": 100},
 }

@@ -39,7 +39,13 @@ PROTECTIONS: dict[str, dict[str, Any]] = {
     "DDP_ENCRYPT": {"encrypt.ddp_eps": 50},
 }
 # Of several hospitals: the alignment draws the order of the rows, and is left out. The key's size changes no number.
-SMALL_VERTICAL = {"align": False, "train.epochs": 2, "paillier.bits": 512, "paillier.workers": 1}
+SMALL_VERTICAL = {
+    "align": False,
+    "train.epochs": 2,
+    "train.secret_spread": 0,
+    "paillier.bits": 512,
+    "paillier.workers": 1,
+}
 SMALL_SPLIT = {"train.epochs": 3, "task_options": {"width": 4, "hidden": 4}}
 SMALL_TEXT = {
     "task_options": {"path": str(HERE / "text.txt"), "vocabulary": 40, "layers": 1, "width": 16, "cut": 16}
@@ -77,7 +83,7 @@ WHOLE: dict[str, tuple[str, dict[str, Any]]] = {
     "whole digits": ("digits", SEEDED),
     "whole private_digits": ("private_digits", {}),
     "whole split_cancer": ("split_cancer", SEEDED),
-    "whole vertical_cancer": ("vertical_cancer", {"align": False}),
+    "whole vertical_cancer": ("vertical_cancer", {"align": False, "train.secret_spread": 0}),
 }
 # The runs that are killed in the middle, in stopped/, and resumed.
 TO_BE_STOPPED: dict[str, tuple[str, dict[str, Any]]] = {

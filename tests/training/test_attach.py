@@ -12,7 +12,7 @@ from tacit.dp.schedules import ClipAdaptation
 from tacit.randomness import seeded_rng
 from tacit.training import Plan
 from tacit.training.attach import attach
-from tests.training.trainings import data, flat, model, plan, train
+from tests.training.trainings import Silent, data, flat, model, plan, train
 
 
 def given(**changed):
@@ -269,3 +269,43 @@ def test_names_beside_the_tensors_do_not_hide_a_wrong_reduction():
     batches = ((x, y) for x, y, names in loader if len(names) == len(x))
     with pytest.raises(ValueError, match="summed over records"):
         train(module, optimizer, batches, 1, lambda outputs, y: F.cross_entropy(outputs, y, reduction="sum"))
+
+
+@pytest.mark.parametrize("kind", ["linear warm-up", "one cycle"])
+def test_groups_of_parameters_and_their_schedules_move_as_without_privacy(kind):
+    """With noise of zero and a norm that nothing reaches, a private training is an ordinary one."""
+    given = plan(sampling="shuffled", clip=1e6, epochs=2)
+    trained, ordinary = model(), model()
+
+    def groups(module):
+        return [{"params": module[0].parameters(), "lr": 0.2}, {"params": module[2].parameters(), "weight_decay": 0.1}]
+
+    def schedule(optimizer):
+        if kind == "one cycle":
+            return torch.optim.lr_scheduler.OneCycleLR(optimizer, [0.3, 0.1], total_steps=8)
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 4))
+
+    inner = torch.optim.AdamW(groups(trained), lr=0.05)
+    _, optimizer, loader = attach(given, trained, inner, data(), source=Silent(), rng=seeded_rng(0))
+    plain = torch.optim.AdamW(groups(ordinary), lr=0.05)
+    ours, theirs = schedule(optimizer), schedule(plain)
+    for _ in range(2):
+        for x, y in loader:
+            F.cross_entropy(trained(x), y).backward()
+            optimizer.step()
+            if optimizer.checking:
+                continue
+            ours.step()
+            plain.zero_grad()
+            (F.cross_entropy(ordinary(x), y, reduction="sum") / given.batch).backward()
+            plain.step()
+            theirs.step()
+    assert [group["lr"] for group in optimizer.param_groups] == [group["lr"] for group in plain.param_groups]
+    torch.testing.assert_close(flat(trained), flat(ordinary), rtol=1e-6, atol=1e-8)
+
+
+def test_several_optimizers_are_refused_in_a_sentence():
+    trained = model()
+    several = [torch.optim.SGD(trained.parameters(), 0.1), torch.optim.Adam(trained.parameters())]
+    with pytest.raises(ValueError, match=r"make one, with a group of parameters for each learning rate"):
+        plan().attach(trained, several, data())

@@ -1,6 +1,7 @@
 """A training that is killed and goes on: the same moves, and a ledger that never says less than was released."""
 
 import copy
+import io
 import json
 
 import numpy as np
@@ -228,3 +229,22 @@ def test_noise_that_depends_on_the_epochs_does_not_go_on_for_more(noise):
     _, other, _ = attach(plan(epochs=2, **noise), model())
     with pytest.raises(ValueError, match="another epochs"):
         other.restore(stored(optimizer.state()))
+
+
+def test_a_state_dict_goes_through_torch_save_and_back():
+    given, whole = plan(epochs=4, sampling="shuffled"), model()
+    _, optimizer, loader = given.attach(whole, torch.optim.Adam(whole.parameters(), 0.1), data())
+    train(whole, optimizer, loader, 2)
+    stored_bytes = io.BytesIO()
+    torch.save({"model": whole.state_dict(), "optimizer": optimizer.state_dict()}, stored_bytes)
+    stored_bytes.seek(0)
+    found = torch.load(stored_bytes, weights_only=True)
+    again = model()
+    again.load_state_dict(found["model"])
+    _, resumed, _ = given.attach(again, torch.optim.Adam(again.parameters(), 0.1), data())
+    resumed.load_state_dict(found["optimizer"])
+    assert resumed.steps == optimizer.steps == 8
+    assert resumed.ledger.to_json() == optimizer.ledger.to_json()
+    for one, other in zip(optimizer.inner.state.values(), resumed.inner.state.values(), strict=True):
+        assert one["exp_avg"].equal(other["exp_avg"])
+    assert found["optimizer"]["param_groups"] == optimizer.inner.state_dict()["param_groups"]

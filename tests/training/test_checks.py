@@ -27,21 +27,29 @@ class Tracking(nn.Module):
         (nn.Embedding(4, 4, sparse=True), r"1 \(Embedding\).*sparse=False"),
         (nn.Embedding(4, 4, max_norm=1.0), r"1 \(Embedding\).*max_norm=None"),
         (nn.Embedding(4, 4, scale_grad_by_freq=True), r"1 \(Embedding\).*scale_grad_by_freq=False"),
-        (nn.EmbeddingBag(4, 4), r"1 \(EmbeddingBag\).*nn\.Embedding"),
-        (nn.LSTM(4, 4), r"1 \(LSTM\).*LSTMCell"),
+        (type("Bag", (nn.EmbeddingBag,), {"forward": lambda self, x: x})(4, 4), r"1 \(Bag\).*nn\.EmbeddingBag"),
+        (parametrizations.weight_norm(nn.LSTM(4, 4), "weight_ih_l0"), r"1 \(ParametrizedLSTM\).*as they are"),
         (nn.MultiheadAttention(4, 2, kdim=3), r"1 \(MultiheadAttention\).*scaled_dot_product_attention"),
         (nn.MultiheadAttention(4, 2, add_bias_kv=True), r"1 \(MultiheadAttention\).*scaled_dot_product_attention"),
         (parametrizations.spectral_norm(nn.Linear(4, 4)), r"\(_SpectralNorm\).*weight_norm"),
         (nn.utils.spectral_norm(nn.Linear(4, 4)), r"1 \(Linear\).*weight_norm"),
         (nn.DataParallel(nn.Linear(4, 4)), r"1 \(DataParallel\).*attach the module inside it"),
         (prune.identity(nn.Linear(4, 4), "weight"), r"1 \(Linear\).*in a hook"),
-        (nn.Linear(4, 4).to(torch.bfloat16), r"1\.weight has dtype torch\.bfloat16"),
+        (nn.Linear(4, 4).to(torch.float16), r"1\.weight has dtype torch\.float16"),
         (nn.Linear(4, 4).double(), "differ in dtype or device"),
     ],
 )
 def test_refused_by_name(layer, message):
     with pytest.raises(ValueError, match=message):
         refuse_unfit(nn.Sequential(nn.Linear(4, 4), layer))
+
+
+def test_all_unfit_layers_are_named_at_once_each_reason_once():
+    block = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Embedding(4, 4, sparse=True))
+    with pytest.raises(ValueError, match=r"^0 \(BatchNorm1d\), 2 \(BatchNorm1d\): mixes") as raised:
+        refuse_unfit(block)
+    assert "; 3 (Embedding): sparse gradients" in str(raised.value)
+    assert str(raised.value).count("mixes the records") == 1
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -86,13 +86,21 @@ class Lockstep(Generic[P]):
 
 
 class _Quiet:
-    """The sink of a party that is not the one shown: only what its user should know, and its results, come through."""
+    """The sink of a party that is not the one shown: only what its user should know comes through, and its results once
+    all are done, so that they do not stand among another's."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
+        self._results: list[Event] = []
 
     def emit(self, event: Event) -> None:
-        if isinstance(event, Noted | Bars | Tabled):
+        if isinstance(event, Noted):
+            self._sink.emit(event)
+        elif isinstance(event, Bars | Tabled):
+            self._results.append(event)
+
+    def tell_results(self) -> None:
+        for event in self._results:
             self._sink.emit(event)
 
 
@@ -101,15 +109,17 @@ def execute(kind: Lockstep[P], settings: P, here: Here) -> Callable[[], Result]:
     for note in settings.notes():
         here.sink.emit(Noted(note))
     parties = {}
+    quiet = {name: _Quiet(here.sink) for name in settings.parties if name != settings.lead}
     for name in settings.parties:
         store = here.store.part(name) if here.store is not None else None
-        place = Place(store, here.sink if name == settings.lead else _Quiet(here.sink))
-        parties[name] = kind.party(settings, name, place)
+        parties[name] = kind.party(settings, name, Place(store, quiet.get(name, here.sink)))
 
     def run() -> Result:
         results: Mapping[str, Part] = {}
         with ended_early() as ending:
             results = run_parties(parties)
+            for sink in quiet.values():
+                sink.tell_results()
             if here.store is not None:
                 for name in sorted(settings.parties, key=lambda name: name == settings.lead):  # it says it for all
                     confirm(here.store.part(name))

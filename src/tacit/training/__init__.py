@@ -1,14 +1,14 @@
 """Private training on torch: the gradient of each record clipped exactly, at close to the speed of ordinary training.
 
 plan        ties sampler, noise and accountant together
-attach      puts a plan into the ordinary loop: `sampler`, `optimizer`, `sums` (the tiers of noise), `monitor`,
-            `checkpoint`; `source` reads the data, `independence` looks whether records keep apart (`generators`),
-            `contents` whether anything is stored without noise
+attach      puts a plan into the ordinary loop: `sampler`, `optimizer`, `sums` (the tiers of noise), `clip_factors`,
+            `monitor`, `checkpoint`; `source` reads the data, `independence` looks whether records keep apart
+            (`generators`), `contents` whether anything is stored without noise
 losses      one value for each record
 engine      records one backward pass and adds clipped gradients; `rules` says how each kind of layer is recorded:
-            `layers`, `attention`, `recurrent`, those of `register_layer`, which `probe` tries, and `fallback`;
+            `layers`, `attention`, `recurrent`, `scan`, those of `register_layer`, which `probe` tries, and `fallback`;
             `recorded` has the gradients, `margins` bound what rounding can hide
-checks      refuses unfit models
+checks      refuses unfit models; `replacements` takes other layers in place of some
 
 A plan and its price need no torch; training needs the extra `torch`.
 """
@@ -22,21 +22,25 @@ from tacit.training.monitor import Monitor
 from tacit.training.plan import Plan
 
 if TYPE_CHECKING:
+    from tacit.training.adam import AdamBC
     from tacit.training.checks import refuse_unfit
     from tacit.training.engine import Engine
     from tacit.training.layers import Layer
     from tacit.training.losses import record_loss
     from tacit.training.optimizer import PrivateOptimizer
     from tacit.training.recorded import Kept
+    from tacit.training.replacements import fix
     from tacit.training.rules import register_layer
 
 __all__ = [
+    "AdamBC",
     "Engine",
     "Kept",
     "Layer",
     "Monitor",
     "Plan",
     "PrivateOptimizer",
+    "fix",
     "record_loss",
     "refuse_unfit",
     "register_layer",
@@ -55,12 +59,14 @@ __getattr__, __dir__ = door(
     __name__,
     __all__,
     {
+        "tacit.training.adam": "AdamBC",
         "tacit.training.checks": "refuse_unfit",
         "tacit.training.engine": "Engine",
         "tacit.training.layers": "Layer",
         "tacit.training.losses": "record_loss",
         "tacit.training.optimizer": "PrivateOptimizer",
         "tacit.training.recorded": "Kept",
+        "tacit.training.replacements": "fix",
         "tacit.training.rules": "register_layer",
     },
     require_torch,

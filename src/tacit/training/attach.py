@@ -28,6 +28,7 @@ def attach(
     data: Any,
     *,
     reduction: Literal["mean", "sum"] = "mean",
+    loss_scale: float = 1.0,
     monitors: Sequence[Monitor] = (),
     check: bool = True,
     memory: int = 512 << 20,
@@ -38,7 +39,9 @@ def attach(
     """The same model, an optimizer whose steps are private, and a loader of the plan's samples.
 
     Args:
-        reduction: of the loss over the records of a batch.
+        reduction: of the loss over the records of a backward pass. Several passes before a step are of different
+            records of the batch, in order.
+        loss_scale: what the loop multiplies the loss by besides: 1/4 where it divides by four passes.
         monitors: are told as the cost grows.
         check: whether some batches are followed by changed copies of themselves, to see that records keep apart (see
             `independence`), and whether it is seen that nothing is stored without noise (see `contents`).
@@ -53,7 +56,7 @@ def attach(
     _check_optimizer(model, optimizer)
     refuse_replicas()
     plan.noise_of(0)  # calibrated now, and refused where the count leaves nothing for the gradients
-    engine = Engine(model, reduction=reduction, memory=memory)
+    engine = Engine(model, reduction=reduction, memory=memory, loss_scale=loss_scale)
     try:
         sampler = Sampler(plan, rng)
         noisy = noisy_sum(plan, engine, source, rng)
@@ -70,6 +73,11 @@ def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None
         raise ValueError("this optimizer is private already: attach the one that was given to attach, optimizer.inner")
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("LBFGS asks for several gradients in one step, each of which would cost: use SGD or Adam")
+    if isinstance(optimizer, list | tuple):
+        raise ValueError(
+            "several optimizers would each need a share of the clipping norm: make one, with a group of parameters for "
+            "each learning rate (param_groups)"
+        )
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ValueError(f"a torch optimizer is expected, got {type(optimizer).__name__}")
     moved = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}

@@ -23,7 +23,8 @@ def refuse_other(state: Mapping[str, Any], plan: Plan) -> None:
     """Raise ValueError if a state is not of this plan."""
     if state["version"] != VERSION:
         raise ValueError(f"a state of version {state['version']!r} is not known here, only {VERSION}")
-    differing = {key for key, value in fixed(plan).items() if state["plan"].get(key) != value}
+    kept, given = fixed(plan), state["plan"]
+    differing = {key for key in kept.keys() | given.keys() if given.get(key) != kept.get(key)}
     if differing:
         raise ValueError(f"the state is of a plan with another {', '.join(sorted(differing))}: make the same plan")
     begun = float(state["initial_noise"])
@@ -41,6 +42,9 @@ def fixed(plan: Plan) -> dict[str, Any]:
     """
     kept = asdict(plan)
     del kept["physical"]
+    for name, default in (("clipping", "flat"), ("truncate", None)):  # states of earlier releases do not have them
+        if kept[name] == default:
+            del kept[name]
     if plan.noise_multiplier is not None and plan.decay is None:
         del kept["epochs"]
     return kept
@@ -54,7 +58,8 @@ def store(inner: torch.optim.Optimizer) -> dict[str, Any]:
     for parameter, values in whole["state"].items():
         for name, value in values.items():
             if isinstance(value, Tensor):
-                arrays[f"{_PREFIX}{parameter}/{name}"] = value.detach().cpu().numpy().copy()
+                plainly = value.detach().cpu().to(torch.float32 if value.dtype == torch.bfloat16 else value.dtype)
+                arrays[f"{_PREFIX}{parameter}/{name}"] = plainly.numpy().copy()
             else:
                 plain.setdefault(str(parameter), {})[name] = value
     groups = [{name: _plain(value) for name, value in group.items()} for group in whole["param_groups"]]

@@ -1,11 +1,11 @@
-"""Models that cannot be trained privately, refused before training by the name of the layer and what to use instead."""
+"""Models that cannot be trained privately, refused before training: all unfit layers by name, with what to use."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 import torch
-from torch import Tensor, float32, float64, nn
+from torch import Tensor, bfloat16, float32, float64, nn
 from torch.jit import ScriptModule
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
@@ -29,11 +29,23 @@ def refuse_unfit(model: nn.Module) -> None:
     reshaped into each other, attention across the batch, a loss that compares records) cannot be seen in its layers:
     `independence` looks for it while the model is trained.
     """
+    found: dict[str, list[str]] = {}  # the layers by what is wrong with them
     for name, module in model.named_modules():
         reason = mixing(module) or _unrecorded(module)
         if reason is not None:
-            raise ValueError(f"{name or 'the model'} ({type(module).__name__}): {reason}")
+            found.setdefault(reason, []).append(f"{name or 'the model'} ({type(module).__name__})")
+    if found:
+        listed = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in found.items())
+        replaced = any(replaceable(module) for module in model.modules())
+        raise ValueError(listed + ("; or call tacit.training.fix(model) first" if replaced else ""))
     _check_parameters(model)
+
+
+def replaceable(module: nn.Module) -> bool:
+    """Whether `fix` knows a layer that takes this one's place."""
+    if any(map(is_lazy, (*module._parameters.values(), *module._buffers.values()))):
+        return False
+    return isinstance(module, _BatchNorm) or (isinstance(module, _InstanceNorm) and module.track_running_stats)
 
 
 def mixing(module: nn.Module) -> str | None:
@@ -74,9 +86,9 @@ def _unrecorded(module: nn.Module) -> str | None:
         case nn.Embedding() | nn.EmbeddingBag() if module.sparse:
             return "sparse gradients: use sparse=False"
         case nn.EmbeddingBag() if rule(module) is None:
-            return "takes the ids of all records in one list: use nn.Embedding and a sum or mean over dimension 1"
+            return "takes ids in a forward of its own, which has no rule: use nn.EmbeddingBag as it is"
         case nn.RNNBase() if _trained(module) and rule(module) is None:
-            return "runs all steps in one kernel: use nn.RNNCell, nn.GRUCell or nn.LSTMCell in a loop, or attention"
+            return "runs all steps in one kernel and has no rule: use nn.RNN, nn.GRU or nn.LSTM as they are"
         case nn.MultiheadAttention() if not module._qkv_same_embed_dim or module.bias_k is not None:
             return "kdim, vdim or add_bias_kv: build it of nn.Linear layers and F.scaled_dot_product_attention"
     return None
@@ -95,8 +107,10 @@ def _check_parameters(model: nn.Module) -> None:
         raise ValueError("the model has no trainable parameters: unfreeze one with requires_grad_()")
     kinds: dict[tuple[object, object], str] = {}
     for name, tensor in trained.items():
-        if tensor.dtype not in (float32, float64):
-            raise ValueError(f"{name} has dtype {tensor.dtype}: trainable parameters must be float32 or float64")
+        if tensor.dtype not in (bfloat16, float32, float64):
+            raise ValueError(
+                f"{name} has dtype {tensor.dtype}: trainable parameters must be float32, float64 or bfloat16"
+            )
         kinds.setdefault((tensor.dtype, tensor.device), name)
     if len(kinds) > 1:
         found = ", ".join(f"{name} is {dtype} on {device}" for (dtype, device), name in kinds.items())

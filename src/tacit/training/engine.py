@@ -11,6 +11,7 @@ Nothing here adds noise or is private by itself.
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,12 +22,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from tacit.training.arguments import records_of
 from tacit.training.checks import refuse_unfit
-from tacit.training.fallback import Arguments, fallback
+from tacit.training.fallback import fallback
 from tacit.training.layers import Forward, Layer
+from tacit.training.libraries import by_structure, runs_whole
 from tacit.training.margins import gamma, unit_roundoff
+from tacit.training.passes import Pass
+from tacit.training.precision import exactly
 from tacit.training.probe import probed
-from tacit.training.recorded import Part, absolute_norms, join, squared_norms_of
+from tacit.training.recognition import recognised
+from tacit.training.rows import broadcasts, rows
 from tacit.training.rules import rule
 
 MEBIBYTE = 1 << 20
@@ -36,87 +42,10 @@ def _warn(message: str) -> None:
     warnings.warn(message, stacklevel=3)
 
 
-class Pass:
-    """What one backward pass recorded. The recorder of all layers."""
-
-    def __init__(self, parameters: Sequence[nn.Parameter], names: Sequence[str], memory: int) -> None:
-        self.memory = memory // 4  # of what is computed in spans of records and not kept
-        self.anchor = torch.zeros(0, device=parameters[0].device, requires_grad=True)
-        self.records: int | None = None
-        self._index = {parameter: i for i, parameter in enumerate(parameters)}
-        self._names = names
-        self._keep = memory
-        self._shelf: list[Tensor] = []  # memory of earlier passes, in the order in which it was taken
-        self.clear()
-
-    def clear(self) -> None:
-        self.parts: list[list[Part]] = [[] for _ in self._names]
-        self.joined: list[Part | None] | None = None
-        self.records = None
-        self._first = ""
-        self._kept = 0
-        self._taken = 0
-        self._task = -1
-
-    def take(self, like: Tensor, *shape: int) -> Tensor:
-        """Memory for gradients that are kept until the pass is cleared. Fresh memory would cost as much as its use."""
-        size, place = math.prod(shape), self._taken
-        self._taken += 1
-        if place == len(self._shelf):
-            self._shelf.append(like.new_empty(0))
-        found = self._shelf[place]
-        if found.numel() < size or found.dtype != like.dtype or found.device != like.device:
-            found = self._shelf[place] = like.new_empty(size + size // 8)  # samples differ in size
-        return found[:size].view(shape)
-
-    def reserve(self, size: int) -> bool:
-        """Whether `size` more bytes of gradients may be kept in this pass; if so they count as kept."""
-        if self._kept + size > self._keep:
-            return False
-        self._kept += size
-        return True
-
-    def add(self, name: str, parameter: nn.Parameter, part: Part) -> None:
-        task = torch._C._current_graph_task_id()
-        if self.records is None:
-            self.records, self._first, self._task = part.records, name, task
-        if task != self._task:
-            raise RuntimeError(
-                "a second backward pass before the first was used: call optimizer.step() after each one. To add up "
-                "batches, plan for a larger batch, with physical= for what memory holds at once"
-            )
-        if part.records != self.records:
-            raise ValueError(
-                f"{name} saw {part.records} records where {self._first} saw {self.records}: the first dimension of "
-                "each layer's input must be that of the records (for inputs that all records share, such as positions, "
-                "expand them to one row a record)"
-            )
-        self.parts[self._index[parameter]].append(part)
-
-    def join(self) -> list[Part | None]:
-        """One part for each parameter, None where no gradient reached it."""
-        if self.joined is None:
-            self.joined = [
-                join(parts, parameter.numel(), parameter.dtype, self) if parts else None
-                for parameter, parts in zip(self._index, self.parts, strict=True)
-            ]
-            self.parts = []
-        return self.joined
-
-    def total(self, order: int) -> Tensor:
-        """Upper bounds of the records' norms, in float64."""
-        present = [(p, part) for p, part in zip(self._index, self.join(), strict=True) if part is not None]
-        if order == 1:
-            sums = [absolute_norms(part, parameter.numel(), self.memory) for parameter, part in present]
-        else:
-            sums = squared_norms_of([part for _, part in present])
-        total = torch.stack(sums).sum(0).mul_(1 + 2 * gamma(len(sums) + 4))
-        return total if order == 1 else total.sqrt_()
-
-
 class Recorded:
     """The forward of an instrumented layer: `recorded` while the engine listens, otherwise the layer's own.
 
+    A compiler would trace what is recorded and reuse its memory, so that `torch.compile` is kept out of it.
     A copy of the model is of the ordinary kind: its layers get their own forward back, because a copy that called this
     one would compute with the parameters of the first.
     """
@@ -125,9 +54,16 @@ class Recorded:
         self.replaced: Forward | None = vars(module).get("forward")
         self._engine, self._module, self._recorded = engine, module, recorded
         self._original: Forward = module.forward
+        self._uncompiled: Forward | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._recorded(*args, **kwargs) if self._engine.listens() else self._original(*args, **kwargs)
+        if not self._engine.listens():
+            return self._original(*args, **kwargs)
+        if "torch._dynamo" not in sys.modules:
+            return self._recorded(*args, **kwargs)
+        if self._uncompiled is None:
+            self._uncompiled = torch.compiler.disable(self._recorded)
+        return self._uncompiled(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Callable[..., Forward], tuple[Any, ...]]:
         return _ordinary, (self._module, self.replaced)
@@ -140,7 +76,9 @@ def _ordinary(module: nn.Module, replaced: Forward | None) -> Forward:
 class Engine:
     """Instruments a model so that a backward pass leaves the gradient of each record, to be clipped and summed.
 
-    `reduction` is that of the loss over records: with "mean" the gradients are multiplied by the number of records.
+    `reduction` is that of the loss over records: with "mean" the gradients are multiplied by the number of records in
+    their backward pass. `loss_scale` is what the loss was multiplied by besides, and is taken back. Several backward
+    passes before `add_clipped` are of different records, in the order of the passes.
     `memory` is how many bytes the gradients of single records may take in one pass; layers that do not fit are
     measured without keeping them and then summed by one more product. `announce` hears of layers without a rule.
 
@@ -159,28 +97,36 @@ class Engine:
         *,
         reduction: Literal["mean", "sum"] = "mean",
         memory: int = 512 * MEBIBYTE,
+        loss_scale: float = 1.0,
         announce: Callable[[str], None] = _warn,
     ) -> None:
         if reduction not in ("mean", "sum"):
             raise ValueError(f"reduction is {reduction!r}: it must be 'mean' or 'sum' over records")
+        if not (math.isfinite(loss_scale) and loss_scale > 0):
+            raise ValueError(f"loss_scale is {loss_scale}: it must be positive and finite")
         if any(isinstance(vars(module).get("forward"), Recorded) for module in model.modules()):
             raise ValueError("the model has an engine already: detach it first")
         refuse_unfit(model)
         named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
         self.names = tuple(name for name, _ in named)
         self.parameters = tuple(parameter for _, parameter in named)
+        owners = [name.rpartition(".")[0] for name in self.names]
+        self.layers = tuple(list(dict.fromkeys(owners)).index(owner) for owner in owners)  # of each parameter
         first = self.parameters[0]
-        self.sum = torch.zeros(sum(p.numel() for p in self.parameters), dtype=first.dtype, device=first.device)
+        wide = torch.promote_types(first.dtype, torch.float32)
+        self.sum = torch.zeros(sum(p.numel() for p in self.parameters), dtype=wide, device=first.device)
         pieces = self.sum.split([parameter.numel() for parameter in self.parameters])
         self.views = tuple(piece.view(p.shape) for piece, p in zip(pieces, self.parameters, strict=True))
         self.model = model
         self._mean = reduction == "mean"
+        self._scale = float(loss_scale)
         self._announce = announce
         self._pass = Pass(self.parameters, self.names, memory)
         self._bypassed = False
         self._patched: list[tuple[nn.Module, Forward | None]] = []
-        self._arguments: list[Arguments] = []  # of layers without a rule
         self._instrument(model, "")
+        if not isinstance(vars(model).get("forward"), Recorded):
+            self._patch(model, model.forward)
         self._hooks = [p.register_hook(self._guard(name)) for name, p in named]
 
     def norms(self, order: Literal[1, 2] = 2) -> Tensor:
@@ -192,11 +138,9 @@ class Engine:
         """
         if order not in (1, 2):
             raise ValueError(f"order is {order!r}: it must be 1 or 2")
-        with torch.no_grad():
-            records = self._recorded()
-            norms = self._pass.total(order)
-            if self._mean:
-                norms.mul_(records * (1 + gamma(1)))
+        with torch.no_grad(), exactly(self.sum.device.type):
+            self._recorded()
+            norms = self.whole(self._pass.total(order)).mul_(1 + gamma(4))
             if not bool(torch.isfinite(norms).all()):
                 raise FloatingPointError(
                     "gradients of single records are not finite: lower the learning rate, or look for log(0), 0/0 or "
@@ -204,45 +148,63 @@ class Engine:
                 )
             return norms
 
-    def factors(self, norms: Tensor, clip: float, divisor: float = 1.0) -> Tensor:
+    def layer_norms(self) -> Tensor:
+        """The same norms for each of `layers` by itself: [layers, records]."""
+        with torch.no_grad(), exactly(self.sum.device.type):
+            self._recorded()
+            return self.whole(self._pass.totals(self.layers)).mul_(1 + gamma(4))
+
+    def factors(self, norms: Tensor, clip: float, divisor: float = 1.0, *, stability: float | None = None) -> Tensor:
         """min(1, clip / norm) / divisor for each record, so that rounding cannot lift it above clip / divisor.
 
-        Why: the factor is lowered by 8u. Divisions, conversion to the model's dtype, the number of records of a mean
-        and the product with the gradient round by at most 1 + u each, and (1 − 8u)(1 + u)⁵ < 1. A factor below the
-        smallest normal number, where rounding is not relative, becomes 0.
+        With a `stability`, clip / (norm + stability) / divisor, however small the norm is.
+
+        Why: the factor is lowered by 8u. Divisions, conversion to the sum's dtype, the number of records of a mean over
+        the scale of the loss, the product with it and with the gradient round by at most 1 + u each, and
+        (1 − 8u)(1 + u)⁶ < 1. A factor below the smallest normal number, where rounding is not relative, becomes 0.
         """
         if not (math.isfinite(clip) and clip > 0):
             raise ValueError(f"clip is {clip}: it must be positive and finite")
         dtype = self.sum.dtype
         lowered = clip * (1 - 8 * unit_roundoff(dtype)) / divisor
-        factors = (lowered / norms.to(torch.float64)).clamp_(max=1 / divisor)
+        if stability is None:
+            factors = (lowered / norms.to(torch.float64)).clamp_(max=1 / divisor)
+        else:
+            factors = lowered / (norms.to(torch.float64) + stability)
         return factors.mul_(factors >= 2 * torch.finfo(dtype).tiny).to(dtype)
 
     def add_clipped(self, factors: Tensor) -> None:
-        """Add the sum of factors_i times the gradient of record i to `sum`, and forget the pass."""
-        with torch.no_grad():
+        """Add the sum of factors_i times the gradient of record i to `sum`, and forget the pass.
+
+        `factors` are [records], or [parameters, records].
+        """
+        with torch.no_grad(), exactly(self.sum.device.type):
             records = self._recorded()
-            if factors.shape != (records,):
+            if factors.shape not in ((records,), (len(self.parameters), records)):
                 raise ValueError(f"factors have shape {tuple(factors.shape)}, the pass has {records} records")
             self._add(factors, self.views)
         self._pass.clear()
 
     def weighted(self, factors: Tensor) -> Tensor:
         """The sum of factors_i times the gradient of record i over all parameters, in a row; the pass is kept."""
-        with torch.no_grad():
+        with torch.no_grad(), exactly(self.sum.device.type):
             self._recorded()
             total = torch.zeros_like(self.sum)
             pieces = total.split([parameter.numel() for parameter in self.parameters])
             self._add(factors, [piece.view(p.shape) for piece, p in zip(pieces, self.parameters, strict=True)])
             return total
 
+    def whole(self, factors: Tensor) -> Tensor:
+        """Times what makes a record's own gradient of what was recorded: the records of its mean over the scale."""
+        if not self._mean:
+            return factors if self._scale == 1 else factors / self._scale
+        return factors * (self._pass.counts(factors) / self._scale).to(factors.dtype)
+
     def _add(self, factors: Tensor, views: Sequence[Tensor]) -> None:
-        factors = factors.to(self.sum.dtype)
-        if self._mean:
-            factors = factors * len(factors)
-        for part, view in zip(self._pass.join(), views, strict=True):
+        factors = self.whole(factors.to(self.sum.dtype))
+        for part, view, own in zip(self._pass.join(), views, factors.expand(len(views), -1), strict=True):
             if part is not None:
-                part.add_to(view, factors)
+                part.add_to(view, own)
 
     def discard(self) -> None:
         """Forget the recorded pass, if any."""
@@ -250,8 +212,8 @@ class Engine:
 
     @property
     def undecided(self) -> str | None:
-        """An argument of a layer without a rule that may be of records or shared: see `fallback.Arguments`."""
-        return next((each.undecided for each in self._arguments if each.undecided is not None), None)
+        """An argument of a layer that may be of records or shared: see `arguments.Arguments`."""
+        return next((each.undecided for each in self._pass.arguments if each.undecided is not None), None)
 
     def detach(self) -> None:
         """Give the model back as it was."""
@@ -265,7 +227,7 @@ class Engine:
         self.discard()
 
     def _recorded(self) -> int:
-        if self._pass.records is None:
+        if not self._pass.sizes:
             raise RuntimeError("no backward pass is recorded: call model.train() and loss.backward() first")
         return self._pass.records
 
@@ -287,40 +249,64 @@ class Engine:
         if any(module is patched for patched, _ in self._patched):
             return
         shown = name or "the model"
-        found = rule(module)
+        own = Layer(shown, module, _own(module), self._pass)
+        found = None if runs_whole(module) else rule(module) or recognised(module)
         if found is not None:
-            layer = Layer(shown, module, _own(module), self._pass)
-            self._patch(module, found.make(layer) if found.built_in else probed(layer, found.make, self._bypass))
+            self._patch(module, found.make(own) if found.built_in else probed(own, found.make, self._bypass))
             self._instrument_inside(module, name)
-        elif _own(module) or parametrize.is_parametrized(module) or any(map(_holds_only, module.children())):
-            self._announce(
-                f"{shown} ({type(module).__name__}) has no rule of its own: it and all inside it run once for each "
-                "record, which is slower. If it holds layers, put its own parameters into a small module"
+        elif (made := by_structure(own)) is not None:
+            self._patch(module, made)
+            self._instrument_inside(module, name)
+        elif broadcasts(module):
+            self._patch(
+                module, rows(own, self._fallback(module, shown), self._bypass, lambda: self._slow(module, shown))
             )
-            inside = frozenset(path for path, parameter in module.named_parameters() if parameter.requires_grad)
-            self._arguments.append(Arguments(shown))
-            whole = Layer(shown, module, inside, self._pass)
-            self._patch(module, fallback(whole, self._bypass, self._arguments[-1]))
+            self._instrument_inside(module, name)
+        elif _own(module) or runs_whole(module) or _unusual(module):
+            self._slow(module, shown)
+            self._patch(module, self._fallback(module, shown))
         else:
             self._instrument_inside(module, name)
+
+    def _fallback(self, module: nn.Module, shown: str) -> Forward:
+        inside = frozenset(path for path, parameter in module.named_parameters() if parameter.requires_grad)
+        return fallback(Layer(shown, module, inside, self._pass), self._bypass)
+
+    def _slow(self, module: nn.Module, shown: str) -> None:
+        size = sum(each.numel() for each in module.parameters() if each.requires_grad)
+        self._announce(
+            f"{shown} ({type(module).__name__}) has no rule of its own: it and all inside it run once for each "
+            f"record, which is slower and holds {size:,} numbers for each record. If it holds layers, put its own "
+            "parameters into a small module"
+        )
 
     def _instrument_inside(self, module: nn.Module, name: str) -> None:
         for child_name, child in module.named_children():
             self._instrument(child, f"{name}.{child_name}" if name else child_name)
 
     def _patch(self, module: nn.Module, recorded: Forward) -> None:
-        forward = Recorded(self, module, recorded)
+        forward = Recorded(self, module, self._counted(recorded) if module is self.model else recorded)
         self._patched.append((module, forward.replaced))
         module.forward = forward
+
+    def _counted(self, forward: Forward) -> Forward:
+        """The forward of the whole model: how many records it is given tells its layers what is shared by all."""
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self._pass.expected = records_of((args, kwargs))
+            return forward(*args, **kwargs)
+
+        return counted
 
     def listens(self) -> bool:
         """Whether a layer that is called now is to be recorded."""
         if not self.model.training or not torch.is_grad_enabled() or self._bypassed:
             return False
-        if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled(self.sum.device.type):
+        device = self.sum.device.type
+        if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) != torch.bfloat16:
             raise RuntimeError(
-                "autocast is on: the bounds of clipped gradients hold for float32 and float64 only, so leave private "
-                "training out of torch.autocast"
+                f"autocast to {torch.get_autocast_dtype(device)}: its gradients overflow or vanish without a scaler, "
+                "which would change the clipping. Take dtype=torch.bfloat16, or leave autocast out"
             )
         return True
 
@@ -336,6 +322,11 @@ class Engine:
 def _own(module: nn.Module) -> frozenset[str]:
     """Names of the trainable parameters that the module holds itself."""
     return frozenset(name for name, parameter in module.named_parameters(recurse=False) if parameter.requires_grad)
+
+
+def _unusual(module: nn.Module) -> bool:
+    """Whether a module computes with parameters in another way than by calling the layers that hold them."""
+    return parametrize.is_parametrized(module) or any(map(_holds_only, module.children()))
 
 
 def _holds_only(module: nn.Module) -> bool:

@@ -17,6 +17,7 @@ from tacit.dp.pricing import Method
 from tacit.errors import BudgetError
 from tacit.randomness import secure_rng
 from tacit.training import checkpoint
+from tacit.training.adam import AdamBC, deviation_of
 from tacit.training.checks import refuse_replicas, refuse_unclipped
 from tacit.training.contents import Contents, Versions, contents, refuse_changed, refuse_written, versions
 from tacit.training.engine import Engine
@@ -32,7 +33,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     """Takes the place of the optimizer in the ordinary loop; `inner` is the one that was attached.
 
     `step` after each backward pass; the model moves when a sample is whole. `steps` are the moves so far, `clip_norm`
-    is the norm of the next one. `unclipped` is the share of records of the last sample that were below it: derived
+    is the norm of the next one. `unclipped` is the share of records of the last sample that flat clipping left: derived
     from private records and covered by no epsilon. `checking` says that the batch at hand is shown again, to see that
     records keep apart, and adds nothing: leave it out of averages, counters and schedulers.
 
@@ -108,10 +109,18 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         raise ValueError("the parameters of a private training are fixed: attach an optimizer over all of them")
 
     def state_dict(self) -> dict[str, Any]:
-        raise ValueError("a private optimizer is stored by state(), which holds what was spent too")
+        """That of `inner`, and under "tacit" what `state()` holds, with tensors for arrays: for `torch.save`."""
+        state = {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in self.state().items()}
+        return {**self.inner.state_dict(), "tacit": state}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        raise ValueError("a private optimizer is restored by restore(state), which knows what was spent too")
+        """Go on from a `state_dict()` of this class, as `restore` does; one of another optimizer has no ledger."""
+        if "tacit" not in state_dict:
+            raise ValueError(
+                "this is the state of an ordinary optimizer, which does not say what was spent: load what state_dict() "
+                "or state() of the private one gave"
+            )
+        self.restore(state_dict["tacit"])
 
     def step(self, closure: None = None) -> None:
         """Take up the last backward pass; move the model if the sample is whole."""
@@ -239,15 +248,20 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if len(norms) != len(piece.indices):
             raise ValueError(
                 f"the backward pass saw {len(norms)} records, the batch has {len(piece.indices)}: the first dimension "
-                "of the model's input must be that of the records, and the loss a mean over all of them"
+                "of the model's input must be that of the records, and the loss a mean over all of them. Several "
+                "passes before a step are of different records, each of them once"
             )
         return norms
 
     def _take(self, norms: Tensor, piece: Piece) -> None:
-        self._seen += len(norms)
-        self._below += int((norms <= self.clip_norm).sum())
+        counted = len(norms) - piece.padding
+        self._seen += counted
+        self._below += int((norms[:counted] <= self.clip_norm).sum())
         if self._watch is not None:
             self._look(self._watch, norms)
+        if piece.padding:
+            norms = norms.clone()
+            norms[counted:] = math.inf  # by which their factors are 0
         self._sum.add(norms, self.clip_norm)
         self._whole = piece.last
 
@@ -281,7 +295,10 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         engine, clip = self.engine, self.clip_norm
         self._sum.finish(clip, self.plan.noise_of(self.steps))
         for parameter, view in zip(engine.parameters, engine.views, strict=True):
-            parameter.grad = view
+            parameter.grad = view.to(parameter.dtype)  # the same memory, but for bfloat16
+        if isinstance(self.inner, AdamBC):
+            noise = self.plan.noise_of(self.steps)
+            self.inner.noise_deviation = deviation_of(self.plan.noise, noise, clip, self.plan.batch)
         self._move()
         for parameter in engine.parameters:
             parameter.grad = None  # the buffer is about to hold another sample
@@ -310,7 +327,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         batch; with the noise of the gradients it costs what one Gaussian of `plan.event` does.
         Source: Andrew, Thakkar, McMahan, Ramaswamy 2021, Theorem 1.
         """
-        self.unclipped = self._below / self._seen if self._seen else None
+        self.unclipped = self._below / self._seen if self._seen and self.plan.clipping == "flat" else None
         if self.plan.adapt is None:
             return
         deviation = self.plan.count_noise * self.plan.batch

@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
+import numpy as np
+
 from tacit.dp.accounting import Budget, Ledger, check_count
 from tacit.dp.calibration import least_noise
 from tacit.dp.mechanisms import laplace_event
@@ -25,6 +27,7 @@ from tacit.dp.pricing import Method
 from tacit.dp.release import Event, GaussianEvent, Relation, check_choice, check_delta, check_positive, number
 from tacit.dp.schedules import ClipAdaptation, Decay, NoiseDecay
 from tacit.training.levels import Levels
+from tacit.training.truncation import log2_exceeding
 
 if TYPE_CHECKING:
     from torch import nn, optim
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 Noise = Literal["gaussian", "laplace"]
 Tier = Literal["fast", "secure"]
 Sampling = Literal["poisson", "shuffled"]
+Clipping = Literal["flat", "automatic", "per_layer"]
 M = TypeVar("M", bound="nn.Module")
 
 TOLERANCE = 1 + 1e-9  # of a budget: what was calibrated to an epsilon meets it
@@ -54,6 +58,7 @@ class Plan:
         epochs: each of about records / batch steps.
         epsilon: what the whole training may cost at `delta`; or give `noise_multiplier`, noise over clipping norm.
         clip: the norm to which each record's gradient is clipped.
+        clipping: `automatic` brings nearly all gradients to that norm, `per_layer` clips each layer: `clip_factors`.
         adapt: how the clipping norm follows the gradients; the noisy share of unclipped records is paid for.
         count_noise: of that share, as a part of the expected batch.
         decay, rate: how the noise falls over the steps; it begins at `noise_multiplier`.
@@ -61,6 +66,8 @@ class Plan:
         tier: `fast` draws floating-point noise, `secure` exact integers on a grid; see `sums`.
         sampling: `shuffled` cuts a permutation into batches, and is accounted without amplification by sampling.
         physical: the most records that are in memory at once; larger samples are added up piece by piece.
+        truncate: samples of more records are cut to so many at random, and all others are filled up with records that
+            count nothing, so that all batches have one size. That a sample is cut is paid for as slack.
 
     Guarantee: (epsilon_after(steps), delta) for the models after each step together; for records added or removed
     under Poisson sampling, for records whose gradient is taken out under shuffled batches.
@@ -82,6 +89,8 @@ class Plan:
     tier: Tier = "fast"
     sampling: Sampling = "poisson"
     physical: int | None = None
+    clipping: Clipping = "flat"
+    truncate: int | None = None
     method: ClassVar[Method] = "pld"  # by which the training is priced
 
     def __post_init__(self) -> None:
@@ -97,7 +106,38 @@ class Plan:
         check_choice("noise", self.noise, Noise)
         check_choice("tier", self.tier, Tier)
         check_choice("sampling", self.sampling, Sampling)
+        check_choice("clipping", self.clipping, Clipping)
         self._check_noise()
+        self._check_clipping()
+        if self.truncate is not None:
+            self._check_truncation(self.truncate)
+
+    def _check_clipping(self) -> None:
+        if self.clipping != "flat" and self.adapt is not None:
+            raise ValueError(
+                f"adapt moves the norm of flat clipping, clipping is {self.clipping}: leave one of them out"
+            )
+        if self.clipping == "per_layer" and self.noise == "laplace":
+            raise ValueError("per_layer shares a norm in L2, laplace noise is for L1: take clipping='flat'")
+
+    def _check_truncation(self, truncate: int) -> None:
+        check_count("truncate", truncate)
+        if self.sampling != "poisson" or self.noise != "gaussian":
+            raise ValueError("truncate is for poisson samples and gaussian noise, whose price has slack: leave it out")
+        if self.physical is not None and truncate % self.physical:
+            raise ValueError(
+                f"truncate is {truncate} and physical {self.physical}: give a multiple, so that all pieces are alike"
+            )
+        dearest = 10.0 if self.epsilon is None else min(50.0, self.epsilon)
+        most = self.delta / (4 * self.steps * (1 + math.exp(dearest)))
+        if log2_exceeding(self.records + 1, self.probability, truncate) > math.log2(most):
+            found = truncate
+            while log2_exceeding(self.records + 1, self.probability, found) > math.log2(most):
+                found += 1
+            raise ValueError(
+                f"samples exceed truncate={truncate} too often for delta {self.delta:g} over {self.steps} steps: give "
+                f"{found} or more"
+            )
 
     def _check_noise(self) -> None:
         if (self.epsilon is None) == (self.noise_multiplier is None):
@@ -206,10 +246,20 @@ class Plan:
 
     def _event(self, multiplier: float) -> Event:
         if self.noise == "gaussian":
-            return GaussianEvent(
-                multiplier, "record", self.relation, self.probability, log2_slack=LOG2_SLACK[self.tier]
-            )
+            return GaussianEvent(multiplier, "record", self.relation, self.probability, log2_slack=self._log2_slack)
         return laplace_event(multiplier, self.probability, unit="record", relation=self.relation)
+
+    @property
+    def _log2_slack(self) -> float:
+        """What was drawn is so far from Gaussian noise on a Poisson sample: the tier's tail, and samples that were cut.
+
+        A mechanism that cuts samples gives another result than one that does not with at most the probability that a
+        sample of the larger neighbour is cut.
+        """
+        if self.truncate is None:
+            return LOG2_SLACK[self.tier]
+        cut = log2_exceeding(self.records + 1, self.probability, self.truncate)
+        return float(np.logaddexp2(LOG2_SLACK[self.tier], cut))
 
     @property
     def _levels(self) -> Levels:
@@ -240,6 +290,7 @@ class Plan:
         data: Any,
         *,
         reduction: Literal["mean", "sum"] = "mean",
+        loss_scale: float = 1.0,
         monitors: Sequence[Monitor] = (),
         check: bool = True,
         memory: int = 512 << 20,
@@ -251,5 +302,6 @@ class Plan:
         from tacit.training.attach import attach
 
         return attach(
-            self, model, optimizer, data, reduction=reduction, monitors=monitors, check=check, memory=memory
+            self, model, optimizer, data, reduction=reduction, loss_scale=loss_scale, monitors=monitors, check=check,
+            memory=memory,
         )  # fmt: skip

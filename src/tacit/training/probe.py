@@ -15,9 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from tacit.training.arguments import Arguments
 from tacit.training.fallback import Inside
 from tacit.training.generators import Generators
 from tacit.training.layers import Forward, Layer
+from tacit.training.precision import exactly, full
 from tacit.training.recorded import Part, join
 
 _DIFFERENCE = 1e-3  # of a gradient's norm: far above what rounding does, far below a wrong rule
@@ -37,12 +39,24 @@ def probed(layer: Layer, rule: Callable[[Layer], Forward], bypass: Callable[[], 
         nonlocal largest
         records = next((len(leaf) for leaf in pytree.tree_leaves((args, kwargs)) if _rows(leaf)), 0)
         if largest < min(records, 2):
-            with bypass(), _undisturbed(layer.module):
+            with bypass(), _undisturbed(layer):
                 _try(layer, rule, own, records, (args, kwargs))
             largest = records
         return recorded(*args, **kwargs)
 
     return forward
+
+
+def agrees(
+    layer: Layer, rule: Callable[[Layer], Forward], own: Forward, records: int, given: Any, bypass: Callable[[], Any]
+) -> bool:
+    """Whether a rule computes and records for these arguments what the layer's own forward computes."""
+    try:
+        with bypass(), _undisturbed(layer):
+            _try(layer, rule, Inside(layer.module, own), records, given)
+    except (ValueError, RuntimeError, TypeError, IndexError):
+        return False
+    return True
 
 
 def _wrong(layer: Layer, reason: str) -> ValueError:
@@ -56,6 +70,8 @@ class _Recorder:
     memory: int
     anchor: Tensor
     names: dict[nn.Parameter, str]
+    expected: int | None
+    arguments: list[Arguments] = field(default_factory=list)
     parts: dict[str, list[Part]] = field(default_factory=dict)
 
     def add(self, name: str, parameter: nn.Parameter, part: Part) -> None:
@@ -83,9 +99,10 @@ class _Both:
 
 def _try(layer: Layer, rule: Callable[[Layer], Forward], own: Inside, records: int, given: Any) -> None:
     names = {parameter: name for name, parameter in layer.module.named_parameters()}
-    recorder = _Recorder(layer.recorder.memory, torch.zeros_like(layer.recorder.anchor, requires_grad=True), names)
+    anchor = torch.zeros_like(layer.recorder.anchor, requires_grad=True)
+    recorder = _Recorder(layer.recorder.memory, anchor, names, layer.recorder.expected)
     made = Inside(layer.module, rule(Layer(layer.name, layer.module, layer.trained, recorder)))
-    copies = {name: p.detach().clone().requires_grad_(p.requires_grad) for p, name in names.items()}
+    copies = {name: full(p.detach().clone()).requires_grad_(p.requires_grad) for p, name in names.items()}
     inputs, arguments = _copied(given)
     expected, found = _outputs(own, copies, arguments), _outputs(made, copies, arguments)
     if not all(bool(torch.isfinite(each).all()) for each in expected):
@@ -150,14 +167,16 @@ def _compare_records(both: _Both, direction: Tensor) -> None:
         for (name, copy), sought in zip(both.recorded.items(), expected, strict=True):
             if name not in both.recorder.parts:
                 continue  # its gradient is zero: the sums agreed
-            part = join(both.recorder.parts[name], copy.numel(), copy.dtype, both.recorder)
-            found = part.instantiate(record, record + 1, torch.float64).view(copy.shape)
+            with torch.no_grad():
+                part = join(both.recorder.parts[name], copy.numel(), copy.dtype, both.recorder)
+                found = part.instantiate(record, record + 1, torch.float64).view(copy.shape)
+                bound = float(part.squared_norms()[record])
             if not _alike(sought, found, scale):
                 reason = (
                     f"records another gradient of {name} for record {record}: row i must be the gradient of record i"
                 )
                 raise _wrong(both.layer, reason)
-            if float(part.squared_norms()[record]) < float(found.square().sum()) * (1 - 1e-6):
+            if bound < float(found.square().sum()) * (1 - 1e-6):
                 raise _wrong(both.layer, f"bounds the norm of a gradient of {name} by less than it is")
 
 
@@ -188,7 +207,7 @@ def _copied(given: Any) -> tuple[list[Tensor], Any]:
     def copied(leaf: Any) -> Any:
         if not isinstance(leaf, Tensor) or not leaf.is_floating_point():
             return leaf
-        return copies.setdefault(id(leaf), leaf.detach().clone().requires_grad_())
+        return copies.setdefault(id(leaf), full(leaf.detach().clone()).requires_grad_())
 
     arguments = pytree.tree_map(copied, given)
     return list(copies.values()), arguments
@@ -205,13 +224,14 @@ def _rows(leaf: Any) -> bool:
 
 
 @contextmanager
-def _undisturbed(module: nn.Module) -> Iterator[None]:
-    """Without dropout, and so that the training goes on with the random numbers that it would have drawn."""
-    before, modes = Generators.now(), [(each, each.training) for each in module.modules()]
+def _undisturbed(layer: Layer) -> Iterator[None]:
+    """Without dropout and autocast, and so that the training goes on with the random numbers that it would draw."""
+    before, modes = Generators.now(), [(each, each.training) for each in layer.module.modules()]
     try:
         for each, _ in modes:
             each.training = False
-        yield
+        with exactly(layer.recorder.anchor.device.type):
+            yield
     finally:
         for each, mode in modes:
             each.training = mode

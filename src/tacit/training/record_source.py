@@ -1,4 +1,4 @@
-"""Where batches come from: records of a dataset, read one by one and collated, in place of the user's loader."""
+"""Where batches come from: records of a dataset, read by index and collated, in place of the user's loader."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from torch.utils.data import (
 
 from tacit.training.generators import Generators
 from tacit.training.plan import Plan
+from tacit.training.workers import USED, Workers
 
 Indices = NDArray[np.int64]
 Items = list[Any] | Indices  # records as the dataset gives them; of tensors, only where they are
@@ -135,9 +136,11 @@ def _shape(leaf: Any) -> Any:
 def source(plan: Plan, data: Any) -> Source:
     """The records of `data`, a dataset or a DataLoader of one. ValueError where it asks for what is not done here."""
     collate: Callable[[list[Any]], Any] = default_collate
+    workers = None
     if isinstance(data, DataLoader):
         _refuse_unused(plan, data)
         collate = data.collate_fn or default_collate
+        workers = Workers(data) if data.num_workers else None
         data = data.dataset
     if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
         raise ValueError(
@@ -150,7 +153,9 @@ def source(plan: Plan, data: Any) -> Source:
             "put tensors into a TensorDataset)"
         )
     own = collate is not default_collate
-    if not own and getattr(type(data), "__getitem__", None) is TensorDataset.__getitem__:
+    if workers is not None:
+        return Source(workers.read, collate, own)
+    if not own and _of_tensors(data):
         tensors: tuple[Tensor, ...] = data.tensors
         return Source(lambda i: i, lambda i: [tensor.index_select(0, torch.from_numpy(i)) for tensor in tensors])
     return Source(lambda indices: [data[int(index)] for index in indices], collate, own)
@@ -172,12 +177,23 @@ def _refuse_unused(plan: Plan, loader: DataLoader[Any]) -> None:
             f"the loader has batch_size={given}, the plan batch={plan.batch}: give the loader the same "
             "size, or give the dataset itself"
         )
-    unused = [name for name, default in _UNUSED.items() if getattr(loader, name, default) != default]
+    used = (
+        USED
+        if loader.num_workers and not (loader.collate_fn is default_collate and _of_tensors(loader.dataset))
+        else ()
+    )
+    given_names = [name for name, default in _UNUSED.items() if getattr(loader, name, default) != default]
+    unused = [name for name in given_names if name not in used]
     if unused:
         raise ValueError(
             f"the loader's {unused[0]}={getattr(loader, unused[0])!r} would be ignored, because the plan draws samples "
-            "and this process reads them: leave it out, or give the dataset itself"
+            "and reads them as they are drawn: leave it out, or give the dataset itself"
         )
+
+
+def _of_tensors(data: Any) -> bool:
+    """Whether rows of tensors are all that is read."""
+    return getattr(type(data), "__getitem__", None) is TensorDataset.__getitem__
 
 
 def _each_once(sampler: RandomSampler) -> bool:

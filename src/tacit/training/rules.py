@@ -13,9 +13,18 @@ from torch.nn.utils import parametrize
 
 from tacit.training import recurrent
 from tacit.training.attention import attention
-from tacit.training.layers import Forward, Layer, convolution, embedding, linear, normalization
+from tacit.training.convolution import convolution, transposed_convolution
+from tacit.training.embedding_rows import embedding, embedding_bag
+from tacit.training.layers import Forward, Layer, linear, normalization
+from tacit.training.scan import parameters as scanned
+from tacit.training.scan import recurrent_layers
 
 Rule = Callable[[Layer], Forward]
+Names = Callable[[nn.Module], frozenset[str]]  # of a module's own parameters
+
+_AFFINE = frozenset({"weight", "bias"})
+_CELL = frozenset({"weight_ih", "weight_hh", "bias_ih", "bias_hh"})
+_PROJECTED = frozenset(f"{name}_proj_weight" for name in ("in", "q", "k", "v")) | {"in_proj_bias", "bias_k", "bias_v"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +33,7 @@ class Registered:
 
     kind: type[nn.Module]
     make: Rule
-    parameters: frozenset[str] = frozenset({"weight", "bias"})  # of built-in rules: those that they record
+    parameters: Names = lambda _: _AFFINE  # of built-in rules: those that they record
     inside: frozenset[str] = frozenset()  # of built-in rules: the layers inside, each with a built-in rule
     built_in: bool = True
 
@@ -35,27 +44,30 @@ class Registered:
             return True
         children = dict(module.named_children())
         return (
-            self.parameters >= module._parameters.keys()
+            self.parameters(module) >= module._parameters.keys()
             and self.inside == children.keys()
             and all((found := rule(child)) is not None and found.built_in for child in children.values())
         )
 
 
-_CELL = frozenset({"weight_ih", "weight_hh", "bias_ih", "bias_hh"})
-_PROJECTED = frozenset(f"{name}_proj_weight" for name in ("in", "q", "k", "v")) | {"in_proj_bias", "bias_k", "bias_v"}
 _rules: list[Registered] = [
     Registered(nn.Linear, linear),
-    Registered(nn.Conv1d, convolution),
-    Registered(nn.Conv2d, convolution),
+    *(Registered(kind, convolution) for kind in (nn.Conv1d, nn.Conv2d, nn.Conv3d)),
+    *(
+        Registered(kind, transposed_convolution)
+        for kind in (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+    ),
     Registered(nn.Embedding, embedding),
+    Registered(nn.EmbeddingBag, embedding_bag),
     Registered(nn.LayerNorm, normalization),
     Registered(nn.GroupNorm, normalization),
     Registered(nn.RMSNorm, normalization),
     Registered(nn.InstanceNorm2d, normalization),  # all of them share one forward
-    Registered(nn.RNNCell, recurrent.simple_cell, _CELL),
-    Registered(nn.GRUCell, recurrent.gated_cell, _CELL),
-    Registered(nn.LSTMCell, recurrent.long_cell, _CELL),
-    Registered(nn.MultiheadAttention, attention, _PROJECTED, frozenset({"out_proj"})),
+    Registered(nn.RNNCell, recurrent.simple_cell, lambda _: _CELL),
+    Registered(nn.GRUCell, recurrent.gated_cell, lambda _: _CELL),
+    Registered(nn.LSTMCell, recurrent.long_cell, lambda _: _CELL),
+    Registered(nn.MultiheadAttention, attention, lambda _: _PROJECTED, frozenset({"out_proj"})),
+    *(Registered(kind, recurrent_layers, scanned) for kind in (nn.RNN, nn.GRU, nn.LSTM)),
 ]
 
 

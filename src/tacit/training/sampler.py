@@ -1,7 +1,8 @@
 """Which records a step sees: a Poisson sample, or a piece of a permutation.
 
-The loader hands out physical batches and says of each whether it ends a logical one. Samples are never truncated; one
-that is empty still makes a step, of noise alone. Who is sampled is secret, so the generator is a cryptographic one.
+The loader hands out physical batches and says of each whether it ends a logical one. Samples are truncated only where
+the plan says so, which it pays for; one that is empty still makes a step, of noise alone. Who is sampled is secret, so
+the generator is a cryptographic one.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Piece:
 
     indices: Indices
     last: bool  # whether the sample is whole with it
+    padding: int = 0  # records at the end that count nothing, so that all batches have one size
     again: bool = False  # shown again and changed, to see that records keep apart: it adds nothing
 
 
@@ -47,7 +49,10 @@ class Sampler:
         """The records of a step. A record is in a Poisson sample with exactly `plan.probability`: see there."""
         plan = self._plan
         if plan.sampling == "poisson":
-            return np.flatnonzero(self._rng.random(plan.records) < plan.probability)
+            found = np.flatnonzero(self._rng.random(plan.records) < plan.probability)
+            if plan.truncate is None or len(found) <= plan.truncate:
+                return found
+            return np.sort(self._rng.choice(found, plan.truncate, replace=False))
         place = step % plan.steps_an_epoch
         if place == 0 or len(self._order) == 0:
             self._order = self._rng.permutation(plan.records)
@@ -56,9 +61,12 @@ class Sampler:
     def pieces(self, step: int) -> Iterator[Piece]:
         """A step's sample, cut to what memory holds; one empty piece where nobody was sampled."""
         indices = self.sample(step)
-        size = self._plan.physical or max(1, len(indices))
+        size = self._plan.physical or self._plan.truncate or max(1, len(indices))
         for start in range(0, max(1, len(indices)), size):
-            yield Piece(indices[start : start + size], start + size >= len(indices))
+            chosen = indices[start : start + size]
+            missing = size - len(chosen) if self._plan.truncate is not None and len(chosen) else 0
+            filled = np.concatenate([chosen, np.full(missing, chosen[0])]) if missing else chosen
+            yield Piece(filled, start + size >= len(indices), missing)
 
     def state(self) -> dict[str, Any]:
         """The order of the epoch under way. Poisson samples need none: each is drawn afresh."""

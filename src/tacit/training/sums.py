@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, Protocol, cast
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -24,11 +23,13 @@ from torch import Tensor
 
 from tacit.dp import mechanisms, noise
 from tacit.randomness import secure_rng
+from tacit.training.clip_factors import factors, share
 from tacit.training.engine import Engine
 from tacit.training.margins import unit_roundoff
 from tacit.training.noise import Gaussian
-from tacit.training.plan import Plan
-from tacit.training.recorded import Part
+from tacit.training.plan import Clipping, Plan
+from tacit.training.precision import exactly
+from tacit.training.recorded import Part, widened
 
 _DOUBLE = torch.float64
 _TERMS = 1 << 16  # products in one entry of one record's gradient: positions of a sequence or an image
@@ -63,10 +64,10 @@ class NoisySum(Protocol):
 def noisy_sum(plan: Plan, engine: Engine, source: NoiseSource | None = None, rng: Generator | None = None) -> NoisySum:
     """The tier that `plan` asks for, divided by its batch. `source` and `rng` are for tests: they must be secret."""
     if plan.noise == "laplace":
-        return Laplace(engine, rng or secure_rng(), plan.batch)
+        return Laplace(engine, rng or secure_rng(), plan.batch, plan.clipping)
     if plan.tier == "secure":
-        return Secure(engine, largest_sample(plan), rng or secure_rng(), plan.batch)
-    return Fast(engine, source or Gaussian(engine.sum.numel(), engine.sum.dtype), plan.batch)
+        return Secure(engine, largest_sample(plan), rng or secure_rng(), plan.batch, plan.clipping)
+    return Fast(engine, source or Gaussian(engine.sum.numel(), engine.sum.dtype), plan.batch, plan.clipping)
 
 
 class Fast:
@@ -77,8 +78,9 @@ class Fast:
 
     order: Literal[1, 2] = 2
 
-    def __init__(self, engine: Engine, source: NoiseSource, divisor: float = 1.0) -> None:
+    def __init__(self, engine: Engine, source: NoiseSource, divisor: float = 1.0, clipping: Clipping = "flat") -> None:
         self._engine = engine
+        self._clipping: Clipping = clipping
         self._source = source
         self._divisor = divisor
         self._deviation: float | None = None  # of noise that is not drawn yet
@@ -87,9 +89,9 @@ class Fast:
         self._deviation = multiplier * clip / self._divisor
 
     def add(self, norms: Tensor, clip: float) -> None:
-        factors = self._engine.factors(norms, clip, self._divisor)
+        clipped = factors(self._engine, self._clipping, norms, clip, self._divisor)
         self._draw()
-        self._engine.add_clipped(factors)
+        self._engine.add_clipped(clipped)
 
     def finish(self, clip: float, multiplier: float) -> None:
         self._draw()  # where nobody was sampled
@@ -120,8 +122,11 @@ class Secure:
 
     order: Literal[1, 2] = 2
 
-    def __init__(self, engine: Engine, largest: int, rng: Generator, divisor: float = 1.0) -> None:
+    def __init__(
+        self, engine: Engine, largest: int, rng: Generator, divisor: float = 1.0, clipping: Clipping = "flat"
+    ) -> None:
         self._engine = engine
+        self._clipping: Clipping = clipping
         self._rng = rng
         self._divisor = divisor
         self._total = torch.zeros(engine.sum.numel(), dtype=_DOUBLE, device=engine.sum.device)
@@ -131,15 +136,31 @@ class Secure:
         self._total.zero_()
 
     def add(self, norms: Tensor, clip: float) -> None:
-        with torch.no_grad():
-            parts = recorded(self._engine)
-            factors = real_factors(self._engine, norms, clip)
-            factors = torch.minimum(factors, clip * _CANCELLATION / _reach(parts))
-            pieces = self._total.split([parameter.numel() for parameter in self._engine.parameters])
-            for part, piece, parameter in zip(parts, pieces, self._engine.parameters, strict=True):
+        with torch.no_grad(), exactly(self._engine.sum.device.type):
+            engine = self._engine
+            parts = recorded(engine)
+            clipped = real_factors(engine, self._clipping, norms, clip)
+            clipped = torch.minimum(clipped, self._most(parts, clip)).expand(len(parts), -1)
+            pieces = self._total.split([parameter.numel() for parameter in engine.parameters])
+            for part, piece, parameter, own in zip(parts, pieces, engine.parameters, clipped, strict=True):
                 if part is not None:
-                    widened(part).add_to(piece.view(parameter.shape), factors)
+                    widened(part, _DOUBLE).add_to(piece.view(parameter.shape), own)
         self._engine.discard()
+
+    def _most(self, parts: Sequence[Part | None], clip: float) -> Tensor:
+        """Factors that keep the terms of a record below 64 C; layer by layer, each below its share of that."""
+        if self._clipping != "per_layer":
+            return clip * _CANCELLATION / _reach(parts)
+        layers = self._engine.layers
+        groups = [
+            [part for part, own in zip(parts, layers, strict=True) if own == each] for each in range(max(layers) + 1)
+        ]
+        records = next(part.records for part in parts if part is not None)
+        most = [
+            share(clip, len(groups)) * _CANCELLATION / _reach(group) if any(group) else self._total.new_ones(records)
+            for group in groups
+        ]
+        return torch.stack(most)[torch.tensor(layers, device=self._total.device)]
 
     def finish(self, clip: float, multiplier: float) -> None:
         sums = self._total.cpu().numpy() / clip
@@ -162,8 +183,9 @@ class Laplace:
 
     order: Literal[1, 2] = 1
 
-    def __init__(self, engine: Engine, rng: Generator, divisor: float = 1.0) -> None:
+    def __init__(self, engine: Engine, rng: Generator, divisor: float = 1.0, clipping: Clipping = "flat") -> None:
         self._engine = engine
+        self._clipping: Clipping = clipping
         self._rng = rng
         self._divisor = divisor
         self._total = torch.zeros(engine.sum.numel(), dtype=torch.int64, device=engine.sum.device)
@@ -175,13 +197,13 @@ class Laplace:
         self._total.zero_()
 
     def add(self, norms: Tensor, clip: float) -> None:
-        with torch.no_grad():
-            factors = real_factors(self._engine, norms, clip)
+        with torch.no_grad(), exactly(self._engine.sum.device.type):
+            clipped = real_factors(self._engine, self._clipping, norms, clip)
             scale = math.ldexp(1.0, self._bits) / clip
             pieces = self._total.split([parameter.numel() for parameter in self._engine.parameters])
             for part, piece in zip(recorded(self._engine), pieces, strict=True):
                 if part is not None:
-                    _add_integers(part, factors, scale, piece)
+                    _add_integers(part, clipped, scale, piece)
         self._engine.discard()
 
     def finish(self, clip: float, multiplier: float) -> None:
@@ -206,23 +228,9 @@ def recorded(engine: Engine) -> Sequence[Part | None]:
     return engine._pass.join()
 
 
-def real_factors(engine: Engine, norms: Tensor, clip: float) -> Tensor:
-    """The engine's factors in float64, with the number of records of a mean."""
-    factors = engine.factors(norms, clip).to(_DOUBLE)
-    return factors * len(norms) if engine._mean else factors
-
-
-def widened(part: Part) -> Part:
-    """The part with all its numbers in float64, exactly."""
-    changed: dict[str, Any] = {}
-    kept: Any = part
-    for field in fields(kept):
-        value = getattr(part, field.name)
-        if isinstance(value, Tensor) and value.is_floating_point():
-            changed[field.name] = value.to(_DOUBLE)
-        elif isinstance(value, list | tuple) and any(is_dataclass(inner) for inner in value):
-            changed[field.name] = [widened(inner) for inner in value]
-    return cast(Part, replace(kept, **changed))
+def real_factors(engine: Engine, clipping: Clipping, norms: Tensor, clip: float) -> Tensor:
+    """The factors in float64, for the gradients as they were recorded."""
+    return engine.whole(factors(engine, clipping, norms, clip).to(_DOUBLE))
 
 
 def _reach(parts: Sequence[Part | None]) -> Tensor:
@@ -257,6 +265,8 @@ def largest_sample(plan: Plan) -> int:
     """
     if plan.sampling == "shuffled":
         return -(-plan.records // plan.steps_an_epoch)
+    if plan.truncate is not None:
+        return plan.truncate
     trials, q = plan.records + 1, plan.probability  # the neighbour may have one more
     low, high = min(trials, math.ceil(q * trials)), trials
     while low < high:

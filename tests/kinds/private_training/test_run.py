@@ -238,3 +238,18 @@ def test_a_plan_names_the_relation_and_the_noise_that_hold():
 def test_a_plan_refuses_what_a_run_refuses(change):
     with pytest.raises(ValueError, match=r"subsampling|count_noise"):
         planned(**change)
+
+
+def test_a_plan_says_how_it_clips_and_what_is_cut():
+    train = {"epochs": 2, "batch": 250, "truncate": 400}
+    given = planned(clip={"kind": "per_layer"}, train=train, privacy={"epsilon": 3.0})
+    assert "clipped layer by layer, together to 1" in given.parts["What the noise does"][0]
+    assert any("all batches have 400 records" in each for each in given.parts["How it samples"])
+
+
+def test_a_run_cuts_samples_and_clips_layer_by_layer(tmp_path):
+    train = {"epochs": 1, "batch": 250, "truncate": 400, "optimizer": "adam_bc", "learning_rate": 0.01}
+    outcome = tacit.run(SMALL | {"clip": {"kind": "per_layer"}, "train": train}, runs=tmp_path)
+    assert outcome.status == "done"
+    (ledger,) = outcome.ledger["ledgers"]
+    assert all(line["log2_slack"] > -200 for line in ledger["lines"])

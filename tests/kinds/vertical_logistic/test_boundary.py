@@ -136,7 +136,7 @@ def test_passives_are_told_how_many_classes_there_are():
     ],
 )
 def test_what_gradients_tell_of_labels_is_said_as_the_attacks_find_it(changes, words, counted):
-    """`attacks/test_recorded_runs.py` and `attacks/test_readable.py` play each of these sentences."""
+    """`end_to_end/test_vertical_gradients.py` and `attacks/test_readable.py` play each of these sentences."""
     labels, categories = (
         next(text for text in boundary.unprotected(deal(1, **changes)) if start in text)
         for start in ("gradients tell about the labels", "columns of categories")

@@ -20,7 +20,8 @@ from torch import Tensor, nn
 
 from tacit.training.engine import Engine
 from tacit.training.margins import squared_norms
-from tacit.training.recorded import Kept, Outer, Part, Patches, Rows
+from tacit.training.patches import Patches
+from tacit.training.recorded import Kept, Outer, Part, Rows, Shared
 
 OWN = -2  # a record keeps its own gradient
 NOTHING = -1  # its gradient is zero
@@ -77,6 +78,8 @@ def planted(
             return replace(part, inputs=inputs, outputs=outputs, squared=squared)
         case Rows():
             return _rows(part, made, who, entries, lengths)
+        case Shared():
+            return _shared(part, made, who, entries, lengths)
         case Patches():
             return _patches(part, made, owners, entries, lengths, shape)
     raise ValueError(f"gradients recorded as {type(part).__name__} cannot hold a canary")
@@ -108,6 +111,19 @@ def _rows(part: Rows, made: Tensor, owners: Tensor, entries: Spots, lengths: NDA
     return replace(part, owners=all_owners, ids=all_ids, rows=torch.cat([part.rows[kept], rows])[order])
 
 
+def _shared(part: Shared, made: Tensor, owners: Tensor, entries: Spots, lengths: NDArray[np.float64]) -> Shared:
+    """Ids of canaries that no record holds get a row too, of zeros for all others."""
+    ids, columns = np.divmod(entries, part.shape[1])
+    wanted = torch.from_numpy(ids)
+    new = torch.unique(wanted[~torch.isin(wanted, part.ids)])
+    all_ids = torch.cat([part.ids, new])
+    zeros = part.gradients.new_zeros(part.records, len(new), part.shape[1])
+    gradients = torch.cat([_cleared(part.gradients, made), zeros], dim=1)
+    places = (all_ids[None, :] == wanted[:, None]).int().argmax(1)
+    gradients[owners, places, torch.from_numpy(columns)] = torch.from_numpy(lengths).to(gradients)
+    return replace(part, gradients=gradients, ids=all_ids)
+
+
 def _patches(
     part: Patches,
     made: Tensor,
@@ -121,12 +137,12 @@ def _patches(
     whole = (shape[0], shape[1], *walk.kernel)
     for owner, entry, length in zip(owners, entries, lengths, strict=True):
         feature, channel, *under = (int(each) for each in np.unravel_index(entry, whole))
-        spot = [_pixel(part, axis, under[axis]) for axis in (0, 1)]
-        if spot[0] is None or spot[1] is None:
+        spots = [spot for axis, each in enumerate(under) if (spot := _pixel(part, axis, each)) is not None]
+        if len(spots) < len(under):
             continue
         group = feature // (shape[0] // walk.groups)
-        images[owner, group * shape[1] + channel, spot[0][1], spot[1][1]] = 1.0
-        outputs[owner, feature, spot[0][0], spot[1][0]] = float(length)
+        images[(owner, group * shape[1] + channel, *(pixel for _, pixel in spots))] = 1.0
+        outputs[(owner, feature, *(position for position, _ in spots))] = float(length)
     return replace(part, images=images, outputs=outputs)
 
 

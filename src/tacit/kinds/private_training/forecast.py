@@ -7,6 +7,10 @@ from tacit.kinds.private_training import boundary
 from tacit.kinds.private_training.settings import Settings
 from tacit.report.forecast import Forecast, in_sentences
 from tacit.training.monitor import Monitor
+from tacit.training.plan import Plan
+from tacit.training.truncation import log2_exceeding
+
+_CLIPPED = {"flat": "", "automatic": " automatically", "per_layer": " layer by layer, together"}
 
 
 def forecast(settings: Settings, records: int, parameters: int) -> Forecast:
@@ -38,30 +42,40 @@ def forecast(settings: Settings, records: int, parameters: int) -> Forecast:
         costs.append(f"delta {delta:g} is above 1 / records = {1 / records:.2g}: choose one well below it")
     noise = [
         f"noise multiplier {multiplier:.4g}: each step adds noise of {multiplier * plan.clip:.4g} to the sum of "
-        f"gradients that are clipped to {plan.clip:g}; to each of {parameters:,} numbers of their mean {deviation:.3g}",
+        f"gradients that are clipped{_CLIPPED[plan.clipping]} to {plan.clip:g}; to each of {parameters:,} numbers of "
+        f"their mean {deviation:.3g}",
         f"the noise as a whole has a norm of about {deviation * parameters**0.5:.3g}, the mean of clipped gradients "
         f"one of at most {plan.clip:g}",
     ]
     if plan.decay is not None:
         last = plan.noise_of(plan.steps - 1)
         noise.append(f"it falls ({plan.decay}) to {last:.4g} at the last step, and each level is in the ledger")
-    steps = [
-        f"{plan.steps:,} steps, {plan.steps_an_epoch:,} an epoch; each record is in a sample with probability "
-        f"{plan.probability:.3g}"
-        if plan.sampling == "poisson"
-        else f"{plan.steps:,} steps over shuffled batches: no amplification by sampling is claimed",
-    ]
-    if plan.sampling == "poisson":
-        steps.append(f"samples are {plan.batch} records on average; empty ones still take a step of noise")
     return in_sentences(
         f"{settings.name}: private training on {records:,} records, {plan.epochs} epochs, {parameters:,} parameters",
         {
             "What it costs in privacy": tuple(costs),
             "What the noise does": tuple(noise),
-            "How it samples": tuple(steps),
+            "How it samples": _sampling(plan),
             "Who sees what": boundary.sentences(settings),
             "What is not protected": boundary.unprotected(settings),
             "Worth a thought": tuple(settings.notes()),
         },
         figures,
     )
+
+
+def _sampling(plan: Plan) -> tuple[str, ...]:
+    steps = [
+        f"{plan.steps:,} steps, {plan.steps_an_epoch:,} an epoch; each record is in a sample with probability "
+        f"{plan.probability:.3g}"
+        if plan.sampling == "poisson"
+        else f"{plan.steps:,} steps over shuffled batches: no amplification by sampling is claimed",
+    ]
+    if plan.truncate is not None:
+        steps.append(
+            f"all batches have {plan.truncate} records: larger samples are cut, with probability "
+            f"{2.0 ** log2_exceeding(plan.records + 1, plan.probability, plan.truncate):.2g} a step, which is paid for"
+        )
+    if plan.sampling == "poisson":
+        steps.append(f"samples are {plan.batch} records on average; empty ones still take a step of noise")
+    return tuple(steps)

@@ -210,6 +210,10 @@ def optimizer_of(settings: Settings, model: nn.Module) -> torch.optim.Optimizer:
             return torch.optim.Adam(parameters, lr=train.learning_rate)
         case "adamw":
             return torch.optim.AdamW(parameters, lr=train.learning_rate)
+        case "adam_bc":
+            from tacit.training.adam import AdamBC
+
+            return AdamBC(parameters, lr=train.learning_rate)
 
 
 def _load(model: nn.Module, weights: dict[str, NDArray[Any]]) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from tacit import sections
 from tacit.dp.schedules import Adaptation, ClipAdaptation, Decay
 from tacit.sections import Count, Delta, Name, Positive, Probability, Scale, Section, Seed
-from tacit.training.plan import Plan
+from tacit.training.plan import Clipping, Plan
 
 
 class Privacy(Section):
@@ -43,20 +43,32 @@ class Noise(Section):
 
 
 class Clip(Section):
+    kind: Clipping = "flat"  # flat | automatic | per_layer
     norm: Scale = 1.0
     adapt: Adaptation | None = None  # Linear | Geometric
     quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
     rate: Positive = 0.2
     count_noise: Positive = 0.05  # of the noisy count of unclipped records, as a part of the expected batch
 
+    @model_serializer(mode="wrap")
+    def _without_flat(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have the key."""
+        return {key: value for key, value in handler(self).items() if (key, value) != ("kind", "flat")}
+
 
 class Train(Section):
     epochs: Count = 10
     batch: Count = 256  # expected: a sample is as large as chance makes it
     physical: Count | None = None  # records in memory at once
-    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    truncate: Count | None = None  # the size of all batches: larger samples are cut, which is paid for
+    optimizer: Literal["sgd", "adam", "adamw", "adam_bc"] = "sgd"
     learning_rate: Positive = 0.5
     momentum: Probability = 0.0  # of sgd
+
+    @model_serializer(mode="wrap")
+    def _without_no_truncation(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have the key."""
+        return {key: value for key, value in handler(self).items() if (key, value) != ("truncate", None)}
 
 
 class Monitor(Section):
@@ -109,6 +121,8 @@ class Settings(sections.Settings):
             tier=self.privacy.tier,
             sampling=self.privacy.sampling,
             physical=self.train.physical,
+            clipping=self.clip.kind,
+            truncate=self.train.truncate,
         )
 
     def notes(self) -> list[str]:

@@ -51,7 +51,53 @@ class Text(nn.Module):
         return self.last(self.norm(x + self.attention(x, x, x)[0]).mean(1))
 
 
+class Reading(nn.Module):
+    """A scan over words, with positions that all records share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.positions = nn.Embedding(20, 4), nn.Embedding(5, 4)
+        self.scan, self.last = nn.LSTM(4, 3, batch_first=True), nn.Linear(3, 3)
+
+    def forward(self, ids):
+        return self.last(self.scan(self.words(ids) + self.positions(torch.arange(5)))[0][:, -1])
+
+
+class Scale(nn.Module):
+    """Recognised by what it computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(6))
+
+    def forward(self, x):
+        return x * self.gamma
+
+
+class Tokens(nn.Module):
+    """A parameter of its own beside layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token, self.enter, self.scale = nn.Parameter(torch.ones(1, 1, 6)), nn.Linear(2, 6), Scale()
+        self.last = nn.Linear(6, 3)
+
+    def forward(self, x):
+        x = torch.cat([self.token.expand(len(x), -1, -1), self.enter(x.unflatten(1, (3, 2)))], dim=1)
+        return self.last(self.scale(x)).mean(1)
+
+
 MODELS = {
+    "short": lambda: Reading().bfloat16(),
+    "reading": Reading,
+    "tokens": Tokens,
+    "volumes": lambda: nn.Sequential(
+        nn.Unflatten(1, (1, 1, 2, 3)),
+        nn.ConvTranspose3d(1, 2, 2),
+        nn.Conv3d(2, 3, (1, 2, 2)),
+        nn.Flatten(),
+        nn.Linear(36, 3),
+    ),
     "linear": lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)),
     "fallback": lambda: nn.Sequential(Scaled(), nn.Tanh(), nn.Linear(8, 3)),
     "number": Number,
@@ -73,9 +119,15 @@ class Small:
     def __init__(self, model: str) -> None:
         random = torch.Generator().manual_seed(3)
         self._name = model
-        shape = {"text": (300, 5), "words": (300, 5), "images": (300, 2, 5, 5)}.get(model, (300, 6))
+        shape = {
+            "text": (300, 5),
+            "words": (300, 5),
+            "reading": (300, 5),
+            "short": (300, 5),
+            "images": (300, 2, 5, 5),
+        }.get(model, (300, 6))
         inputs = torch.randn(shape, generator=random)
-        if model in ("text", "words"):
+        if model in ("text", "words", "reading", "short"):
             inputs = torch.randint(0, 20, shape, generator=random)
         self.records = TensorDataset(inputs, torch.randint(0, 3, (300,), generator=random))
 

@@ -24,11 +24,11 @@ from tacit.kinds.private_training.attacks.single_steps import (
     step_plan,
 )
 from tacit.kinds.private_training.attacks.whole_training import Work, guess_trainings, training_plan
-from tacit.training import engine as engines
-from tacit.training import sums
+from tacit.training import passes, sums
 from tacit.training.engine import Engine
 from tacit.training.noise import Gaussian
 from tacit.training.optimizer import PrivateOptimizer
+from tacit.training.passes import Pass
 from tacit.training.recorded import squared_norms_of
 from tacit.training.sampler import Loader, Sampler
 from tests.kinds.private_training.attacks.small_trainings import PLAN, training
@@ -41,9 +41,10 @@ SILENT = replace(PLAN, noise_multiplier=1e-4)
 # --- what is seen
 
 
-def test_the_sum_of_a_step_shows_who_was_there():
+@pytest.mark.parametrize("model", ["words", "reading", "tokens", "volumes"])
+def test_the_sum_of_a_step_shows_who_was_there(model):
     rng = np.random.default_rng(0)
-    subject = training("words")
+    subject = training(model)
     spots, _ = spread(subject.sizes(), 40, rng)
     coins = rng.random((6, 41)) < 0.5
     cast = Cast(np.append(spots, NOTHING), np.full(41, 10.0), coins, spots, fresh=True)
@@ -156,6 +157,14 @@ HONEST = {
     "fallback": ("fallback", {}),
     "embedding": ("words", {}),
     "one number": ("number", {}),
+    "scan and shared positions": ("reading", {}),
+    "scan, secure": ("reading", {"tier": "secure"}),
+    "rows and recognised layers": ("tokens", {}),
+    "volumes": ("volumes", {}),
+    "bfloat16": ("short", {}),
+    "automatic": ("linear", {"clipping": "automatic"}),
+    "layer by layer": ("reading", {"clipping": "per_layer"}),
+    "layer by layer, secure": ("linear", {"clipping": "per_layer", "tier": "secure"}),
     "adaptive": ("linear", {"adapt": ADAPT}),
     "decay": ("linear", {"decay": "Exp", "rate": 0.01}),
     "laplace": ("linear", {"noise": "laplace", "noise_multiplier": 3.0}),
@@ -230,7 +239,7 @@ def clipped_at(times):
 
 def one_left_out_of_the_norm(patch):
     honest = squared_norms_of
-    patch.setattr(engines, "squared_norms_of", lambda parts: honest(parts[1:]))
+    patch.setattr(passes, "squared_norms_of", lambda parts: honest(parts[1:]))
 
 
 def secure_halved(patch):
@@ -351,7 +360,7 @@ def longest(of_each):
     def total(self, order):
         return torch.stack([of_each(part) for part in self.join() if part is not None]).amax(0)
 
-    return lambda patch: patch.setattr(engines.Pass, "total", total)
+    return lambda patch: patch.setattr(Pass, "total", total)
 
 
 def rows_of(part):

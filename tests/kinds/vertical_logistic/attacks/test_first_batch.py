@@ -239,3 +239,12 @@ def test_knowing_how_offsets_are_distributed_ranks_labels_hardly_better_than_lea
         areas.append((roc_auc_score(labels, -shortest), roc_auc_score(labels, likely)))
     least_squares, passing = np.mean(areas, axis=0)
     assert passing > least_squares + 0.03 if gain is None else abs(passing - least_squares) < gain
+
+
+def test_one_column_alone_tells_nothing_once_the_intercept_is_unknown():
+    drawn = tables(60, 1)
+    made = Tables(drawn.own + 3.0, drawn.active, drawn.labels, scale=False)
+    start = secret_offsets(made.others, 1.0, np.random.default_rng(1))
+    found = guess_labels(made.columns, [first(made, start)])
+    assert not found.explained
+    assert not found.scores.any()

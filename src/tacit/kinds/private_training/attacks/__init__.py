@@ -214,7 +214,14 @@ def _half(plan: Plan, records: int, scope: Scope) -> Plan:
 
 def _smaller(plan: Plan, records: int, batch: int) -> Plan:
     """With the same noise on the count of unclipped records, whatever the batch."""
-    return replace(plan, records=records, batch=batch, physical=None, count_noise=plan.count_noise * plan.batch / batch)
+    return replace(
+        plan,
+        records=records,
+        batch=batch,
+        physical=None,
+        truncate=None,
+        count_noise=plan.count_noise * plan.batch / batch,
+    )
 
 
 def _utility(task: Task, settings: Settings, plan: Plan, scope: Scope) -> list[Cost]:

@@ -65,7 +65,8 @@ def resized(plan: Plan, records: int) -> Plan:
     if records == plan.records:
         return plan
     batch = max(1, min(records, round(plan.batch * records / plan.records)))
-    return replace(plan, records=records, batch=batch, count_noise=plan.count_noise * plan.batch / batch)
+    noise = plan.count_noise * plan.batch / batch
+    return replace(plan, records=records, batch=batch, count_noise=noise, truncate=None)
 
 
 def _privately(task: Task, settings: Settings, plan: Plan, model: nn.Module, data: Any, seed: int) -> None:

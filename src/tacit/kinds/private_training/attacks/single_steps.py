@@ -86,6 +86,7 @@ def step_plan(plan: Plan, records: int, steps: int) -> Plan:
         noise_multiplier=plan.initial_noise if plan.decay is None else plan._level(plan.initial_noise, plan.steps - 1),
         decay=None,
         rate=0.0,
+        truncate=None,
         count_noise=plan.count_noise * plan.batch / records,
     )
 

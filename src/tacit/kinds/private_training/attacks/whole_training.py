@@ -50,6 +50,7 @@ def training_plan(plan: Plan, records: int, steps: int) -> Plan:
         noise_multiplier=plan.initial_noise,
         count_noise=plan.count_noise * plan.batch / batch,
         physical=None,
+        truncate=None,
     )
     return replace(small, epochs=max(1, min(plan.epochs, steps // small.steps_an_epoch)))
 

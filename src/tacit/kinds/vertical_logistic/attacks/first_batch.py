@@ -122,6 +122,8 @@ def noisy_labels(own: Columns, seen: Sequence[View], width: int = 256) -> Ints |
     are expected to be there by chance with probability 2^-equations.
     """
     rows, equations, values = _equations(own, seen)
+    if not len(values):
+        return None
     limit = noise_limit(rows, equations.shape[1])
     for part in _PARTS:
         deviation = max(limit / part, 2.0**-20)
@@ -155,7 +157,7 @@ def _equations(own: Columns, seen: Sequence[View]) -> tuple[int, Floats, Floats]
         blocks.append(block)
         targets.append(target)
     u, s, vt = np.linalg.svd(np.hstack(blocks), full_matrices=False)
-    kept = s > 1e-3 * s[0]
+    kept = s > 1e-3 * s.max(initial=0.0)  # one column alone tells of the intercept, and nothing else
     return rows, u[:, kept], (vt[kept] @ np.concatenate(targets)) / s[kept]
 
 

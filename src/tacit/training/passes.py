@@ -1,0 +1,136 @@
+"""What backward passes record, until it is used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from tacit.training.arguments import Arguments
+from tacit.training.margins import gamma
+from tacit.training.recorded import Part, absolute_norms, join, squared_norms_of, stack, tensors_of, widened
+
+
+class Pass:
+    """What the backward passes since the last step recorded. The recorder of all layers.
+
+    Several passes are of different records: each has its own, which come one after the other.
+    """
+
+    def __init__(self, parameters: Sequence[nn.Parameter], names: Sequence[str], memory: int) -> None:
+        self.memory = memory // 4  # of what is computed in spans of records and not kept
+        self.anchor = torch.zeros(0, device=parameters[0].device, requires_grad=True)
+        self.expected: int | None = None
+        self.arguments: list[Arguments] = []
+        self._index = {parameter: i for i, parameter in enumerate(parameters)}
+        self._names = names
+        self._keep = memory
+        self._shelf: list[Tensor] = []  # memory of earlier passes, in the order in which it was taken
+        self.clear()
+
+    def clear(self) -> None:
+        self._parts: list[list[Part]] = [[] for _ in self._names]
+        self._earlier: list[list[Part | None]] = []
+        self._joined: list[Part | None] | None = None
+        self.sizes: list[int] = []  # of the passes, in records
+        self._first = ""
+        self._kept = 0
+        self._taken = 0
+        self._task = -1
+
+    def take(self, like: Tensor, *shape: int) -> Tensor:
+        """Memory for gradients that are kept until the pass is cleared. Fresh memory would cost as much as its use."""
+        size, place = math.prod(shape), self._taken
+        self._taken += 1
+        if place == len(self._shelf):
+            self._shelf.append(like.new_empty(0))
+        found = self._shelf[place]
+        if found.numel() < size or found.dtype != like.dtype or found.device != like.device:
+            found = self._shelf[place] = like.new_empty(size + size // 8)  # samples differ in size
+        return found[:size].view(shape)
+
+    def reserve(self, size: int) -> bool:
+        """Whether `size` more bytes of gradients may be kept in this pass; if so they count as kept."""
+        if self._kept + size > self._keep:
+            return False
+        self._kept += size
+        return True
+
+    def add(self, name: str, parameter: nn.Parameter, part: Part) -> None:
+        task = torch._C._current_graph_task_id()
+        if task != self._task:
+            self._begin(part.records, name, task)
+        if part.records != self.sizes[-1]:
+            raise ValueError(
+                f"{name} saw {part.records} records where {self._first} saw {self.sizes[-1]}: the first dimension of "
+                "each layer's input must be that of the records (for inputs that all records share, such as positions, "
+                "expand them to one row a record)"
+            )
+        wide = torch.promote_types(parameter.dtype, torch.float32)
+        self._parts[self._index[parameter]].append(part if _is_wide(part, wide) else widened(part, wide))
+
+    def _begin(self, records: int, name: str, task: int) -> None:
+        """Another backward pass: what the last one recorded is complete."""
+        if self._joined is not None:
+            raise RuntimeError(
+                "a backward pass after the last one was looked at: call optimizer.step() after the passes of a batch"
+            )
+        if self.sizes:
+            self._earlier.append(self._join_last())
+            self._parts = [[] for _ in self._names]
+        self.sizes.append(records)
+        self._first, self._task = name, task
+
+    @property
+    def records(self) -> int:
+        return sum(self.sizes)
+
+    def counts(self, like: Tensor) -> Tensor:
+        """For each record how many were in its pass."""
+        sizes = torch.tensor(self.sizes, device=like.device)
+        return sizes.repeat_interleave(sizes).to(torch.float64)
+
+    def join(self) -> list[Part | None]:
+        """One part for each parameter, None where no gradient reached it."""
+        if self._joined is None:
+            last, self._parts = self._join_last(), []
+            if not self._earlier:
+                self._joined = last
+            else:
+                passes = zip(*self._earlier, last, strict=True)
+                pairs = zip(passes, self._index, strict=True)
+                self._joined = [stack(each, self.sizes, parameter.numel()) for each, parameter in pairs]
+        return self._joined
+
+    def _join_last(self) -> list[Part | None]:
+        wide = [(torch.promote_types(each.dtype, torch.float32), each.numel()) for each in self._index]
+        pairs = zip(wide, self._parts, strict=True)
+        return [join(parts, size, dtype, self) if parts else None for (dtype, size), parts in pairs]
+
+    def totals(self, groups: Sequence[int]) -> Tensor:
+        """Upper bounds of the records' L2 norms over each group of parameters, [groups, records], in float64."""
+        pairs = list(zip(groups, self.join(), strict=True))
+        parts = [[part for own, part in pairs if own == group and part is not None] for group in range(max(groups) + 1)]
+        like = next(part for each in parts for part in each).squared_norms()
+        rows = []
+        for each in parts:
+            sums = squared_norms_of(each) if each else [torch.zeros_like(like)]
+            rows.append(torch.stack(sums).sum(0).mul_(1 + 2 * gamma(len(sums) + 4)).sqrt_())
+        return torch.stack(rows)
+
+    def total(self, order: int) -> Tensor:
+        """Upper bounds of the records' norms, in float64."""
+        present = [(p, part) for p, part in zip(self._index, self.join(), strict=True) if part is not None]
+        if order == 1:
+            sums = [absolute_norms(part, parameter.numel(), self.memory) for parameter, part in present]
+        else:
+            sums = squared_norms_of([part for _, part in present])
+        total = torch.stack(sums).sum(0).mul_(1 + 2 * gamma(len(sums) + 4))
+        return total if order == 1 else total.sqrt_()
+
+
+def _is_wide(part: Part, wide: torch.dtype) -> bool:
+    """Whether no number of a part is shorter than `wide`: those of torch.bfloat16 are, and have no useful margins."""
+    return all(each.dtype.itemsize >= wide.itemsize for each in tensors_of(part))

@@ -1,0 +1,19 @@
+"""How often a Poisson sample is too large for a batch of a fixed size.
+
+A training that cuts such samples is another one than that which is priced only when it cuts one. So it is at most that
+probability away in statistical distance, at each step, which a plan puts into its events as slack.
+Source: Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang 2024, Scalable DP-SGD: Shuffling vs. Poisson Subsampling.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.stats import binom
+
+
+def log2_exceeding(trials: int, probability: float, most: int) -> float:
+    """log2 of an upper bound of the probability that a binomial number is above `most`."""
+    if most >= trials:
+        return -math.inf
+    return float(binom.logsf(most, trials, probability)) / math.log(2) + 1e-6  # what scipy may round
