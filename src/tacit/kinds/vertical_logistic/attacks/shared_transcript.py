@@ -18,7 +18,7 @@ from tacit.channel import Channel, Recorder, run_parties
 from tacit.fixedpoint import Floats, Ints
 from tacit.kinds.vertical_logistic.attacks.honest_steps import View
 from tacit.kinds.vertical_logistic.protocol.encoding import RESIDUE_BITS, Columns
-from tacit.kinds.vertical_logistic.shared import deals, ring, streams, truncation
+from tacit.kinds.vertical_logistic.shared import deals, low_bits, ring, streams
 from tacit.kinds.vertical_logistic.shared.dealer import deal
 from tacit.kinds.vertical_logistic.shared.messages import Deal, Opening, Seeds
 from tacit.kinds.vertical_logistic.shared.prediction import Releases, deal_predictions, predict
@@ -120,7 +120,7 @@ def masked_views(transcript: Transcript, name: str, own: Columns) -> list[View]:
     place = slice(before, before + transcript.columns[name])
     found = []
     for step in deals.steps(terms, chosen, 0):
-        words = transcript.opened(step.number, GRADIENT)[place] - np.uint64(truncation.OFFSET)
+        words = transcript.opened(step.number, GRADIENT)[place] - np.uint64(low_bits.OFFSET)
         values = ring.decode(words, chosen.feature + chosen.residue) / step.scale.factor
         integers = np.rint(np.clip(np.ldexp(values, RESIDUE_BITS - own.exponents), -_MOST, _MOST)).astype(np.int64)
         rows = step.blocks[0].rows

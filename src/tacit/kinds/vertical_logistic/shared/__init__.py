@@ -5,7 +5,7 @@ meeting, messages     how they meet, and open what is masked
 streams, deals        correlated words from seeds, and what each deal holds
 dealer                the party without data
 masked_table, training    a data party: its table under masks, and the steps
-fourier, truncation   functions of a masked score; dropping low bits of a shared number
+fourier, low_bits     functions of a masked score; dropping low bits of a shared number
 held_out_figures, histogram    figures of the rows held out
 digit_comparison, prediction   releases for new rows
 progress, costs       what a party keeps to resume; bytes and exchanges of a training, before it begins

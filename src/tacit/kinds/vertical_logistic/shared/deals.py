@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.kinds.vertical_logistic.protocol.batches import Rows
-from tacit.kinds.vertical_logistic.shared import fourier, histogram, truncation
+from tacit.kinds.vertical_logistic.shared import fourier, histogram, low_bits
 from tacit.kinds.vertical_logistic.shared.ring import Words
 from tacit.kinds.vertical_logistic.shared.scales import RATE, Scales, StepScale, step_scale
 from tacit.kinds.vertical_logistic.shared.streams import Layout, Shape, drawn_values, missing, room
@@ -145,11 +145,11 @@ class Maker:
         if "v" in drawn:
             made["av"][...] = self._masks.row_weights[block.rows, None] * drawn["v"]
         if "z_mask" in drawn:
-            truncation.write_parts(drawn["z_mask"], linear_shift(self._scales), made["z_low"], made["z_top"])
+            low_bits.write_parts(drawn["z_mask"], linear_shift(self._scales), made["z_low"], made["z_top"])
         else:
             fourier.write_waves(drawn["rho"].astype(np.uint32), self._scales.cosine, made["waves"])
         if block.last:
-            truncation.write_parts(drawn["mask"], step.scale.shift, made["low"], made["top"])
+            low_bits.write_parts(drawn["mask"], step.scale.shift, made["low"], made["top"])
         return missing(buffer, layout, self._seeds[:-1], serial)
 
     def figures(self, serial: int, block: Block) -> Words:
@@ -159,14 +159,14 @@ class Maker:
         buffer, made, halves = room(layout)
         self._scores(drawn, made, block)
         if self._terms.model == "linear":
-            truncation.write_parts(drawn["z_mask"], self._scales.score - RESIDUE, made["z_low"], made["z_top"])
+            low_bits.write_parts(drawn["z_mask"], self._scales.score - RESIDUE, made["z_low"], made["z_top"])
             made["squares"][...] = (drawn["u"] * drawn["u"]).sum(axis=0)
         else:
             fourier.write_waves(drawn["rho"].astype(np.uint32), WAVE, made["waves"])
             made["au"][...] = (self._masks.labels[block.rows] * drawn["u"]).sum(axis=0)
             histogram.write_table(drawn["word"].astype(np.uint32), halves["table"])
             if block.last:
-                truncation.write_parts(drawn["mask"], RANK, made["low"], made["top"])
+                low_bits.write_parts(drawn["mask"], RANK, made["low"], made["top"])
         return missing(buffer, layout, self._seeds[:-1], serial)
 
     def _scores(self, drawn: dict[str, Words], made: dict[str, Words], block: Block) -> Words:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tacit.errors import PeerError
 from tacit.fixedpoint import Floats
-from tacit.kinds.vertical_logistic.shared import deals, fourier, ring, truncation
+from tacit.kinds.vertical_logistic.shared import deals, fourier, low_bits, ring
 from tacit.kinds.vertical_logistic.shared.histogram import LEAST, UNIT_BITS, Histogram, add_up, counted, merged
 from tacit.kinds.vertical_logistic.shared.masked_table import Opened
 from tacit.kinds.vertical_logistic.shared.meeting import FIGURES, Meeting
@@ -152,8 +152,8 @@ def _placed(meeting: Meeting, terms: Terms, argued: Halves, labels: Floats | Non
 def _merged(meeting: Meeting, terms: Terms, counts: Halves, shares: dict[str, Words]) -> tuple[Histogram, ...]:
     """Merge buckets into groups, and reveal each group's counts by class to the active; nothing at all others."""
     ranks = np.cumsum(counts.sum(axis=1, dtype=np.uint32), axis=1, dtype=np.uint32).astype(np.uint64) << np.uint64(32)
-    opened = meeting.open(truncation.masked(ranks, shares["mask"], first=meeting.first))
-    share = truncation.truncated(opened, deals.RANK, shares["low"], shares["top"], first=meeting.first)
+    opened = meeting.open(low_bits.masked(ranks, shares["mask"], first=meeting.first))
+    share = low_bits.truncated(opened, deals.RANK, shares["low"], shares["top"], first=meeting.first)
     found = meeting.reveal(terms.active, share, RANKS)
     if found is None:
         sent = meeting.others[terms.active].recv(Groups, HEAD + terms.outputs * terms.buckets)
@@ -194,9 +194,9 @@ def _of_counts(losses: Floats, histograms: tuple[Histogram, ...], labels: Floats
 
 
 def _squares(meeting: Meeting, scales: Scales, score: Words, labels: Floats | None, shares: dict[str, Words]) -> Words:
-    opened = meeting.open(truncation.masked(score, shares["z_mask"], first=meeting.first))
+    opened = meeting.open(low_bits.masked(score, shares["z_mask"], first=meeting.first))
     shift = scales.score - deals.RESIDUE
-    residue = truncation.truncated(opened, shift, shares["z_low"], shares["z_top"], first=meeting.first)
+    residue = low_bits.truncated(opened, shift, shares["z_low"], shares["z_top"], first=meeting.first)
     if labels is not None:
         residue -= ring.encode(labels, deals.RESIDUE)
     difference = meeting.open(residue - shares["u"])

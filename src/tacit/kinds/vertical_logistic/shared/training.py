@@ -29,7 +29,7 @@ import numpy as np
 from tacit.channel import Channel
 from tacit.errors import PeerError
 from tacit.fixedpoint import Floats
-from tacit.kinds.vertical_logistic.shared import deals, fourier, held_out_figures, ring, truncation
+from tacit.kinds.vertical_logistic.shared import deals, fourier, held_out_figures, low_bits, ring
 from tacit.kinds.vertical_logistic.shared.held_out_figures import Figures
 from tacit.kinds.vertical_logistic.shared.masked_table import Opened, bring, open_tables
 from tacit.kinds.vertical_logistic.shared.meeting import STEP, Meeting, meet
@@ -144,8 +144,8 @@ def _step(party: _Party, weights: Words, step: deals.Step) -> Words:
         gradient[-1] += residue.sum(axis=0, dtype=np.uint64) << np.uint64(party.scales.feature)
         if block.last:
             gradient[:-1] += np.uint64(step.scale.decay) * weights[:-1]
-            opened = meeting.open(truncation.masked(gradient, shares["mask"], first=meeting.first))  # 4
-            change = truncation.truncated(opened, step.scale.shift, shares["low"], shares["top"], first=meeting.first)
+            opened = meeting.open(low_bits.masked(gradient, shares["mask"], first=meeting.first))  # 4
+            change = low_bits.truncated(opened, step.scale.shift, shares["low"], shares["top"], first=meeting.first)
             weights = weights - change
         meeting.used()
     return weights
@@ -157,9 +157,9 @@ def _residue(party: _Party, step: deals.Step, block: deals.Block, score: Words, 
     labels = party.table.own.labels
     if terms.model == "linear":
         scaled = np.uint64(round(factor * 2.0**RATE)) * score
-        opened = meeting.open(truncation.masked(scaled, shares["z_mask"], first=meeting.first))
+        opened = meeting.open(low_bits.masked(scaled, shares["z_mask"], first=meeting.first))
         shift = deals.linear_shift(bits)
-        share = truncation.truncated(opened, shift, shares["z_low"], shares["z_top"], first=meeting.first)
+        share = low_bits.truncated(opened, shift, shares["z_low"], shares["z_top"], first=meeting.first)
         centre = 0.0
     else:
         opened_word = meeting.open_halves(held_out_figures.argument(score, bits) + shares["rho"].astype(np.uint32))

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tacit.kinds.vertical_logistic.shared import truncation
+from tacit.kinds.vertical_logistic.shared import low_bits
 
 LIMIT = 2**62 - 1
 
@@ -19,14 +19,14 @@ def _truncate(value: int, shift: int, mask: int, parties: int, rng) -> int:
         return [*parts, np.uint64((number - sum(map(int, parts))) % 2**64)]
 
     low, top = np.empty(1, np.uint64), np.empty(1, np.uint64)
-    truncation.write_parts(np.array([mask], dtype=np.uint64), shift, low, top)
+    low_bits.write_parts(np.array([mask], dtype=np.uint64), shift, low, top)
     values, masks = shares(value), shares(mask)
     lows, tops = shares(int(low[0])), shares(int(top[0]))
     as_array = lambda word: np.array([word], dtype=np.uint64)  # noqa: E731
-    opened: Any = sum(truncation.masked(as_array(values[p]), as_array(masks[p]), first=p == 0) for p in range(parties))
+    opened: Any = sum(low_bits.masked(as_array(values[p]), as_array(masks[p]), first=p == 0) for p in range(parties))
     assert int(opened[0]) == (value + 2**62 + mask) % 2**64  # nothing but the masked value is opened
     found: Any = sum(
-        truncation.truncated(opened, shift, as_array(lows[p]), as_array(tops[p]), first=p == 0) for p in range(parties)
+        low_bits.truncated(opened, shift, as_array(lows[p]), as_array(tops[p]), first=p == 0) for p in range(parties)
     )
     return int(found.view(np.int64)[0])
 
