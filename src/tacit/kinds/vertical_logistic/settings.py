@@ -76,7 +76,7 @@ class Checks(Section):
 class Prediction(Section):
     """What `predict` tells about new rows. `budget` is each answering party's own."""
 
-    release: Literal["exact", "points", "decile", "decision"] | None = None  # by default exact; on shares points
+    release: Literal["exact", "points", "decile", "decision"] | None = None  # by default exact; on shares decile
     threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5  # probability from which the decision is the second class
     budget: Count | None = None  # rows that a passive answers with one model, over all predictions
     points: Annotated[float, Field(allow_inf_nan=False)] = 600.0  # of a score at these odds
@@ -240,7 +240,7 @@ class Settings(Parties):
             return self.predict.release
         if not self.shared:
             return "exact"
-        return "points" if self.model == "logistic" else "decile"
+        return "decile" if self.model == "linear" or self.figures != "never" else "decision"
 
     @property
     def figures(self) -> Literal["epoch", "end", "never"]:
