@@ -85,6 +85,7 @@ class _Trainer:
     ) -> None:
         self._brought, self._terms, self._objective, self._scaler = brought, terms, objective, scaler
         self._progress: Progress | None = None
+        self._saved = {each.position: each for each in saved}
         self._before = self._last = saved[-1] if saved else None
         self._new: Figures | None = None  # that no epoch has told of
         self.figures = figures  # of the best weights so far
@@ -92,6 +93,8 @@ class _Trainer:
     def met(self, channels: Mapping[str, Metered], columns: Mapping[str, int], position: int) -> None:
         """Tell that the training begins, or is resumed."""
         settings, terms, steps = self._brought.settings, self._terms, self._terms.schedule.steps
+        if position < terms.schedule.total:  # a later snapshot is done anew, and fits nobody's shares after that
+            self._before = self._last = self._saved.get(position)
         context = SharedContext(self._brought.sink, time.perf_counter)
         self._progress = Progress(
             context, channels.values(), steps, lambda done, seconds: seconds >= _BETWEEN or done % steps == 0, "rows"
