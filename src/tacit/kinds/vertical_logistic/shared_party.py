@@ -28,7 +28,7 @@ from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.kinds.vertical_logistic.shared.dealer import deal
 from tacit.kinds.vertical_logistic.shared.held_out_figures import Figures
 from tacit.kinds.vertical_logistic.shared.messages import HEAD, Sizes
-from tacit.kinds.vertical_logistic.shared.prediction import Releases, deal_predictions
+from tacit.kinds.vertical_logistic.shared.prediction import REACH, Releases, deal_predictions
 from tacit.kinds.vertical_logistic.shared.prediction import predict as predict_on_shares
 from tacit.kinds.vertical_logistic.shared.progress import Snapshot
 from tacit.kinds.vertical_logistic.shared.terms import Terms
@@ -295,6 +295,7 @@ def predict(
                 f"{settings.active} predicts {sizes.rows} rows with {sizes.outputs} outputs, and {name} has "
                 f"{len(features)} and {model.outputs}: give all parties the same rows and parts of the same training"
             )
+        _check_thresholds(sizes.thresholds, settings)
     terms = releases_of(settings, sizes.rows, sizes.outputs, sizes.thresholds, model.session)
     intercept = model.intercept if active else None
     found = predict_on_shares(channels, model.scaler.apply(features), model.weights, intercept, terms, name)
@@ -312,7 +313,26 @@ def _thresholds(settings: Settings, model: Model, deciles: Floats | None) -> tup
     return tuple(sorted(round(value * _UNIT) for value in values))
 
 
+def _check_thresholds(told: tuple[int, ...], settings: Settings) -> None:
+    """PeerError if the active compares scores with more, or with others, than the file says.
+
+    Each further threshold would tell it more of a row. Where tenths begin and end, only the active knows.
+    """
+    due = {"exact": 0, "points": 0, "decision": 1, "decile": 9 + (settings.model == "logistic")}[settings.release]
+    if len(told) != due or list(told) != sorted(told) or any(abs(each) >= REACH * _UNIT for each in told):
+        raise PeerError(
+            f"{settings.active} would compare scores with {len(told)} thresholds, and predict.release "
+            f"{settings.release} has {due}, rising and below {REACH:g}: nothing was sent"
+        )
+    if due in (1, 10) and round(_cut(settings) * _UNIT) not in told:
+        raise PeerError(
+            f"{settings.active} would decide by another threshold than predict.threshold {settings.predict.threshold:g}"
+            " of the file: nothing was sent"
+        )
+
+
 def _cut(settings: Settings) -> float:
+    """The score of `predict.threshold`."""
     return float(np.log(settings.predict.threshold / (1 - settings.predict.threshold)))
 
 
@@ -341,6 +361,7 @@ def predicting_dealer(settings: Settings, model: Mapping[str, Any]) -> Predictor
 
     def take_part(channels: Mapping[str, Channel]) -> None:
         told = channels[settings.active].recv(Sizes, HEAD + 10 * 64)
+        _check_thresholds(told.thresholds, settings)
         terms = releases_of(settings, told.rows, told.outputs, told.thresholds, _session(model))
         deal_predictions(channels, terms)
 
