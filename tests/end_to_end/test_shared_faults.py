@@ -10,7 +10,7 @@ import pytest
 
 from tacit.channel import run_parties
 from tacit.errors import PeerError
-from tacit.events import Nowhere
+from tacit.events import Noted, Nowhere
 from tacit.kinds.vertical_logistic.party import party, predictor
 from tacit.kinds.vertical_logistic.protocol import batches
 from tacit.kinds.vertical_logistic.shared.messages import Deal, Greeting, Groups, Opening, Revealed, Seeds, Sizes, Used
@@ -166,3 +166,26 @@ def test_the_dealer_takes_no_room_for_rows_that_only_the_active_claims(tmp_path,
     errors = broken(settings, "bank", Sizes, lambda message: changed(message, rows=(1 << 32) - 1))
     assert isinstance(errors["notary"], PeerError)
     assert max(asked) == 400
+
+
+@pytest.mark.parametrize(("labels", "outputs"), [("two", 2), ("linear", 3)])
+def test_outputs_that_no_label_of_the_model_has_are_refused(tmp_path, labels, outputs):
+    settings = of_tables(tmp_path, 1, labels=labels, align=False)
+    errors = broken(settings, "bank", Sizes, lambda message: changed(message, outputs=outputs))
+    said = [str(errors[name]) for name in ("shop0", "notary") if isinstance(errors[name], PeerError)]
+    assert any(f"bank has {outputs} outputs" in each for each in said)
+
+
+@pytest.mark.parametrize(("rate", "large"), [(0.5, False), (400.0, True)])
+def test_a_party_is_told_of_its_part_of_a_score_beyond_the_sigmoid(tmp_path, rate, large):
+    settings = of_tables(tmp_path, 1, align=False, train={"learning_rate": rate})
+    noted = []
+
+    class Sink(Nowhere):
+        def emit(self, event):
+            if isinstance(event, Noted):
+                noted.append(event.text)
+
+    run_parties({me: party(settings, me, Place(None, Sink())) for me in settings.parties}, patience=HANGS)
+    for name in settings.owners:
+        assert any(text.startswith(f"{name}: its part of a score reaches") for text in noted) is large

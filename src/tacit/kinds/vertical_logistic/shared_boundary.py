@@ -190,8 +190,8 @@ def _figures(settings: Settings) -> str:
         return f"{active} sees {often} the sum of the squared errors of the held-out rows, exactly."
     return (
         f"{active} sees {often} the sum of the losses of the held-out rows, exactly; how many of them score up to each "
-        f"point of a grid, to within {1 << UNIT_BITS} rows; and how many of each class there are in groups of more "
-        f"than {LEAST} rows."
+        f"point of a grid, to within {1 << UNIT_BITS} rows, and exactly where no row scores near; and how many of each "
+        f"class there are in groups of more than {LEAST} rows."
     )
 
 

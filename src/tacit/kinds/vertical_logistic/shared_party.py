@@ -16,7 +16,7 @@ import numpy as np
 from tacit.channel import Channel
 from tacit.config.source import ConfigError
 from tacit.errors import PeerError
-from tacit.events import TrainingStarted
+from tacit.events import Noted, TrainingStarted
 from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic import release
 from tacit.kinds.vertical_logistic.brought import Brought, Judgement, flat, nested
@@ -26,6 +26,7 @@ from tacit.kinds.vertical_logistic.protocol.objective import Objective
 from tacit.kinds.vertical_logistic.release import Told
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.kinds.vertical_logistic.shared.dealer import deal
+from tacit.kinds.vertical_logistic.shared.fourier import LARGEST
 from tacit.kinds.vertical_logistic.shared.held_out_figures import Figures
 from tacit.kinds.vertical_logistic.shared.messages import HEAD, Sizes
 from tacit.kinds.vertical_logistic.shared.prediction import REACH, Releases, deal_predictions
@@ -177,7 +178,10 @@ def train(channels: Mapping[str, Channel], brought: Brought) -> tuple[Model, Jud
     labels = weights = None
     if objective is not None:
         labels, weights = objective.targets, objective.row_weights
-    own = train_on_shares(peers, scaler.apply(brought.features), terms, brought.name, labels, weights, context)
+    features = scaler.apply(brought.features)
+    own = train_on_shares(peers, features, terms, brought.name, labels, weights, context)
+    if settings.model == "logistic":
+        _note_large_scores(features @ own.weights, brought)
     model = _model(own, scaler, brought, objective)
     judged = None if objective is None else JudgedOnShares(trainer.figures, _numbers(objective, training))
     trainer.ended(model, judged)
@@ -199,12 +203,35 @@ def _sizes(channels: Mapping[str, Channel], brought: Brought, objective: Objecti
             channel.send(sizes)
         return sizes
     told = channels[settings.active].recv(Sizes, HEAD)
+    _check_outputs(told.outputs, settings)
     if told.rows != rows:
         raise PeerError(
             f"{settings.active} has {told.rows} rows and {brought.name} {rows}: they must be the same people in the "
             "same order; set align: true"
         )
     return told
+
+
+def _check_outputs(outputs: int, settings: Settings) -> None:
+    """PeerError for a number of outputs that no label of this model has: more would be further models."""
+    if outputs == 2 or (outputs > 1 and settings.model == "linear"):
+        raise PeerError(
+            f"{settings.active} has {outputs} outputs: a linear regression and two classes have 1, more classes one "
+            "each"
+        )
+
+
+def _note_large_scores(part: Floats, brought: Brought) -> None:
+    """Say so if this party's part of a score alone is beyond where the sigmoid's series holds: it learned wrongly."""
+    reached = float(np.abs(part).max(initial=0.0))
+    if reached > LARGEST:
+        brought.sink.emit(
+            Noted(
+                f"{brought.name}: its part of a score reaches {reached:.0f}, and the sigmoid on shares holds up to "
+                f"{LARGEST:.0f}: such rows were learned wrongly; clip columns with far outliers, or lower the learning "
+                "rate"
+            )
+        )
 
 
 def _scaler(brought: Brought, training: batches.Rows) -> Scaler:
@@ -250,6 +277,7 @@ def dealer(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str
         agreed = agreed_session(channels, name, settings.active, Held(session, False), needs_nothing=True)
         save(agreed, 0, ended=False)
         told = channels[settings.active].recv(Sizes, HEAD)
+        _check_outputs(told.outputs, settings)
         deal(channels, terms_of(settings, told.rows, told.outputs))
         save(agreed, settings.train.epochs, ended=True)
         return Part({}, {"version": 1, "ledgers": []})

@@ -9,7 +9,6 @@ Meeting.reveal          send shares of a declared value to one party, which adds
 
 from __future__ import annotations
 
-import itertools
 import math
 import secrets
 from collections.abc import Mapping, Sequence
@@ -257,7 +256,8 @@ def common_position(greetings: Mapping[str, Greeting]) -> int:
 
 
 def _kept(greeting: Greeting) -> set[tuple[int, bytes]]:
-    return set(itertools.zip_longest(greeting.positions, greeting.marks[: len(greeting.positions)], fillvalue=b""))
+    marks = (*greeting.marks, *[b""] * len(greeting.positions))
+    return set(zip(greeting.positions, marks, strict=False))
 
 
 def check_cells(terms: Agreement, columns: Mapping[str, int]) -> None:
