@@ -144,7 +144,7 @@ class Killed(Exception):
     pass
 
 
-def _interrupt(x, y, terms, victim, after, kept, *, saved=None, **options):
+def _interrupt(x, y, terms, victim, after, kept, **options):
     """Run until `victim` ends without having kept the snapshot after so many steps. All keep every snapshot."""
 
     def keep(name):
@@ -155,7 +155,7 @@ def _interrupt(x, y, terms, victim, after, kept, *, saved=None, **options):
 
         return store
 
-    contexts = {name: SharedContext(keep=keep(name), saved=(saved or {}).get(name, ())) for name in terms.parties}
+    contexts = {name: SharedContext(keep=keep(name)) for name in terms.parties}
     with pytest.raises(Killed):
         run_parties(functions(x, y, terms, contexts=contexts, **options), patience=PATIENCE)
 
@@ -177,19 +177,30 @@ def test_a_killed_party_resumes_after_the_last_step_that_all_know(victim):
 
 
 def test_shares_of_a_step_that_was_done_twice_are_never_mixed():
-    """bank has the step of the first time, and shop that of the second: together they are no weights."""
+    """bank has the step of the first time, the others that of the second: together they are no weights."""
     x, y = people(200, 7)
     terms = terms_of(3, 200, epochs=2)
-    first, second = {}, {}
-    _interrupt(x, y, terms, "shop", 5, first)
-    saved = {name: tuple(snapshots) for name, snapshots in first.items()}
-    assert [each.position for each in saved["bank"]] == [4, 5]
-    _interrupt(x, y, terms, "bank", 5, second, saved=saved, seed=2)
-    assert [each.position for each in second["shop"]] == [5]
-    saved["shop"] = (saved["shop"][-1], second["shop"][-1])  # 4, which all have, and 5 of the second time
-    saved["phone"] = (saved["phone"][0], second["phone"][-1])
-    contexts = {name: SharedContext(saved=saved[name]) for name in terms.parties}
+
+    def kept(saved, seed):
+        snapshots = {name: {} for name in terms.parties}
+
+        def keep(name):
+            return lambda snapshot: snapshots[name].update({snapshot.position: snapshot})
+
+        contexts = {name: SharedContext(keep=keep(name), saved=saved.get(name, ())) for name in terms.parties}
+        run(x, y, terms, contexts=contexts, seed=seed)
+        return snapshots
+
+    first = kept({}, 1)
+    second = kept({name: (first[name][4],) for name in terms.parties}, 2)
+    times = {"bank": first, "shop": second, "phone": second}
+    saved = {name: (first[name][4], times[name][name][5]) for name in terms.parties}
+    met = []
+    contexts = {
+        name: SharedContext(saved=saved[name], met=lambda _, position: met.append(position)) for name in terms.parties
+    }
     models = run(x, y, terms, contexts=contexts, seed=3)
+    assert met == [4, 4, 4]
     np.testing.assert_allclose(whole(models, terms)[0], plain(x, y, terms)[0], atol=CLOSE)
 
 
