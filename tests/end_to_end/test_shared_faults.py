@@ -10,8 +10,9 @@ import pytest
 
 from tacit.channel import run_parties
 from tacit.errors import PeerError
-from tacit.events import Nowhere
+from tacit.events import Noted, Nowhere
 from tacit.kinds.vertical_logistic.party import party, predictor
+from tacit.kinds.vertical_logistic.protocol import batches
 from tacit.kinds.vertical_logistic.shared.messages import Deal, Greeting, Groups, Opening, Revealed, Seeds, Sizes, Used
 from tacit.lockstep.run import Place
 from tests.kinds.vertical_logistic.parties import errors_of
@@ -106,3 +107,85 @@ def test_parts_of_different_trainings_do_not_predict_together(tmp_path):
     sources = {me: Path(settings.data[me].path) if me in settings.data else None for me in settings.parties}
     errors = errors_of({me: predictor(settings, me, models[me], sources[me], PLACE) for me in settings.parties})
     assert any("has other terms" in str(error) for error in errors.values())
+
+
+def predicting(settings):
+    """Each party of a prediction of the rows that a training had."""
+    parts = run_parties({me: party(settings, me, PLACE) for me in settings.parties}, patience=HANGS)
+    models = {me: part.model for me, part in parts.items()} | {"notary": {"session": parts["bank"].model["session"]}}
+    sources = {me: Path(settings.data[me].path) if me in settings.data else None for me in settings.parties}
+    return {me: predictor(settings, me, models[me], sources[me], PLACE) for me in settings.parties}
+
+
+GRID = tuple(range(-31 << 18, 33 << 18, 1 << 18))  # 64 thresholds: six bits of every score instead of one
+THRESHOLDS = {
+    "a grid for decisions": ("decision", lambda told: GRID, "has 1, rising"),
+    "a second decision": ("decision", lambda told: (-(1 << 20), *told), "has 1, rising"),
+    "another decision": ("decision", lambda told: (1 << 20,), "another threshold than predict.threshold 0.5"),
+    "a grid for tenths": ("decile", lambda told: GRID, "has 10, rising"),
+    "tenths without a decision": ("decile", lambda told: tuple(range(1, 11)), "another threshold"),
+    "falling tenths": ("decile", lambda told: told[::-1], "has 10, rising"),
+    "thresholds of points": ("points", lambda told: (0,), "has 0, rising"),
+    "none": ("decision", lambda told: (), "has 1, rising"),
+    "far out": ("decision", lambda told: (1 << 40,), "below 1024"),
+}
+
+
+@pytest.mark.parametrize("case", THRESHOLDS)
+def test_an_active_that_asks_with_other_thresholds_than_the_file_is_refused(tmp_path, case):
+    release, change, words = THRESHOLDS[case]
+    settings = of_tables(tmp_path, 1, align=False, predict={"release": release})
+    parties = predicting(settings)
+    sent = []
+    honest = parties["shop0"]
+
+    class Noting:
+        def __init__(self, channel):
+            self._channel, self.recv, self.close = channel, channel.recv, channel.close
+
+        def send(self, message):
+            sent.append(type(message))
+            self._channel.send(message)
+
+    parties["shop0"] = lambda channels: honest({other: Noting(channel) for other, channel in channels.items()})
+    cheat = lambda message: changed(message, thresholds=change(message.thresholds))  # noqa: E731
+    errors = broken(settings, "bank", Sizes, cheat, parties=parties)
+    assert isinstance(errors["shop0"], PeerError)
+    assert words in f"{errors['shop0']} {errors['notary']}", errors
+    assert sent == []
+
+
+def test_the_dealer_takes_no_room_for_rows_that_only_the_active_claims(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        batches,
+        "hold_out",
+        lambda rows, *rest, made=batches.hold_out: (asked.append(rows), made(min(rows, 400), *rest))[1],
+    )
+    settings = of_tables(tmp_path, 1, align=False)
+    errors = broken(settings, "bank", Sizes, lambda message: changed(message, rows=(1 << 32) - 1))
+    assert isinstance(errors["notary"], PeerError)
+    assert max(asked) == 400
+
+
+@pytest.mark.parametrize(("labels", "outputs"), [("two", 2), ("linear", 3)])
+def test_outputs_that_no_label_of_the_model_has_are_refused(tmp_path, labels, outputs):
+    settings = of_tables(tmp_path, 1, labels=labels, align=False)
+    errors = broken(settings, "bank", Sizes, lambda message: changed(message, outputs=outputs))
+    said = [str(errors[name]) for name in ("shop0", "notary") if isinstance(errors[name], PeerError)]
+    assert any(f"bank has {outputs} outputs" in each for each in said)
+
+
+@pytest.mark.parametrize(("rate", "large"), [(0.5, False), (400.0, True)])
+def test_a_party_is_told_of_its_part_of_a_score_beyond_the_sigmoid(tmp_path, rate, large):
+    settings = of_tables(tmp_path, 1, align=False, train={"learning_rate": rate})
+    noted = []
+
+    class Sink(Nowhere):
+        def emit(self, event):
+            if isinstance(event, Noted):
+                noted.append(event.text)
+
+    run_parties({me: party(settings, me, Place(None, Sink())) for me in settings.parties}, patience=HANGS)
+    for name in settings.owners:
+        assert any(text.startswith(f"{name}: its part of a score reaches") for text in noted) is large

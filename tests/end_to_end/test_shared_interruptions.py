@@ -137,3 +137,30 @@ def test_labels_are_counted_over_the_same_rows_after_a_kill(tmp_path, monkeypatc
             given += 1
             assert np.array_equal(before.rows, trial.state("bank")["rows"]), at
     assert given  # times that counts of labels had been given before the kill
+
+
+def test_a_party_that_is_killed_twice_before_the_same_state(tmp_path, monkeypatch):
+    """bank stores the second epoch both times, and shop0 never does: all resume after the first."""
+    settings = settings_of(tmp_path, train={"epochs": 3, "batch": 200})
+    whole, trial = Trial(settings, tmp_path / "whole"), Trial(settings, tmp_path / "trial")
+    whole.attempt(monkeypatch)
+    actions = whole_actions(settings, tmp_path, monkeypatch, "shop0")
+    for moments in (range(actions // 2 - 5, actions), range(actions // 4, actions)):
+        trial = left_behind(trial, monkeypatch, "shop0", moments)
+    trial.brought_to_an_end(monkeypatch)
+    same_training(whole, trial, "shop0")
+
+
+def left_behind(trial, monkeypatch, victim, moments):
+    """A copy of the trial, in which the victim is killed once bank has stored the second epoch, and before it does."""
+    before = trial.state("bank")
+    for at in moments:
+        copy = Trial(trial.settings, trial.root.with_name(f"{trial.root.name}-{at}"))
+        shutil.copytree(trial.root, copy.root, dirs_exist_ok=True)
+        copy.sent = {name: list(messages) for name, messages in trial.sent.items()}
+        copy.interrupted(monkeypatch, victim, at)
+        after = copy.state("bank")
+        new = before is None or not np.array_equal(before["now.weights"], after["now.weights"])
+        if new and after["round"] == 2 and copy.state(victim)["round"] == 1:
+            return copy
+    raise AssertionError(f"{victim} was never left behind")

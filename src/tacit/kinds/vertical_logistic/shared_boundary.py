@@ -25,6 +25,7 @@ from tacit.kinds.vertical_logistic.shared.messages import COUNTS, LOSS, RANKS, R
 _A, _P, _D = "active", "passive", "dealer"
 _NO_DATA = "depends on no data"
 _WORDS = "uniform ring words: a share of it, under a mask that is used once"
+_MARKS = ("of each of these steps a digest of words that both have seen opened", "nothing")
 _SHARE = "the sender's share only: it is opened to the receiver, as declared"
 
 
@@ -86,6 +87,7 @@ def shared_releases(settings: Settings) -> tuple[Release, ...]:
             Release("Greeting", "columns", "how many features it has", CLEAR, sender, receiver),
             Release("Greeting", "positions", "the steps that it can resume after", CLEAR, sender, receiver),
             Release("Greeting", "session", "the random number of a training that is resumed", CLEAR, sender, receiver),
+            Release("Greeting", "marks", _MARKS[receiver == _D], CLEAR, sender, receiver),
         ]
     found += _dealt()
     for sender, receiver in pairs:
@@ -188,8 +190,8 @@ def _figures(settings: Settings) -> str:
         return f"{active} sees {often} the sum of the squared errors of the held-out rows, exactly."
     return (
         f"{active} sees {often} the sum of the losses of the held-out rows, exactly; how many of them score up to each "
-        f"point of a grid, to within {1 << UNIT_BITS} rows; and how many of each class there are in groups of more "
-        f"than {LEAST} rows."
+        f"point of a grid, to within {1 << UNIT_BITS} rows, and exactly where no row scores near; and how many of each "
+        f"class there are in groups of more than {LEAST} rows."
     )
 
 

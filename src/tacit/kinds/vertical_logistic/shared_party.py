@@ -16,7 +16,7 @@ import numpy as np
 from tacit.channel import Channel
 from tacit.config.source import ConfigError
 from tacit.errors import PeerError
-from tacit.events import TrainingStarted
+from tacit.events import Noted, TrainingStarted
 from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic import release
 from tacit.kinds.vertical_logistic.brought import Brought, Judgement, flat, nested
@@ -26,9 +26,10 @@ from tacit.kinds.vertical_logistic.protocol.objective import Objective
 from tacit.kinds.vertical_logistic.release import Told
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.kinds.vertical_logistic.shared.dealer import deal
+from tacit.kinds.vertical_logistic.shared.fourier import LARGEST
 from tacit.kinds.vertical_logistic.shared.held_out_figures import Figures
 from tacit.kinds.vertical_logistic.shared.messages import HEAD, Sizes
-from tacit.kinds.vertical_logistic.shared.prediction import Releases, deal_predictions
+from tacit.kinds.vertical_logistic.shared.prediction import REACH, Releases, deal_predictions
 from tacit.kinds.vertical_logistic.shared.prediction import predict as predict_on_shares
 from tacit.kinds.vertical_logistic.shared.progress import Snapshot
 from tacit.kinds.vertical_logistic.shared.terms import Terms
@@ -85,6 +86,7 @@ class _Trainer:
     ) -> None:
         self._brought, self._terms, self._objective, self._scaler = brought, terms, objective, scaler
         self._progress: Progress | None = None
+        self._saved = {each.position: each for each in saved}
         self._before = self._last = saved[-1] if saved else None
         self._new: Figures | None = None  # that no epoch has told of
         self.figures = figures  # of the best weights so far
@@ -92,6 +94,8 @@ class _Trainer:
     def met(self, channels: Mapping[str, Metered], columns: Mapping[str, int], position: int) -> None:
         """Tell that the training begins, or is resumed."""
         settings, terms, steps = self._brought.settings, self._terms, self._terms.schedule.steps
+        if position < terms.schedule.total:  # a later snapshot is done anew, and fits nobody's shares after that
+            self._before = self._last = self._saved.get(position)
         context = SharedContext(self._brought.sink, time.perf_counter)
         self._progress = Progress(
             context, channels.values(), steps, lambda done, seconds: seconds >= _BETWEEN or done % steps == 0, "rows"
@@ -174,7 +178,10 @@ def train(channels: Mapping[str, Channel], brought: Brought) -> tuple[Model, Jud
     labels = weights = None
     if objective is not None:
         labels, weights = objective.targets, objective.row_weights
-    own = train_on_shares(peers, scaler.apply(brought.features), terms, brought.name, labels, weights, context)
+    features = scaler.apply(brought.features)
+    own = train_on_shares(peers, features, terms, brought.name, labels, weights, context)
+    if settings.model == "logistic":
+        _note_large_scores(features @ own.weights, brought)
     model = _model(own, scaler, brought, objective)
     judged = None if objective is None else JudgedOnShares(trainer.figures, _numbers(objective, training))
     trainer.ended(model, judged)
@@ -196,12 +203,35 @@ def _sizes(channels: Mapping[str, Channel], brought: Brought, objective: Objecti
             channel.send(sizes)
         return sizes
     told = channels[settings.active].recv(Sizes, HEAD)
+    _check_outputs(told.outputs, settings)
     if told.rows != rows:
         raise PeerError(
             f"{settings.active} has {told.rows} rows and {brought.name} {rows}: they must be the same people in the "
             "same order; set align: true"
         )
     return told
+
+
+def _check_outputs(outputs: int, settings: Settings) -> None:
+    """PeerError for a number of outputs that no label of this model has: more would be further models."""
+    if outputs == 2 or (outputs > 1 and settings.model == "linear"):
+        raise PeerError(
+            f"{settings.active} has {outputs} outputs: a linear regression and two classes have 1, more classes one "
+            "each"
+        )
+
+
+def _note_large_scores(part: Floats, brought: Brought) -> None:
+    """Say so if this party's part of a score alone is beyond where the sigmoid's series holds: it learned wrongly."""
+    reached = float(np.abs(part).max(initial=0.0))
+    if reached > LARGEST:
+        brought.sink.emit(
+            Noted(
+                f"{brought.name}: its part of a score reaches {reached:.0f}, and the sigmoid on shares holds up to "
+                f"{LARGEST:.0f}: such rows were learned wrongly; clip columns with far outliers, or lower the learning "
+                "rate"
+            )
+        )
 
 
 def _scaler(brought: Brought, training: batches.Rows) -> Scaler:
@@ -247,6 +277,7 @@ def dealer(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str
         agreed = agreed_session(channels, name, settings.active, Held(session, False), needs_nothing=True)
         save(agreed, 0, ended=False)
         told = channels[settings.active].recv(Sizes, HEAD)
+        _check_outputs(told.outputs, settings)
         deal(channels, terms_of(settings, told.rows, told.outputs))
         save(agreed, settings.train.epochs, ended=True)
         return Part({}, {"version": 1, "ledgers": []})
@@ -292,6 +323,7 @@ def predict(
                 f"{settings.active} predicts {sizes.rows} rows with {sizes.outputs} outputs, and {name} has "
                 f"{len(features)} and {model.outputs}: give all parties the same rows and parts of the same training"
             )
+        _check_thresholds(sizes.thresholds, settings)
     terms = releases_of(settings, sizes.rows, sizes.outputs, sizes.thresholds, model.session)
     intercept = model.intercept if active else None
     found = predict_on_shares(channels, model.scaler.apply(features), model.weights, intercept, terms, name)
@@ -309,7 +341,26 @@ def _thresholds(settings: Settings, model: Model, deciles: Floats | None) -> tup
     return tuple(sorted(round(value * _UNIT) for value in values))
 
 
+def _check_thresholds(told: tuple[int, ...], settings: Settings) -> None:
+    """PeerError if the active compares scores with more, or with others, than the file says.
+
+    Each further threshold would tell it more of a row. Where tenths begin and end, only the active knows.
+    """
+    due = {"exact": 0, "points": 0, "decision": 1, "decile": 9 + (settings.model == "logistic")}[settings.release]
+    if len(told) != due or list(told) != sorted(told) or any(abs(each) >= REACH * _UNIT for each in told):
+        raise PeerError(
+            f"{settings.active} would compare scores with {len(told)} thresholds, and predict.release "
+            f"{settings.release} has {due}, rising and below {REACH:g}: nothing was sent"
+        )
+    if due in (1, 10) and round(_cut(settings) * _UNIT) not in told:
+        raise PeerError(
+            f"{settings.active} would decide by another threshold than predict.threshold {settings.predict.threshold:g}"
+            " of the file: nothing was sent"
+        )
+
+
 def _cut(settings: Settings) -> float:
+    """The score of `predict.threshold`."""
     return float(np.log(settings.predict.threshold / (1 - settings.predict.threshold)))
 
 
@@ -338,6 +389,7 @@ def predicting_dealer(settings: Settings, model: Mapping[str, Any]) -> Predictor
 
     def take_part(channels: Mapping[str, Channel]) -> None:
         told = channels[settings.active].recv(Sizes, HEAD + 10 * 64)
+        _check_thresholds(told.thresholds, settings)
         terms = releases_of(settings, told.rows, told.outputs, told.thresholds, _session(model))
         deal_predictions(channels, terms)
 

@@ -176,6 +176,34 @@ def test_a_killed_party_resumes_after_the_last_step_that_all_know(victim):
     assert not _words(before) & _words(after)  # a repeated step and the tables are opened under new masks
 
 
+def test_shares_of_a_step_that_was_done_twice_are_never_mixed():
+    """bank has the step of the first time, the others that of the second: together they are no weights."""
+    x, y = people(200, 7)
+    terms = terms_of(3, 200, epochs=2)
+
+    def kept(saved, seed):
+        snapshots = {name: {} for name in terms.parties}
+
+        def keep(name):
+            return lambda snapshot: snapshots[name].update({snapshot.position: snapshot})
+
+        contexts = {name: SharedContext(keep=keep(name), saved=saved.get(name, ())) for name in terms.parties}
+        run(x, y, terms, contexts=contexts, seed=seed)
+        return snapshots
+
+    first = kept({}, 1)
+    second = kept({name: (first[name][4],) for name in terms.parties}, 2)
+    times = {"bank": first, "shop": second, "phone": second}
+    saved = {name: (first[name][4], times[name][name][5]) for name in terms.parties}
+    met = []
+    contexts = {
+        name: SharedContext(saved=saved[name], met=lambda _, position: met.append(position)) for name in terms.parties
+    }
+    models = run(x, y, terms, contexts=contexts, seed=3)
+    assert met == [4, 4, 4]
+    np.testing.assert_allclose(whole(models, terms)[0], plain(x, y, terms)[0], atol=CLOSE)
+
+
 def _words(recorders) -> set[bytes]:
     """All 64-bit words that were opened."""
     messages = [

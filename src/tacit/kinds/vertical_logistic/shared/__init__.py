@@ -20,7 +20,8 @@ last party is sent words by the dealer (512 rows, 30 columns, 60 harmonics: 0.5 
 each other. The dealer is at most two deals ahead, and a deal has about 64 MB at most: larger batches are cut.
 
 **Who opens what.** To all: only what is masked. To the active: figures of the rows held out, if the terms ask for them
-(sum of losses; ranks of scores to within four rows; counts by class of groups of more than ten rows). To the other
+(sum of losses; ranks of scores to within four rows, and exactly where no row scores near; counts by class of groups of
+more than ten rows). To the other
 parties: which buckets make a group, whether an epoch was the best, and whether the training ends. At the end, to each
 party its own weights, to the active the intercept. A prediction opens to the active what its terms release.
 

@@ -63,8 +63,8 @@ def deal(channels: Mapping[str, Channel], terms: Terms, rng: Generator | None = 
     Args:
         rng: a known generator, for tests only: whoever knows it opens everything. By default the operating system's.
     """
-    chosen = scales(terms)
     columns, seeds, position = meet_as_dealer(channels, terms, rng)
+    chosen = scales(terms)  # takes room for all rows: only once all parties have said that there are so many
     outbox = Outbox(channels, terms)
     masks = _masks(terms, columns, seeds, outbox.next)
     outbox.send(FEATURES, np.empty(0, dtype=np.uint64))

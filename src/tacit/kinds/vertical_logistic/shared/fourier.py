@@ -6,7 +6,8 @@ without any further message from shares of cos k rho and -sin k rho (`waves`), a
 
 `sigmoid` and `squash` are odd, and mirrored at |z| = 64: sin kz of odd k are enough. Up to |z| = 118 the sigmoid is
 within 6e-5 (60 harmonics) or 6e-3 (30), because the mirror image is as flat as the function. Beyond 128 it has the
-wrong sign: scores that large mean that a training diverged, which shows in its figures alone.
+wrong sign: scores that large mean that a training diverged, or that a column has far outliers. Nobody sees it while it
+trains; in the end each party looks at its own part.
 
 All parties must round the public factors alike: a factor that differs by one unit multiplies a share, which is uniform,
 and so destroys the result. Hence no sine of the machine's own: angles come from correctly rounded tables (`gmpy2`) and
@@ -28,6 +29,7 @@ from tacit.kinds.vertical_logistic.shared.ring import Halves, Words
 
 _PERIOD = 256.0
 _MIRROR = _PERIOD / 4
+LARGEST = 118.0  # score up to which the sigmoid holds
 _POINTS = 1 << 14
 _DIGITS = ((21, 11), (10, 11), (0, 10))  # (first bit, bits) of the parts of a word that have a table each
 SOFTPLUS_MEAN = 32.0  # what `softplus` leaves out

@@ -11,7 +11,9 @@ in expectation: what the mask's low bits carry over is not known. With 256 bucke
 
 Buckets are merged into groups before they are opened by class, so that each group has more than ten rows. For that the
 active receives, of each bucket, how many rows score up to it, rounded to a multiple of four, down or up: with the low
-bits that are opened, it knows the number to within four rows.
+bits that are opened, it knows the number to within four rows. Ranks only rise, and each has a rounding of its own: over
+a range of several points that no row scores in, they are all the same number, and the active knows it exactly. So a row
+that scores far from all others is seen as one row, though not whose it is.
 
 Opened: to the active, for each output, these rounded ranks and the number of rows of each class in each group; to the
 others, which buckets make up a group.

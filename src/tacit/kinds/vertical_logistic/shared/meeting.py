@@ -173,17 +173,24 @@ class Meeting:
 
 
 def meet(
-    channels: Mapping[str, Channel], terms: Agreement, me: str, columns: int, positions: Sequence[int], session: bytes
+    channels: Mapping[str, Channel],
+    terms: Agreement,
+    me: str,
+    columns: int,
+    positions: Sequence[int],
+    session: bytes,
+    marks: Sequence[bytes] = (),
 ) -> Meeting:
     """Compare terms and past with the other parties, and get a seed from the dealer.
 
     Args:
         positions: the steps after which this party can begin; 0 without a past.
         session: of the training that it resumes, or nothing.
+        marks: of the shares that it kept of each of these steps; those of other marks do not add up to weights.
     """
     if me not in terms.parties:
         raise ValueError(f"{me} is none of the parties {', '.join(terms.parties)}")
-    mine = Greeting(terms.agreed(), columns, tuple(positions), session)
+    mine = Greeting(terms.agreed(), columns, tuple(positions), session, tuple(marks))
     greetings = {me: mine}
     for name in terms.parties:
         if name != me:
@@ -195,7 +202,7 @@ def meet(
     found = {name: greetings[name].columns for name in terms.parties}
     check_cells(terms, found)
     dealer = channels[terms.dealer]
-    dealer.send(Greeting(mine.agreed, columns, (position,), session))
+    dealer.send(Greeting(mine.agreed, columns, (position,), session))  # and no mark: it knows the masks
     seeds = dealer.recv(Seeds, HEAD)
     if session and position and seeds.session != session:
         raise PeerError(f"{terms.dealer} deals for another training: start all parties again")
@@ -229,7 +236,8 @@ def meet_as_dealer(
 def common_position(greetings: Mapping[str, Greeting]) -> int:
     """The last step that all parties can begin after; PeerError if they do not resume the same training.
 
-    One that has stored nothing yet can only begin at the start, and others with it if they can.
+    One that has stored nothing yet can only begin at the start, and others with it if they can. A step that was done
+    twice, after an interruption, left other shares each time: only those of one time belong together.
     """
     resumed = {greeting.session for greeting in greetings.values() if greeting.session}
     new = any(not greeting.session for greeting in greetings.values())
@@ -239,10 +247,17 @@ def common_position(greetings: Mapping[str, Greeting]) -> int:
             f"{', '.join(begun)} resume a training that the others do not: start all parties alike, all anew or all "
             "with --resume"
         )
-    common = {0} if new else set.intersection(*(set(greeting.positions) for greeting in greetings.values()))
+    if new:
+        return 0
+    common = set.intersection(*(_kept(greeting) for greeting in greetings.values()))
     if not common:
         raise PeerError("there is no step that all parties can begin after: start all of them anew")
-    return max(common)
+    return max(common)[0]
+
+
+def _kept(greeting: Greeting) -> set[tuple[int, bytes]]:
+    marks = (*greeting.marks, *[b""] * len(greeting.positions))
+    return set(zip(greeting.positions, marks, strict=False))
 
 
 def check_cells(terms: Agreement, columns: Mapping[str, int]) -> None:

@@ -10,6 +10,8 @@ from tacit.wire import Message
 
 Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 Session = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+MARK_BYTES = 8
+Mark = Annotated[bytes, msgspec.Meta(max_length=MARK_BYTES)]
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 
 HEAD = 256  # bytes of a message beside its bulk data, at most
@@ -23,6 +25,7 @@ class Greeting(Message, frozen=True, tag=120):
     columns: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
     positions: Annotated[tuple[Size, ...], msgspec.Meta(min_length=1, max_length=8)]  # steps that it can begin after
     session: Annotated[bytes, msgspec.Meta(max_length=16)] = b""  # of the training that is resumed
+    marks: Annotated[tuple[Mark, ...], msgspec.Meta(max_length=8)] = ()  # of the shares kept of each of these steps
 
 
 class Seeds(Message, frozen=True, tag=121):

@@ -37,7 +37,7 @@ from tacit.kinds.vertical_logistic.shared.streams import Layout, Shares, drawn_v
 _SCORE = 20  # fraction bits of a score that is compared: 32-bit words reach 2048
 _POINTS = 16  # fraction bits of points, and bits before them
 _EXACT = 32
-_RANGE = 1024.0
+REACH = 1024.0  # of scores and thresholds
 _BLOCK_WORDS = 1 << 22
 _MOST_STEPS = 64
 
@@ -68,14 +68,14 @@ class Releases:
             raise ValueError(
                 f"a prediction for {self.rows} rows and {self.outputs} outputs at {self.active}: check these"
             )
-        bounded = all(abs(threshold) < _RANGE for threshold in self.thresholds)
+        bounded = all(abs(threshold) < REACH for threshold in self.thresholds)
         if (
             not 1 <= len(self.thresholds) <= _MOST_STEPS
             or not bounded
             or list(self.thresholds) != sorted(self.thresholds)
         ):
             raise ValueError(
-                f"{len(self.thresholds)} thresholds: give 1 to {_MOST_STEPS} in ascending order, below {_RANGE:g}"
+                f"{len(self.thresholds)} thresholds: give 1 to {_MOST_STEPS} in ascending order, below {REACH:g}"
             )
         if not (math.isfinite(self.factor) and self.factor != 0 and abs(self.offset) < 1 << (_POINTS - 2)):
             raise ValueError(
@@ -91,8 +91,8 @@ class Releases:
     @property
     def bound(self) -> float:
         """What a party's part of a score may reach, so that no sum leaves its word."""
-        points = (1 << (_POINTS - 2)) / abs(self.factor) if self.release == "points" else _RANGE
-        return min(_RANGE, points) / len(self.parties)
+        points = (1 << (_POINTS - 2)) / abs(self.factor) if self.release == "points" else REACH
+        return min(REACH, points) / len(self.parties)
 
     @property
     def digits(self) -> int:

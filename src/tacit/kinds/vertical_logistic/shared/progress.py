@@ -25,6 +25,7 @@ class Snapshot:
         loss: the lowest one, at the active.
         waited: epochs since then.
         stopped: the training ended early.
+        mark: a digest of words opened in the last step. All parties have the same, if their shares belong together.
     """
 
     session: bytes
@@ -35,6 +36,7 @@ class Snapshot:
     loss: float = np.inf
     waited: int = 0
     stopped: bool = False
+    mark: bytes = b""
 
     def state(self) -> dict[str, Any]:
         """All of it as plain data and arrays, for a file."""
@@ -47,6 +49,7 @@ class Snapshot:
             "loss": self.loss,
             "waited": self.waited,
             "stopped": self.stopped,
+            "mark": self.mark.hex(),
         }
 
     @classmethod
@@ -63,4 +66,5 @@ class Snapshot:
             loss=float(state["loss"]),
             waited=int(state["waited"]),
             stopped=bool(state["stopped"]),
+            mark=bytes.fromhex(state.get("mark", "")),
         )

@@ -20,6 +20,7 @@ Source: Beaver 1991 for products; SecureML (Mohassel and Zhang 2017), section 4,
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,7 +34,7 @@ from tacit.kinds.vertical_logistic.shared import deals, fourier, held_out_figure
 from tacit.kinds.vertical_logistic.shared.held_out_figures import Figures
 from tacit.kinds.vertical_logistic.shared.masked_table import Opened, bring, open_tables
 from tacit.kinds.vertical_logistic.shared.meeting import STEP, Meeting, meet
-from tacit.kinds.vertical_logistic.shared.messages import HEAD, WEIGHTS, Verdict
+from tacit.kinds.vertical_logistic.shared.messages import HEAD, MARK_BYTES, WEIGHTS, Verdict
 from tacit.kinds.vertical_logistic.shared.progress import Snapshot
 from tacit.kinds.vertical_logistic.shared.ring import Words
 from tacit.kinds.vertical_logistic.shared.scales import RATE, WEIGHT, Scales, scales
@@ -103,7 +104,8 @@ def train(
         held_out_figures.check_counts(own.labels, terms)
     saved = _usable(context.saved, terms)
     session = next(iter(saved.values())).session if saved else b""
-    meeting = meet(channels, terms, me, own.features.shape[1], tuple(saved) or (0,), session)
+    marks = tuple(snapshot.mark for snapshot in saved.values())
+    meeting = meet(channels, terms, me, own.features.shape[1], tuple(saved) or (0,), session, marks)
     context.met(meeting.columns, meeting.position)
     party = _Party(meeting, terms, chosen, open_tables(meeting, terms, own))
     now = saved[meeting.position] if meeting.position else _start(meeting, terms)
@@ -113,7 +115,8 @@ def train(
         context.keep(now)  # so that a party has something to resume from before another has done a step
     if not now.stopped:
         for step in deals.steps(terms, chosen, meeting.position):
-            now = replace(now, position=step.number + 1, weights=_step(party, now.weights, step))
+            weights, mark = _step(party, now.weights, step)
+            now = replace(now, position=step.number + 1, weights=weights, mark=mark)
             if terms.evaluates(now.position):
                 now = _judge(party, now, context)
             elif not terms.counts[1] or terms.figures != "epoch":
@@ -124,12 +127,13 @@ def train(
     return _reveal(party, now)
 
 
-def _step(party: _Party, weights: Words, step: deals.Step) -> Words:
-    """This party's shares of the weights after a step."""
+def _step(party: _Party, weights: Words, step: deals.Step) -> tuple[Words, bytes]:
+    """This party's shares of the weights after a step, and a mark that they have in common with the others'."""
     meeting, terms, table = party.meeting, party.terms, party.table
     columns = len(weights) - 1
     gradient = np.zeros_like(weights)
     difference = b = np.empty(0, dtype=np.uint64)
+    mark = b""
     for block in step.blocks:
         shares = meeting.next_deal(deals.step_layout(terms, columns, block), STEP).words
         if block.first:
@@ -146,9 +150,9 @@ def _step(party: _Party, weights: Words, step: deals.Step) -> Words:
             gradient[:-1] += np.uint64(step.scale.decay) * weights[:-1]
             opened = meeting.open(low_bits.masked(gradient, shares["mask"], first=meeting.first))  # 4
             change = low_bits.truncated(opened, step.scale.shift, shares["low"], shares["top"], first=meeting.first)
-            weights = weights - change
+            weights, mark = weights - change, hashlib.sha256(ring.to_bytes(opened)).digest()[:MARK_BYTES]
         meeting.used()
-    return weights
+    return weights, mark
 
 
 def _residue(party: _Party, step: deals.Step, block: deals.Block, score: Words, shares: Mapping[str, Words]) -> Words:
