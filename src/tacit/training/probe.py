@@ -225,7 +225,7 @@ def _rows(leaf: Any) -> bool:
 
 @contextmanager
 def _undisturbed(layer: Layer) -> Iterator[None]:
-    """Without dropout and autocast, and so that the training goes on with the random numbers that it would draw."""
+    """Without dropout and autocast, and so that the training draws the random numbers that it would draw without it."""
     before, modes = Generators.now(), [(each, each.training) for each in layer.module.modules()]
     try:
         for each, _ in modes:

@@ -248,7 +248,7 @@ def test_events_of_a_training():
 @pytest.mark.parametrize("behind", [None, "bank", "shop1"])
 @pytest.mark.parametrize("model", ["two", "three", "linear"])
 def test_a_training_that_stopped_goes_on_as_if_it_had_not(model, behind):
-    """With secret offsets: the active goes on with those that it kept."""
+    """With secret offsets: the active resumes with those that it kept."""
     x, y = labelled(100, 9, model)
     kind = "linear" if model == "linear" else "logistic"
     settings = deal(2, model=kind, train={"epochs": 4, "patience": 3, "test": 0.2, "secret_spread": 1.0})

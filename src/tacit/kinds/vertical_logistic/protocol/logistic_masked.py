@@ -175,7 +175,7 @@ def active(
 def _begun(
     table: Floats, labels: Any, training: Rows, settings: Settings, context: PaillierContext
 ) -> tuple[Objective, Saved]:
-    """What the active makes of its labels, and where it begins, or goes on with the same classes and scale."""
+    """What the active makes of its labels, and where it begins or resumes, then with the same classes and scale."""
     kept = context.latest
     target = kept.target if kept is not None else None
     objective = Objective.of(labels, training, settings, classes=context.classes, target=target)

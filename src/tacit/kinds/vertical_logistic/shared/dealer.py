@@ -61,7 +61,7 @@ def deal(channels: Mapping[str, Channel], terms: Terms, rng: Generator | None = 
     """Deal for one training, or the rest of one. The number of deals.
 
     Args:
-        rng: a known generator, for tests only: whoever knows it opens everything. By default the operating system's.
+        rng: a known generator, for tests only: anyone who knows it opens everything. By default the operating system's.
     """
     columns, seeds, position = meet_as_dealer(channels, terms, rng)
     chosen = scales(terms)  # takes room for all rows: only once all parties have said that there are so many
