@@ -54,6 +54,7 @@ def test_pieces_are_what_memory_holds():
 
 class Nobody:
     steps = 0
+    under_way = True
 
     def begin(self, piece):
         self.steps += piece.last
@@ -159,3 +160,23 @@ def test_an_iteration_that_another_one_ended_cannot_add_its_records_to_the_new_s
         next(first)  # records 10 to 19, which the second iteration adds too
     assert private.steps == 0
     assert private.abandoned == [[0, 2]]
+
+
+def test_a_sample_of_which_a_piece_failed_is_not_gone_on_with():
+    """One record without a finite gradient would otherwise take the other records of its piece out of the sum."""
+    x = torch.ones(40, 1)
+    x[3] = torch.nan
+    module = torch.nn.Linear(1, 1, bias=False)
+    before = module.weight.detach().clone()
+    optimizer = torch.optim.SGD(module.parameters(), 1.0)
+    own = plan(batch=40, epochs=1, physical=10)
+    _, private, loader = attach(own, module, optimizer, TensorDataset(x), source=Silent())
+    seen = 0
+    for (given,) in loader:
+        seen += len(given)
+        module(given).mean().backward()
+        with pytest.raises(ValueError, match="nothing was released"):
+            private.step()
+    assert seen == 10
+    assert torch.equal(module.weight, before)
+    assert (private.steps, private.abandoned) == (0, [[0, 1]])

@@ -83,6 +83,7 @@ class Taker(Protocol):
     """What the loader tells of the batches that it hands out."""
 
     steps: int
+    under_way: bool  # whether a sample was begun that is neither whole nor abandoned
 
     def begin(self, piece: Piece) -> None: ...
 
@@ -119,6 +120,8 @@ class Loader:
                 for batch in self._hand_out(piece):
                     yield batch
                     self._refuse_earlier(own)
+                if not piece.last and not self._taker.under_way:
+                    break  # abandoned: without this piece the rest would be a sample that one of its records chose
 
     def _refuse_earlier(self, iteration: int) -> None:
         """ValueError where an earlier iteration goes on: its pieces would be added to another sample, and a record that
