@@ -73,7 +73,7 @@ def test_killed_within_a_sample(sampling):
     for x, y in loader:
         F.cross_entropy(module(x), y).backward()
         optimizer.step()
-        if optimizer.steps == 1 and optimizer._under_way:
+        if optimizer.steps == 1 and optimizer.under_way:
             break
     assert events(optimizer) == (2 if sampling == "poisson" else 1)
     state = stored(optimizer.state())
@@ -201,6 +201,16 @@ def test_another_plan_is_refused_but_for_its_memory():
     going.steps = 1
     with pytest.raises(ValueError, match="before its first step"):
         going.restore(state)
+
+
+def test_a_sample_that_was_begun_in_vain_is_not_forgotten_by_a_restore():
+    _, optimizer, loader = attach(plan(), model())
+    state = stored(optimizer.state())
+    next(iter(loader))
+    optimizer.abandon()
+    with pytest.raises(ValueError, match="before its first step"):
+        optimizer.restore(state)
+    assert optimizer.abandoned == [[0, 1]]
 
 
 def test_a_given_noise_goes_on_for_more_epochs():

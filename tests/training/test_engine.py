@@ -400,3 +400,16 @@ def test_a_copy_trains_ordinarily_and_can_be_recorded_itself():
     second = Engine(other, announce=pytest.fail)  # by its rules, not by vmap
     other(torch.randn(5, 4)).sum().backward()
     assert len(second.norms()) == 5
+
+
+def test_a_large_scale_of_the_loss_lets_no_record_add_more_than_the_clipping_norm():
+    """A factor over the scale may be so small that it is rounded by much of itself."""
+    scale, clip = 2.0**60, 1e-26
+    model = nn.Linear(4, 1, bias=False)
+    x = torch.randn(64, 4) / 4
+    for row in x:
+        engine = Engine(model, reduction="sum", loss_scale=scale)
+        (model(row[None]).sum() * scale).backward()
+        engine.add_clipped(engine.factors(engine.norms(), clip))
+        engine.detach()
+        assert float(engine.sum.double().norm()) <= clip

@@ -106,3 +106,20 @@ def test_one_half_of_the_batch_twice_is_found_by_the_check_of_records():
 def test_a_scale_that_is_no_scale_is_refused(scale):
     with pytest.raises(ValueError, match="loss_scale is"):
         Engine(model(), loss_scale=scale)
+
+
+def test_a_buffer_that_several_passes_share_is_refused():
+    """The records of the first pass would be given the inputs of the second one."""
+    trained, x, buffer = model(), data()[:8][0], torch.empty(4, 5).double()
+    engine = Engine(trained)
+    for part in x.split(4):
+        buffer.copy_(part)
+        trained(buffer).sum(1).mean().backward()
+    with pytest.raises(RuntimeError, match="was overwritten between"):
+        engine.norms()
+    engine.discard()
+    trained(buffer).sum(1).mean().backward()
+    factors = engine.factors(engine.norms(), 1.0)
+    buffer.copy_(x[:4])
+    with pytest.raises(RuntimeError, match="was overwritten between"):
+        engine.add_clipped(factors)

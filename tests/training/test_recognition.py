@@ -1,11 +1,13 @@
 """Layers are recognised by what they compute, and look-alikes are not."""
 
+import copy
 import math
 import warnings
 
 import pytest
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from torch import Tensor, nn
 
 from tacit.training import Engine
@@ -134,3 +136,19 @@ def test_a_layer_that_computes_something_else_for_the_first_records_is_refused()
     layer(torch.randn(1, 4))
     with pytest.raises(ValueError, match="returns something else than the layer's own forward"):
         layer(torch.full((3, 4), 100.0))
+
+
+class Checkpointed(nn.Module):
+    """Forgets what its layers computed, and computes it again in the backward pass."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x):
+        return torch.utils.checkpoint.checkpoint(self.layers, x, use_reentrant=False)
+
+
+def test_a_layer_that_is_tried_on_its_first_records_may_be_computed_again():
+    layers = nn.Sequential(copy.deepcopy(KNOWN["x W + b"]), nn.Tanh(), nn.Linear(3, 2))
+    check(Checkpointed(layers), torch.randn(3, 2, 4))

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, TensorDataset, WeightedRandomSampler
 
 from tacit.randomness import seeded_rng
+from tacit.training.attach import attach
 from tacit.training.record_source import _UNUSED
 from tacit.training.sampler import Loader, Sampler
-from tests.training.trainings import data, plan
+from tests.training.trainings import Silent, data, model, plan
 
 
 def test_each_record_is_sampled_by_itself():
@@ -52,6 +54,7 @@ def test_pieces_are_what_memory_holds():
 
 class Nobody:
     steps = 0
+    under_way = True
 
     def begin(self, piece):
         self.steps += piece.last
@@ -136,3 +139,44 @@ def test_a_dataset_of_tensors_with_a_reading_of_its_own():
     given = plan(batch=40)
     ((x,),) = list(Loader(given, Doubled(torch.arange(40)), Sampler(given), Nobody()))
     assert x.tolist() == list(range(0, 80, 2))
+
+
+def test_an_iteration_that_another_one_ended_cannot_add_its_records_to_the_new_sample():
+    module = model(dtype=torch.float32)
+    optimizer = torch.optim.SGD(module.parameters(), 1.0)
+    own = plan(batch=40, physical=10)
+    _, private, loader = attach(own, module, optimizer, data(dtype=torch.float32), source=Silent(), check=False)
+
+    def step(iteration):
+        x, y = next(iteration)
+        functional.cross_entropy(module(x), y).backward()
+        private.step()
+
+    first = iter(loader)
+    step(first)
+    second = iter(loader)
+    step(second)
+    with pytest.raises(ValueError, match="iterate over it once at a time"):
+        next(first)  # records 10 to 19, which the second iteration adds too
+    assert private.steps == 0
+    assert private.abandoned == [[0, 2]]
+
+
+def test_a_sample_of_which_a_piece_failed_is_not_gone_on_with():
+    """One record without a finite gradient would otherwise take the other records of its piece out of the sum."""
+    x = torch.ones(40, 1)
+    x[3] = torch.nan
+    module = torch.nn.Linear(1, 1, bias=False)
+    before = module.weight.detach().clone()
+    optimizer = torch.optim.SGD(module.parameters(), 1.0)
+    own = plan(batch=40, epochs=1, physical=10)
+    _, private, loader = attach(own, module, optimizer, TensorDataset(x), source=Silent())
+    seen = 0
+    for (given,) in loader:
+        seen += len(given)
+        module(given).mean().backward()
+        with pytest.raises(ValueError, match="nothing was released"):
+            private.step()
+    assert seen == 10
+    assert torch.equal(module.weight, before)
+    assert (private.steps, private.abandoned) == (0, [[0, 1]])

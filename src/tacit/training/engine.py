@@ -202,6 +202,8 @@ class Engine:
 
     def _add(self, factors: Tensor, views: Sequence[Tensor]) -> None:
         factors = self.whole(factors.to(self.sum.dtype))
+        # A large scale may make a factor too small again.
+        factors = factors * (factors.abs() >= torch.finfo(factors.dtype).tiny)
         for part, view, own in zip(self._pass.join(), views, factors.expand(len(views), -1), strict=True):
             if part is not None:
                 part.add_to(view, own)

@@ -74,7 +74,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._piece: Piece | None = None
         self._settings: list[dict[str, Any]] | None = None  # of `inner`, for a move that waits
         self._whole = False  # the sample, all but what is shown again
-        self._under_way = False
+        self.under_way = False  # whether a sample was begun that is neither whole nor abandoned
         self._seen = self._below = 0
 
     # --- what the ordinary loop and torch's schedulers use
@@ -151,7 +151,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             raise ValueError("the last batch was not stepped: call loss.backward() and optimizer.step() for each one")
         refuse_unclipped(self.engine.parameters, self.inner)  # here too: an empty sample moves the model at once
         refuse_replicas()
-        if not self._under_way:
+        if not self.under_way:
             self._pay()
         self.checking = piece.again
         if len(piece.indices) == 0:
@@ -183,7 +183,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def abandon(self) -> None:
         """Forget the sample under way, if any: it stays paid for."""
-        if self._under_way:
+        if self.under_way:
             self._abandoned[self.steps] = self._abandoned.get(self.steps, 0) + 1
             self._limits.clear()
         self.engine.discard()
@@ -193,7 +193,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def _forget_sample(self) -> None:
         self._piece = self._shown = self._settings = None
-        self._under_way = self._whole = False
+        self.under_way = self._whole = False
         self._seen = self._below = 0
 
     # --- one step
@@ -201,7 +201,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def _pay(self) -> None:
         """Before the sample is looked at: the event of a step is known. Noise comes before any gradient."""
         self._refuse_step()
-        self._under_way = True
+        self.under_way = True
         self._sum.begin(self.clip_norm, self.plan.noise_of(self.steps))
 
     def _refuse_step(self) -> None:
@@ -346,13 +346,13 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     @property
     def ledger(self) -> Ledger:
         """What was paid for: all moves, the sample under way, and those that were begun in vain."""
-        return self._ledger(self.steps + self._under_way)
+        return self._ledger(self.steps + self.under_way)
 
     @property
     def abandoned(self) -> list[list[int]]:
         """How often each step was begun in vain, the sample under way included: [step, times]."""
         found = dict(self._abandoned)
-        if self._under_way:
+        if self.under_way:
             found[self.steps] = found.get(self.steps, 0) + 1
         return [[step, count] for step, count in sorted(found.items())]
 
@@ -371,7 +371,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def epsilon(self, method: Method | None = None) -> float:
         """What was spent so far, at the plan's delta."""
-        return self._cost(self.steps + self._under_way, method or self.plan.method)
+        return self._cost(self.steps + self.under_way, method or self.plan.method)
 
     def report(self) -> dict[str, Any]:
         """What was done and what it cost, as plain data. What is under `not_covered` derives from private records."""
@@ -415,7 +415,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         Samples are drawn afresh. `repeated`: how many steps were taken after `state` and seen by somebody before they
         were lost: they are taken again, and both are paid for.
         """
-        if self.steps or self._under_way:
+        if self.steps or self.abandoned:
             raise ValueError("an optimizer is restored before its first step: attach a new one")
         try:
             self._restore(state, repeated)

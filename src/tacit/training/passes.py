@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +35,7 @@ class Pass:
         self._parts: list[list[Part]] = [[] for _ in self._names]
         self._earlier: list[list[Part | None]] = []
         self._joined: list[Part | None] | None = None
+        self._held: list[tuple[ref[Tensor], int]] = []  # what parts hold, and how often it was written before
         self.sizes: list[int] = []  # of the passes, in records
         self._first = ""
         self._kept = 0
@@ -69,7 +71,9 @@ class Pass:
                 "expand them to one row a record)"
             )
         wide = torch.promote_types(parameter.dtype, torch.float32)
-        self._parts[self._index[parameter]].append(part if _is_wide(part, wide) else widened(part, wide))
+        kept = part if _is_wide(part, wide) else widened(part, wide)
+        self._held += [(ref(each), each._version) for each in tensors_of(kept)]
+        self._parts[self._index[parameter]].append(kept)
 
     def _begin(self, records: int, name: str, task: int) -> None:
         """Another backward pass: what the last one recorded is complete."""
@@ -94,6 +98,7 @@ class Pass:
 
     def join(self) -> list[Part | None]:
         """One part for each parameter, None where no gradient reached it."""
+        self._refuse_overwritten()
         if self._joined is None:
             last, self._parts = self._join_last(), []
             if not self._earlier:
@@ -103,6 +108,16 @@ class Pass:
                 pairs = zip(passes, self._index, strict=True)
                 self._joined = [stack(each, self.sizes, parameter.numel()) for each, parameter in pairs]
         return self._joined
+
+    def _refuse_overwritten(self) -> None:
+        """A part holds the inputs of a layer as they were given. One buffer for several passes would give the records
+        of all passes the inputs of the last one."""
+        held = [(tensor(), version) for tensor, version in self._held]
+        if any(tensor is not None and tensor._version != version for tensor, version in held):
+            raise RuntimeError(
+                "what a layer was given was overwritten between the backward pass and optimizer.step(): step first, "
+                "and give each of several passes a tensor of its own"
+            )
 
     def _join_last(self) -> list[Part | None]:
         wide = [(torch.promote_types(each.dtype, torch.float32), each.numel()) for each in self._index]

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.utils import _pytree as pytree
 
 from tacit.training.arguments import Arguments
@@ -223,14 +224,21 @@ def _rows(leaf: Any) -> bool:
     return isinstance(leaf, Tensor) and leaf.dim() > 0
 
 
+def _as_it_is(tensor: Tensor) -> Tensor:
+    return tensor
+
+
 @contextmanager
 def _undisturbed(layer: Layer) -> Iterator[None]:
-    """Without dropout and autocast, and so that the training draws the random numbers that it would draw without it."""
+    """Without dropout and autocast, and so that the training draws the random numbers that it would draw without it.
+
+    What is saved here is kept from `torch.utils.checkpoint`, which counts what a forward saves.
+    """
     before, modes = Generators.now(), [(each, each.training) for each in layer.module.modules()]
     try:
         for each, _ in modes:
             each.training = False
-        with exactly(layer.recorder.anchor.device.type):
+        with exactly(layer.recorder.anchor.device.type), saved_tensors_hooks(_as_it_is, _as_it_is):
             yield
     finally:
         for each, mode in modes:

@@ -83,6 +83,7 @@ class Taker(Protocol):
     """What the loader tells of the batches that it hands out."""
 
     steps: int
+    under_way: bool  # whether a sample was begun that is neither whole nor abandoned
 
     def begin(self, piece: Piece) -> None: ...
 
@@ -104,6 +105,7 @@ class Loader:
         self._sampler = sampler
         self._taker = taker
         self._watch = watch
+        self._iterations = 0
 
     def __len__(self) -> int:
         """The batches of an epoch, where `physical` does not cut them; those that are shown again are not counted."""
@@ -111,9 +113,25 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         self._taker.abandon()
+        self._iterations += 1
+        own = self._iterations
         for _ in range(self._plan.steps_an_epoch - self._taker.steps % self._plan.steps_an_epoch):
             for piece in self._sampler.pieces(self._taker.steps):
-                yield from self._hand_out(piece)
+                for batch in self._hand_out(piece):
+                    yield batch
+                    self._refuse_earlier(own)
+                if not piece.last and not self._taker.under_way:
+                    break  # abandoned: without this piece the rest would be a sample that one of its records chose
+
+    def _refuse_earlier(self, iteration: int) -> None:
+        """ValueError where an earlier iteration goes on: its pieces would be added to another sample, and a record that
+        is in both would count twice."""
+        if iteration != self._iterations:
+            self._taker.abandon()
+            raise ValueError(
+                "another iteration over the loader was begun meanwhile, which ended this one: iterate over it once at "
+                "a time, and evaluate on another loader"
+            )
 
     def _hand_out(self, piece: Piece) -> Iterator[Any]:
         if len(piece.indices) == 0:
