@@ -14,7 +14,7 @@ from tests.frozen import observed
 from tests.frozen.frozen_values import VALUES, differences, read, write, write_arrays
 
 # Before which replacing of a file a run is killed: in the middle of its training, and between two rounds.
-_KILLED_AT = {"horizontal": 18, "private_training": 15, "split": 50, "split-plain": 50, "vertical_logistic": 70}
+_KILLED_AT = {"horizontal": 18, "private_training": 15, "split": 50, "split-plain": 50, "vertical_logistic": 50}
 _NAMES = ("frames", "agreements", "plans", "pages", "resumed", "runs", "whole")
 
 

@@ -77,4 +77,4 @@ def test_pages_are_the_same(tmp_path):
 def test_everything_frozen_is_small():
     folder = Path(__file__).parent
     stored = [file for part in ("values", "stopped") for file in (folder / part).rglob("*") if file.is_file()]
-    assert sum(file.stat().st_size for file in stored) < 400_000
+    assert sum(file.stat().st_size for file in stored) < 350_000

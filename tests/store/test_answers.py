@@ -13,6 +13,7 @@ import pytest
 
 from tacit.errors import BudgetError
 from tacit.store.answers import Answers
+from tests.subprocesses import HANGS
 
 IDS = bytes(range(32))
 NOW = 1_700_000_000.0
@@ -145,7 +146,7 @@ def test_processes_at_once_cannot_overspend(tmp_path):
     for process in processes:
         process.start()
     start.set()
-    answered = sum(results.get(timeout=60) for _ in range(200))
+    answered = sum(results.get(timeout=HANGS) for _ in range(200))
     for process in processes:
         process.join()
     assert answered == 120
