@@ -8,9 +8,10 @@ import re
 import signal
 import sys
 from contextlib import suppress
-from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from docs import make_notebooks
 from docs.make_notebooks import TUTORIALS
@@ -21,7 +22,7 @@ NEEDS = {
     "private-training": ("torch",),
     "split": ("torch",),
 }
-LONG = {}
+LONG = {"fine-tune-with-lora"}  # of 40 s on two cores with other work
 ADDRESS = "127.0.0.1:8443"  # on the pages; a test takes a port that is free
 PAGES = sorted(path.stem for path in TUTORIALS.glob("*.md"))
 
@@ -39,9 +40,6 @@ def notebook_environment(tmp_path, monkeypatch):
 
 def executed(name, folder):
     """What each code cell of a notebook prints on its output. A cell that fails raises."""
-    import nbformat
-    from nbclient import NotebookClient
-
     notebook = nbformat.read(TUTORIALS / f"{name}.ipynb", as_version=4)
     port = f"127.0.0.1:{free_port()}"
     for cell in notebook.cells:
@@ -88,7 +86,7 @@ def test_what_a_page_shows_is_looked_for_in_its_order(shown, printed, absent):
     assert missing(shown, printed) == absent
 
 
-@pytest.mark.parametrize("name", [pytest.param(each, marks=pytest.mark.slow) if each in LONG else each for each in PAGES])
+@pytest.mark.parametrize("name", [pytest.param(each, marks=[pytest.mark.slow] * (each in LONG)) for each in PAGES])
 @pytest.mark.filterwarnings("default")  # of the tools that run a notebook
 def test_the_cells_run_and_print_what_the_page_shows(name, notebook_environment):
     for package in NEEDS.get(name, ()):
