@@ -23,9 +23,14 @@ from pathlib import Path
 TUTORIALS = Path(__file__).resolve().parent / "tutorials"
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$\n?", flags=re.DOTALL | re.MULTILINE)
 NAMED = re.compile(r"# (\S+\.yaml)\n")
-NOTE = """\
+NOTES = {  # by language: NAME.md is English, NAME.zh.md is Chinese
+    "": """\
 > This notebook is made from the page [{page}]({page}), which also shows the output of each cell. Run the cells in their
-> order. They work in a temporary folder, with the `tacit` of this notebook's Python."""
+> order. They work in a temporary folder, with the `tacit` of this notebook's Python.""",
+    "zh": """\
+> 本笔记本由页面 [{page}]({page}) 生成，每个单元的输出见该页面。请按顺序运行各单元：它们在一个临时文件夹中运行，
+> 使用本笔记本 Python 环境中的 `tacit`。""",
+}
 FOLDER = """\
 import os
 import sys
@@ -61,7 +66,8 @@ def cells(page: str, name: str) -> list[Cell]:
     found += _prose(page[end:])
     if len(found) < 2 or found[0].kind != "markdown":
         raise ValueError(f"{name}: a tutorial begins with a heading and has a block of code")
-    return [found[0], Cell("markdown", NOTE.format(page=name)), Cell("code", FOLDER), *found[1:]]
+    note = NOTES[Path(name).stem.partition(".")[2]]
+    return [found[0], Cell("markdown", note.format(page=name)), Cell("code", FOLDER), *found[1:]]
 
 
 def _prose(text: str) -> list[Cell]:

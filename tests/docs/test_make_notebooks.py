@@ -100,6 +100,13 @@ def test_a_block_that_has_no_cell_is_refused_with_its_page(block, words):
     assert words in str(refused.value)
 
 
+def test_a_translation_has_the_same_code_and_a_note_in_its_language():
+    english, chinese = cells(PAGE, "page.md"), cells(PAGE, "page.zh.md")
+    assert [cell for cell in english if cell.kind == "code"] == [cell for cell in chinese if cell.kind == "code"]
+    assert "临时文件夹" in chinese[1].source
+    assert nbformat.reads(notebook(PAGE, "page.zh.md"), as_version=4).cells[1].id == "page-zh-1"
+
+
 def test_a_page_without_code_is_no_notebook(tmp_path):
     (tmp_path / "index.md").write_text("# Tutorials\n\nA list.\n")
     (tmp_path / "first.md").write_text(PAGE)
