@@ -100,7 +100,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
             not_tested.append(test.left_out)
         else:
             steps.append(Step(test.name, partial(_tested, test, scope, effort, task)))
-    promises = [_proved(spent) for spent in costs.spent(most_uploads(settings), settings.rounds)]
+    promises = [_proved(spent) for spent in costs.spent(most_uploads(settings), settings.most_sums)]
     summaries = [each.summary for each in protections_of(settings) if each.summary]
     return Attacks("; ".join(summaries), steps, promises, not_tested)
 
@@ -249,7 +249,8 @@ def _utility(settings: Settings, task: Task, scope: Scope) -> list[Cost]:
     data = settings.model_dump() | {"budget": None, "engine": {}}
     data["simulation"]["insecure_noise_seed"] = scope.number("utility")
     with_it = _figures(Settings.model_validate(data), task, rounds)
-    without = _figures(Settings.model_validate({**data, "encrypt": {}}), task, rounds)
+    data |= {"encrypt": {}, "round": data["round"] | {"participations": None}}
+    without = _figures(Settings.model_validate(data), task, rounds)
     shown = f"after {rounds} round" + "s" * (rounds > 1)
     return [Cost(f"{name} {shown}", without[name], with_it[name]) for name in without if name in with_it]
 

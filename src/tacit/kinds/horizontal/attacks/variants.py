@@ -41,7 +41,8 @@ def same_clients(settings: Settings, scope: Scope) -> Settings:
     """The file with few clients, all of them in each round, and what is opened of a round as the file has it."""
     data = settings.model_dump()
     data |= {"clients": min(settings.sampled, scope.pick(*_SUBTRACTED)), "unsupervised": None, "engine": {}}
-    data["round"] |= {"start_fl_job_threshold": None, "over_select": 1.0}
+    data["rounds"] = settings.most_sums  # for which the noise of the file is sized, with a cap on participations
+    data["round"] |= {"start_fl_job_threshold": None, "over_select": 1.0, "participations": None}
     data["encrypt"] = without_vectors(data["encrypt"])
     data["encrypt"]["pw_encrypt"] |= {"reconstruct_secrets_threshold": None, "mode": "semi_honest", "graph": "auto"}
     data["encrypt"]["ddp_encrypt"] |= {"n_min": None, "colluders": None}
