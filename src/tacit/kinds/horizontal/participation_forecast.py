@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from scipy.stats import binom
 
 from tacit.kinds.horizontal.bounded_participation import expected_samples
@@ -28,16 +30,35 @@ def never_lacks(settings: Settings) -> bool:
     return (settings.answers - 1) * settings.sampled // most <= settings.clients - settings.sampled
 
 
+def advised_cap(settings: Settings) -> int | None:
+    """The least cap that on average less than one client reaches before the last round; None if it saves nothing."""
+    if settings.round.participations is not None or settings.sampled == settings.clients:
+        return None
+    part = settings.sampled / settings.clients
+    most = int(binom.isf(1 / settings.clients, settings.rounds, part))
+    allowed = settings.model_copy(update={"round": settings.round.model_copy(update={"participations": most})})
+    return most if 1 <= most < settings.rounds and never_lacks(allowed) else None
+
+
 def cap_in_words(settings: Settings) -> list[str]:
-    """Who reaches the cap, for the plan; nothing without one."""
+    """Who reaches the cap, for the plan; what one would save, if the file has none."""
     most, clients, sampled = settings.round.participations, settings.clients, settings.sampled
     if most is None:
-        return []
+        advised = advised_cap(settings) if settings.updates.masked and settings.updates.sized_for_rounds else None
+        if advised is None:
+            return []
+        return [
+            f"It is sized for {settings.rounds} sums, because a coordinator could ask one client in every round. With "
+            f"round.participations: {advised} each client would take part {advised} times at most, which uniform "
+            f"sampling hardly exceeds, and the noise would be about {math.sqrt(advised / settings.rounds):.2f} times "
+            "as large."
+        ]
     chance = chance_beyond_cap(settings)
+    reach = clients * chance
     found = (
         f"Sampled uniformly, a client takes part in {settings.rounds * sampled / clients:.3g} of {settings.rounds} "
         f"rounds on average. The chance that it would be sampled more than {most} times is {chance:.2g}, which is "
-        f"{clients * chance:.2g} of {clients} clients: others are sampled in their place."
+        f"{f'{reach:.2g}' if reach < 10 else f'{reach:.0f}'} of {clients} clients: others are sampled in their place."
     )
     if never_lacks(settings):
         at_cap = (settings.answers - 1) * sampled // most

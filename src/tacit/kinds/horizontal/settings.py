@@ -202,7 +202,7 @@ class Settings(sections.Settings):
         most = self.round.participations
         if most is None:
             return
-        if not (self.updates.masked and self.updates.promises):
+        if not (self.updates.masked and self.updates.sized_for_rounds):
             raise ValueError(
                 f"participations is {most}, and {self.encrypt.encrypt_type} has no noise that is sized for the sums "
                 f"that a client is in: leave it out, or take encrypt_type: {protections.one_of('sized_for_rounds')}"
