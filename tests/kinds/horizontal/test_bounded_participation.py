@@ -17,6 +17,7 @@ from dp_accounting import rdp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tacit.config.source import ConfigError
 from tacit.errors import BudgetError, PeerError, Unfit
 from tacit.events import ClientRefused, Kept, RoundAborted
 from tacit.kind import fingerprint
@@ -223,9 +224,9 @@ def test_rounds_that_end_before_the_upload_do_not_count(tmp_path):
 def test_a_file_with_a_larger_cap_does_not_open_the_state_of_the_run(tmp_path):
     asking = Asking(capped(2, rounds=10), tmp_path)
     assert asking.ask(0, list(range(6)))
-    with pytest.raises(join.ConfigError, match=r"client-0.json: config.yaml was changed since"):
+    with pytest.raises(ConfigError, match=r"client-0.json: config.yaml was changed since"):
         Asking(capped(9, rounds=10), tmp_path).ask(1, list(range(6)))
-    with pytest.raises(join.ConfigError, match="spent under the old settings"):
+    with pytest.raises(ConfigError, match="spent under the old settings"):
         Asking(capped(None, rounds=10), tmp_path).ask(1, list(range(6)))
 
 
@@ -443,7 +444,7 @@ def test_inference_vectors_are_composed_with_the_sums_of_one_client():
 
 
 @given(st.integers(0, 100), st.integers(1, 4), st.integers(8, 30), st.integers(2, 12))
-def test_expected_samples_are_those_of_the_run(seed, most, clients, rounds):
+def test_no_sample_has_a_client_at_the_cap_and_they_end_when_too_few_are_left(seed, most, clients, rounds):
     sampled = max(3, clients // 3)
     if clients * most < rounds * sampled:
         return

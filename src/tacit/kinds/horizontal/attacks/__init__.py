@@ -18,6 +18,7 @@ from tacit.kinds.horizontal.attacks import gradients, own_round, variants
 from tacit.kinds.horizontal.attacks.any_promise import test_of_any
 from tacit.kinds.horizontal.attacks.differences import audit_differences
 from tacit.kinds.horizontal.attacks.masks import audit_federation_masks
+from tacit.kinds.horizontal.attacks.participations import audit_participations
 from tacit.kinds.horizontal.attacks.protocol_rules import audit_fewest, audit_masking, audit_repeats
 from tacit.kinds.horizontal.attacks.wire import tap_federation
 from tacit.kinds.horizontal.costs import Costs, Spent
@@ -128,6 +129,14 @@ def _on_sums(settings: Settings, task: Task, scope: Scope) -> tuple[list[Step], 
     else:
         steps.append(Step("sums subtracted", lambda: _subtracted(nearly, task)))
         steps.append(Step("masks of two rounds", lambda: [_masking(nearly, task)]))
+    if settings.round.participations is not None:
+        try:
+            few = variants.few_sampled(settings, scope)
+            Costs(few, layout.size)
+        except ValueError as error:
+            not_tested.append(f"the same clients in every round: few clients cannot have the protection: {error}")
+        else:
+            steps.append(Step("the same clients in every round", lambda: [_every_round(few, layout)]))
     if settings.sampled <= _MOST_ASKED and _complete(settings, layout.size):
         steps.append(Step("a sum of too few", lambda: [_too_few(settings, layout)]))
     else:
@@ -276,6 +285,11 @@ def _subtracted(settings: Settings, task: Task) -> list[Finding]:
 def _repeats(settings: Settings, layout: Layout) -> Finding:
     protection = f"{settings.updates.summary}; each client answers a round once"
     return audit_repeats(variants.unlimited(settings), layout, protection=protection)
+
+
+def _every_round(settings: Settings, layout: Layout) -> Finding:
+    protection = f"{settings.updates.summary}; each client uploads {settings.round.participations} times at most"
+    return audit_participations(settings, layout, protection=protection)
 
 
 def _masking(settings: Settings, task: Task) -> Finding:

@@ -140,7 +140,14 @@ class DistributedDifferentialPrivacy(Protection):
             )
 
     def unprotected(self, settings: Settings) -> list[str]:
-        return []
+        most = settings.round.participations
+        if most is None:
+            return []
+        return [
+            f"epsilon holds for a client that uploads {most} times at most (round.participations). Each client counts "
+            "its own uploads, also over restarts: one that is started anew without its folder, or with an old copy of "
+            "it, counts fewer than it sent."
+        ]
 
     def price(self, settings: Settings, size: int) -> Price:
         return Price(central=(Cost("updates", skellam_encoding(settings, size).event()),))
@@ -152,6 +159,8 @@ class DistributedDifferentialPrivacy(Protection):
             f"the coordinator learns only the noisy sum over {fewest(settings)} or more survivors, epsilon {epsilon:g} "
             f"at delta {delta:.3g} for the run"
         )
+        if (most := settings.round.participations) is not None:
+            how += f", in which a client uploads {most} times at most"
         return (Release("Masked", "words", "the update", how),)
 
     def noise(self, settings: Settings, size: int) -> list[str]:
