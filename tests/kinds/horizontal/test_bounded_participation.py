@@ -22,7 +22,7 @@ from tacit.config.source import ConfigError
 from tacit.errors import BudgetError, PeerError, Unfit
 from tacit.events import ClientRefused, Kept, RoundAborted
 from tacit.kind import fingerprint
-from tacit.kinds.horizontal import join
+from tacit.kinds.horizontal import boundary, join
 from tacit.kinds.horizontal import run as carrying_out
 from tacit.kinds.horizontal.bounded_participation import expected_samples
 from tacit.kinds.horizontal.client import Client
@@ -97,6 +97,15 @@ def test_without_the_key_neither_the_file_nor_its_fingerprint_has_it():
     again = Settings.model_validate(capped(2).model_dump())
     assert again.round.participations == 2
     assert again.networked().round.participations == 2
+
+
+def test_the_boundary_names_the_cap_and_what_it_rests_on():
+    assert any("a client uploads 2 times at most" in line for line in boundary.sentences(capped(2)))
+    (said,) = [line for line in boundary.unprotected(capped(2)) if "round.participations" in line]
+    assert "started anew without its folder, or with an old copy of it" in said
+    assert not any(
+        "uploads" in line for line in (*boundary.sentences(capped(None)), *boundary.unprotected(capped(None)))
+    )
 
 
 def test_of_a_resumed_run_the_rounds_may_change_and_the_cap_may_not():
@@ -420,19 +429,18 @@ def test_a_stored_state_that_cannot_be_is_refused(change, words):
 
 def test_a_client_that_counts_more_than_the_coordinator_declines_once():
     """Its upload left it and was lost: it is asked once more, and then not again."""
-    settings = capped(1, rounds=4, clients=9, sampled=6, round={"update_model_ratio": 0.3})
-    first = expected_samples(settings)
-    victim = next(first)[0]
+    settings = capped(1, rounds=4, clients=24, sampled=6, round={"update_model_ratio": 0.3})
+    victim = next(expected_samples(settings))[0]
     kept = Kept()
     engine = MemoryEngine(settings, Numbers(), kept)
     engine._clients[victim] = engine._client(victim)
     engine._clients[victim].restore({"attempts": 0, "uploads": 0, "sums": 1})
-    with suppress(Unfit):
-        engine.run()
+    engine.run()
     (refused,) = [event for event in kept.events if isinstance(event, ClientRefused)]
     assert (refused.client, refused.round) == (victim, 0)
     assert "takes part in at most 1 of a run" in refused.reason
-    assert finished(kept)[0].survivors == 5
+    assert [event.survivors for event in finished(kept)] == [5, 6, 6, 6]
+    assert victim in engine.coordinator.left_out
 
 
 def test_on_a_cluster_clients_that_are_made_in_each_round_know_their_count():
