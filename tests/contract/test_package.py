@@ -18,6 +18,7 @@ PURE = (
     "channel",
     "secagg",
     "align",
+    "oblivious",
     "kinds/vertical_logistic/protocol",
     "kinds/vertical_logistic/shared",
     "kinds/horizontal/alone",
