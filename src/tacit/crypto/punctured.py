@@ -41,7 +41,7 @@ from tacit.crypto.fixed_key import Blocks, permutation
 from tacit.crypto.ot import Receiver, Sender
 from tacit.crypto.ot.extension import MOST, message_bytes
 from tacit.crypto.ot.transfers import check_length
-from tacit.crypto.ot.words import Bits, Words, add, cut, subtract, total
+from tacit.crypto.ot.words import Bits, Words, add, cut, subtract, total, word_bytes
 
 __all__ = [
     "PuncturedTrees",
@@ -62,6 +62,7 @@ MOST_DEPTH = 16
 MOST_TWEAK = 2**63
 _BLOCK_LEAVES = 1 << 17  # 2 MiB of leaves
 _MOST_LEAVES = 1 << 22
+_WORDS_AT_ONCE = 1 << 13
 Holes = NDArray[np.int64]
 _ALL = slice(None)
 
@@ -178,8 +179,14 @@ def words(session: bytes, leaves: Blocks, tweak: int, bits: Bits = 64) -> Words:
     """
     if not 0 <= tweak < MOST_TWEAK:
         raise ValueError(f"a tweak is a number from 0 to below 2^63, got {tweak}")
-    blocks = permutation(session, "words of leaves").keyed(leaves, tweak)
-    return np.ascontiguousarray(cut(blocks, bits).swapaxes(0, 1))
+    made, count = leaves.shape[:2]
+    found = np.empty((count, made) if word_bytes(bits) == 8 else (count, made, 2), dtype=np.uint64)
+    keyed = permutation(session, "words of leaves").keyed
+    step = max(1, _WORDS_AT_ONCE // made)
+    for start in range(0, count, step):
+        part = slice(start, start + step)
+        found[part] = cut(keyed(leaves[:, part], tweak), bits).swapaxes(0, 1)
+    return found
 
 
 def punctured_words(session: bytes, leaves: Blocks, holes: Holes, tweak: int, bits: Bits = 64) -> Words:
@@ -214,7 +221,7 @@ class _Growth:
 
 def _sums(nodes: Blocks) -> Blocks:
     """The xor of all left nodes and of all right nodes."""
-    sums: Blocks = np.bitwise_xor.reduce(nodes.reshape(2, -1, *nodes.shape[1:]), axis=1)
+    sums: Blocks = np.bitwise_xor.reduce(nodes.reshape(2, len(nodes) // 2, *nodes.shape[1:]), axis=1)
     return sums
 
 

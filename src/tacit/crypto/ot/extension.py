@@ -159,7 +159,7 @@ def _checked(choices: ArrayLike) -> NDArray[np.uint8]:
     if bits.ndim != 1:
         raise ValueError(f"choices are one list of bits, got an array of {bits.ndim} dimensions")
     _check_count(len(bits))
-    if bits.dtype.kind not in "biu" or (len(bits) and not 0 <= int(bits.min()) <= int(bits.max()) <= 1):
+    if len(bits) and (bits.dtype.kind not in "biu" or not 0 <= int(bits.min()) <= int(bits.max()) <= 1):
         raise ValueError("choices are 0 or 1")
     return bits.astype(np.uint8)
 
