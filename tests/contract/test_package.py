@@ -21,6 +21,7 @@ PURE = (
     "oblivious",
     "kinds/vertical_logistic/protocol",
     "kinds/vertical_logistic/shared",
+    "kinds/vertical_logistic/two_party",
     "kinds/horizontal/alone",
     "kinds/horizontal/client",
     "kinds/horizontal/coordinator",

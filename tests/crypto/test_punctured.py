@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tacit.crypto import punctured
-from tacit.crypto.punctured import Trees, answer, complete, corrections, finish, punctured_words, request, words
+from tacit.crypto.punctured import (
+    Trees,
+    answer,
+    complete,
+    corrections,
+    finish,
+    punctured_words,
+    request,
+    word_sums,
+    words,
+)
 from tacit.errors import PeerError
 from tests.crypto.ot.plain import SESSION, Pi, ends, numbers
 
@@ -100,6 +110,22 @@ def test_shares_add_up_to_the_secret_at_the_hole_and_to_zero_elsewhere(bits, cas
         for leaf in range(2**depth):
             opened = (integer(shares[tree, leaf]) - integer(mine[tree, leaf])) % 2**bits
             assert opened == (integer(secrets[tree]) if leaf == hole else 0)
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@given(case=st.integers(1, 4).flatmap(lambda depth: st.tuples(st.just(depth), holes_of(depth))))
+def test_sums_of_words_are_those_of_the_words(bits, case):
+    depth, holes = case
+    _, made, _, held, *_ = trees_of(holes, depth)
+    for leaves, missing in ((made, None), (held, holes)):
+        found = words(SESSION, leaves, 3, bits) if missing is None else punctured_words(SESSION, leaves, holes, 3, bits)
+        sums, weighted = word_sums(SESSION, leaves, 3, bits, missing)
+        for tree in range(len(holes)):
+            plain = found[tree].tolist() if bits == 64 else numbers(found[tree])
+            expected = [sum(plain), sum(leaf * word for leaf, word in enumerate(plain))]
+            got = [each[tree] for each in (sums, weighted)]
+            got = [int(word) for word in got] if bits == 64 else [numbers(word)[0] for word in got]
+            assert got == [number % 2**bits for number in expected]
 
 
 def candidates(held_trees, held, reply, extra=()):

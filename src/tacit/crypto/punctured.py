@@ -5,6 +5,7 @@
     finish(session, holes, depth, chosen, message)      the holder: its punctured trees and their leaves
     trees.leaves(part), punctured.leaves(part)          the leaves again, of a slice of the trees
     words(session, leaves, tweak)                       a word of each leaf; `punctured_words` at the holder
+    word_sums(session, leaves, tweak)                   Σ W_k and Σ k·W_k over the leaves of each tree
     corrections(words, secrets), complete(words, holes, corrections)    one secret word of each tree as shares
 
 A tree with 2^L leaves grows from the two random blocks of its first oblivious transfer: the children of a node x are
@@ -37,6 +38,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit.crypto.counter import MOST as MOST_TWEAK
 from tacit.crypto.fixed_key import Blocks, permutation
 from tacit.crypto.ot import Receiver, Sender
 from tacit.crypto.ot.extension import MOST, message_bytes
@@ -55,11 +57,11 @@ __all__ = [
     "punctured_words",
     "request",
     "request_bytes",
+    "word_sums",
     "words",
 ]
 
 MOST_DEPTH = 16
-MOST_TWEAK = 2**63
 _BLOCK_LEAVES = 1 << 17  # 2 MiB of leaves
 _MOST_LEAVES = 1 << 22
 _WORDS_AT_ONCE = 1 << 13
@@ -177,8 +179,7 @@ def words(session: bytes, leaves: Blocks, tweak: int, bits: Bits = 64) -> Words:
 
     A tweak comes from `Counter.take`, of which both parties take the same, and is used for one secret of a tree.
     """
-    if not 0 <= tweak < MOST_TWEAK:
-        raise ValueError(f"a tweak is a number from 0 to below 2^63, got {tweak}")
+    _check_tweak(tweak)
     made, count = leaves.shape[:2]
     found = np.empty((count, made) if word_bytes(bits) == 8 else (count, made, 2), dtype=np.uint64)
     keyed = permutation(session, "words of leaves").keyed
@@ -206,6 +207,24 @@ def complete(held: Words, holes: Holes, sent: Words, bits: Bits = 64) -> Words:
     shares = held.copy()
     shares[np.arange(len(holes)), holes] = subtract(sent, total(held, bits), bits)
     return shares
+
+
+def word_sums(
+    session: bytes, leaves: Blocks, tweak: int, bits: Bits = 64, holes: Holes | None = None
+) -> tuple[Words, Words]:
+    """Σ W_k and Σ k·W_k over the leaves k of each tree, at the holder without its hole; as `words`, in less memory."""
+    _check_tweak(tweak)
+    keyed = permutation(session, "words of leaves").keyed
+    shape = (leaves.shape[1],) if word_bytes(bits) == 8 else (leaves.shape[1], 2)
+    sums, weighted = np.zeros(shape, dtype=np.uint64), np.zeros(shape, dtype=np.uint64)
+    for leaf in reversed(range(len(leaves))):
+        found = cut(keyed(leaves[leaf], tweak), bits)
+        if holes is not None:
+            found[holes == leaf] = 0
+        sums = add(sums, found, bits)
+        if leaf:
+            weighted = add(weighted, sums, bits)  # W_k is in the sums of leaf k down to leaf 1
+    return sums, weighted
 
 
 class _Growth:
@@ -246,6 +265,11 @@ def _checked_holes(holes: ArrayLike, depth: int) -> Holes:
 def _check_depth(depth: int) -> None:
     if not 1 <= depth <= MOST_DEPTH:
         raise ValueError(f"trees have a depth of 1 to {MOST_DEPTH}, got {depth}")
+
+
+def _check_tweak(tweak: int) -> None:
+    if not 0 <= tweak < MOST_TWEAK:
+        raise ValueError(f"a tweak is a number from 0 to below 2^63, got {tweak}")
 
 
 def _check_size(count: int, depth: int) -> None:

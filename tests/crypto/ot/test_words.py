@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.crypto.ot.words import add, cut, negative, subtract, total
+from tacit.crypto.ot.words import add, cut, negative, shifted, subtract, times, total
 
 EDGES = st.sampled_from([0, 1, 2**63, 2**64 - 1, 2**64, 2**127, 2**128 - 2**64, 2**128 - 1])
 NUMBERS = EDGES | st.integers(0, 2**128 - 1)
@@ -33,6 +33,12 @@ def test_arithmetic_is_that_of_integers(bits, data):
     assert ints(subtract(a, b, bits), bits) == [(x - y) % 2**bits for x, y in pairs]
     assert ints(negative(a, bits), bits) == [-x % 2**bits for x in first]
     assert ints(total(np.stack([a, b, b], axis=1), bits), bits) == [(x + 2 * y) % 2**bits for x, y in pairs]
+    assert ints(total(np.stack([a, b, b]), bits, axis=0), bits) == [(x + 2 * y) % 2**bits for x, y in pairs]
+    places = data.draw(st.integers(0, 63))
+    assert ints(shifted(a, places, bits), bits) == [(x << places) % 2**bits for x in first]
+    factors = data.draw(st.lists(st.integers(0, 2**32 - 1), min_size=len(pairs), max_size=len(pairs)))
+    expected = [x * factor % 2**bits for x, factor in zip(first, factors, strict=True)]
+    assert ints(times(a, np.array(factors, dtype=np.uint64), bits), bits) == expected
     assert ints(a, bits) == [x % 2**bits for x in first]
 
 
@@ -43,5 +49,7 @@ def test_a_block_is_cut_to_its_low_word():
 
 
 def test_another_width_is_refused():
+    with pytest.raises(ValueError, match="0 to 63 bits, got 64"):
+        shifted(np.zeros(1, np.uint64), 64, 64)
     with pytest.raises(ValueError, match="64 or 128 bits, got 32"):
         add(np.zeros(1, np.uint64), np.zeros(1, np.uint64), 32)

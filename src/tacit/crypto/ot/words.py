@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bits", "Words", "add", "cut", "negative", "subtract", "total", "word_bytes"]
+__all__ = ["Bits", "Words", "add", "cut", "negative", "shifted", "subtract", "times", "total", "word_bytes"]
 
 Words = NDArray[np.uint64]
 Bits = Literal[64, 128]
@@ -46,12 +46,36 @@ def negative(words: Words, bits: Bits) -> Words:
     return subtract(np.zeros_like(words), words, bits)
 
 
-def total(words: Words, bits: Bits) -> Words:
-    """The sum over the second axis."""
+def total(words: Words, bits: Bits, axis: int = 1) -> Words:
+    """The sum over one axis, of at most 2^32 words."""
     if word_bytes(bits) == 8:
-        sums: Words = words.sum(axis=1, dtype=np.uint64)
+        sums: Words = words.sum(axis=axis, dtype=np.uint64)
         return sums
-    result = np.zeros((words.shape[0], *words.shape[2:]), dtype=np.uint64)
-    for column in range(words.shape[1]):
-        result = add(result, words[:, column], bits)
+    # Four limbs of 32 bits do not overflow in words of 64; what is above 32 bits goes to the next limb.
+    limbs = np.ascontiguousarray(words, dtype="<u8").view(np.uint32).sum(axis=axis, dtype=np.uint64)
+    for place in range(3):
+        limbs[..., place + 1] += limbs[..., place] >> np.uint64(32)
+    return np.ascontiguousarray(limbs.astype(np.uint32)).view("<u8")
+
+
+def shifted(words: Words, places: int, bits: Bits) -> Words:
+    """The words times 2^places, of 0 to 63."""
+    if not 0 <= places < 64:
+        raise ValueError(f"words are shifted by 0 to 63 bits, got {places}")
+    result: Words = words << np.uint64(places)
+    if word_bytes(bits) == 16 and places:
+        result[..., 1] |= words[..., 0] >> np.uint64(64 - places)
+    return result
+
+
+def times(words: Words, factors: NDArray[np.uint64], bits: Bits) -> Words:
+    """The words times numbers below 2^32, one for each word."""
+    if word_bytes(bits) == 8:
+        return words * factors
+    low, high = words[..., 0], words[..., 1]
+    mask, half = np.uint64(2**32 - 1), np.uint64(32)
+    bottom, top = (low & mask) * factors, (low >> half) * factors
+    result = np.empty_like(words)
+    result[..., 0] = bottom + (top << half)
+    result[..., 1] = high * factors + ((top + (bottom >> half)) >> half)
     return result

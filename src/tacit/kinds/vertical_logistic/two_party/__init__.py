@@ -1,0 +1,7 @@
+"""Parts of a regression on shares between two parties without a dealer, from oblivious transfer.
+
+products   one party's features times the other's words, from punctured trees that are made once
+sigmoid    the sigmoid of a shared score, by a lookup of one of many
+
+No kind of training uses them yet.
+"""
