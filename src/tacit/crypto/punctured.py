@@ -28,7 +28,8 @@ Source: Goldreich, Goldwasser, Micali 1986, the tree; puncturing by transfers: B
 
 Messages of a wrong length are refused before anything is computed. Make trees in blocks of `block(depth)`: each
 function needs about 70 bytes for each leaf of a block. The trees themselves are 32 bytes (maker) and 16·L bytes
-(holder) each; leaves can be kept (16 bytes each) or made again.
+(holder) each; leaves can be kept (16 bytes each) or made again. The holder reads and writes arrays at places that
+depend on its holes: another process on the same machine may learn about them from the cache.
 """
 
 from __future__ import annotations
