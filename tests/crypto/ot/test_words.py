@@ -42,6 +42,15 @@ def test_arithmetic_is_that_of_integers(bits, data):
     assert ints(a, bits) == [x % 2**bits for x in first]
 
 
+@pytest.mark.parametrize("bits", [64, 128])
+def test_products_carry_from_half_to_half(bits):
+    draw = np.random.default_rng(1)
+    values = [int.from_bytes(draw.bytes(16), "little") for _ in range(500)]
+    factors = draw.integers(0, 2**32, 500, dtype=np.uint64)
+    expected = [value * int(factor) % 2**bits for value, factor in zip(values, factors, strict=True)]
+    assert ints(times(array(values, bits), factors, bits), bits) == expected
+
+
 def test_a_block_is_cut_to_its_low_word():
     blocks = np.arange(6, dtype=np.uint64).reshape(3, 2)
     assert cut(blocks, 64).tolist() == [0, 2, 4]
