@@ -107,6 +107,19 @@ def ia3() -> nn.Module:
     return adapted(bert, "IA3Config", init_ia3_weights=False, **named)
 
 
+def llama_adapter() -> nn.Module:
+    import peft
+
+    config = peft.AdaptionPromptConfig(adapter_len=3, adapter_layers=1, task_type="CAUSAL_LM")
+    return peft.get_peft_model(llama(), config)
+
+
+def adapted_bias() -> nn.Module:
+    import peft
+
+    return peft.get_peft_model(t5(), peft.LoraConfig(r=2, target_modules=["q", "relative_attention_bias"]))
+
+
 def words(length: int = 6) -> Tensor:
     return torch.randint(1, WORDS, (3, length))
 
@@ -138,6 +151,10 @@ def models() -> Iterator[Model]:
     yield Model("peft", "LoRA of BERT", lambda: Logits(lora(), *text), masked, both)
     yield Model("peft", "LoRA of GPT-2", lambda: Logits(lora(gpt2)), plain, both)
     yield Model("peft", "DoRA", lambda: Logits(lora(use_dora=True), *text), masked, both)
+    placed = {"r": 2, "init_lora_weights": False, "target_modules": ["word_embeddings", "position_embeddings"]}
+    yield Model(
+        "peft", "LoRA of embeddings", lambda: Logits(adapted(bert, "LoraConfig", **placed), *text), masked, both
+    )
     yield Model("peft", "IA3", lambda: Logits(ia3(), *text), masked, both)
     tokens = {"num_virtual_tokens": 3}
     prompts = "PromptTuningConfig"

@@ -60,7 +60,7 @@ def attach(
     _check_optimizer(model, inner)
     refuse_replicas()
     plan.noise_of(0)  # calibrated now, and refused where the count leaves nothing for the gradients
-    engine = Engine(model, reduction=reduction, memory=memory, loss_scale=loss_scale)
+    engine = Engine(model, reduction=reduction, memory=memory, loss_scale=loss_scale, resize=not check)
     try:
         sampler = Sampler(plan, rng)
         noisy = noisy_sum(plan, engine, source, rng)

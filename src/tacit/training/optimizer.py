@@ -262,6 +262,11 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._below += int((norms[:counted] <= self.clip_norm).sum())
         if self._watch is not None:
             self._look(self._watch, norms)
+        elif (undecided := self.engine.undecided) is not None:
+            raise ValueError(
+                f"{undecided} may have a row for each record or be shared by all, which is not looked at with "
+                "check=False: call the model as a whole, or give what it takes a row for each record (ids[:, None])"
+            )
         if piece.padding:
             norms = norms.clone()
             norms[counted:] = math.inf  # by which their factors are 0
