@@ -4,7 +4,8 @@ Timed is a step as a user runs it, on two threads: taking the batch, forward, ba
 All contenders run in turn in one process on the same records, each taking them by index, so that the size of a sample
 is not a part of the ratio: Tacit's is drawn, but holds all records. Memory is the peak that six steps add in a
 process of their own.
-Models of transformers and peft (extra `hf`) and `nn.LSTM` are timed too, but for `--quick`; Opacus does not take all.
+Models of transformers and peft (extra `hf`) and `nn.LSTM` are timed too, but for `--quick`: by the processor time of
+one thread. Opacus does not take all of them.
 With `--data DIR`, where DIR holds mnist_by_writer.npz, a small network is also trained on MNIST from end to end.
 """
 
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.measure import WALL, Budget, Options, Row
+from bench.measure import CPU, WALL, Budget, Options, Row
 
 # Model: (floor, target) of the time of a private step over that of a plain one; None where none was asked for.
 MODELS: dict[str, tuple[float, float] | None] = {
@@ -38,9 +39,7 @@ EPSILON, DELTA, ACCURACY, SECONDS = 3.0, 1e-5, 0.95, 120.0
 
 def run(options: Options) -> list[Row]:
     import opacus  # noqa: F401  # a peer: if it is missing, the user is told the extra
-    import torch
 
-    torch.set_num_threads(THREADS)
     rows = []
     names = list(MODELS)[:3] if options.quick else list(MODELS)
     timing = options.budget.share(1 if options.quick else 2)
@@ -55,8 +54,12 @@ def run(options: Options) -> list[Row]:
 
 
 def speed(name: str, budget: Budget) -> list[Row]:
+    import torch
+
     from bench.private_models import OF_LIBRARIES, SIDES, Step, step_of
 
+    clock = CPU if name in OF_LIBRARIES else WALL
+    torch.set_num_threads(1 if name in OF_LIBRARIES else THREADS)
     steps: dict[str, Step] = {}
     for side in SIDES:
         try:
@@ -73,9 +76,9 @@ def speed(name: str, budget: Budget) -> list[Row]:
         start = WALL()
         for side in steps if rounds % 2 else reversed(steps):
             steps[side]()  # what the contender before left in the caches is not this one's fault
-            before = WALL()
+            before = clock()
             steps[side]()
-            seconds[side].append(WALL() - before)
+            seconds[side].append(clock() - before)
         longest, rounds = max(longest, WALL() - start), rounds + 1
     plain, ours = seconds["plain"], seconds["tacit"]
     over = statistics.median(b / a for a, b in zip(plain, ours, strict=True))
@@ -135,6 +138,7 @@ def mnist(path: Path, *, quick: bool) -> list[Row]:
 
     x, test_x = images("x") / 0.31, images("x_test") / 0.31
     y, test_y = (torch.from_numpy(arrays[name].astype(np.int64)) for name in ("y", "y_test"))
+    torch.set_num_threads(THREADS)
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Conv2d(1, 16, 8, 2, padding=3), nn.Tanh(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, 2), nn.Tanh(),

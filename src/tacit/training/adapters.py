@@ -63,11 +63,11 @@ def _scaled(layer: Layer) -> Forward:
             return own(x, *args, **kwargs)
         if module.is_feedforward:
             for each in active:
-                x = x * _fitted(layer, f"ia3_l.{each}", x)
+                x = (x * _fitted(layer, f"ia3_l.{each}", x)).to(x.dtype)
             return module.base_layer(x, *args, **kwargs)
         out: Tensor = module.base_layer(x, *args, **kwargs)
         for each in active:
-            out = out * _fitted(layer, f"ia3_l.{each}", out)
+            out = (out * _fitted(layer, f"ia3_l.{each}", out)).to(out.dtype)
         return out
 
     return forward

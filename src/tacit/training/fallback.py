@@ -38,7 +38,7 @@ def fallback(layer: Layer, bypass: Callable[[], Any]) -> Forward:
         tensors = [leaf for cut, leaf in zip(split, leaves, strict=True) if cut]
         try:
             return torch.vmap(one, randomness="different")(own, *tensors)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             if "vmap" not in str(error):
                 raise
             raise ValueError(
