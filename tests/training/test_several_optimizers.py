@@ -115,6 +115,43 @@ def test_schedulers_of_each_and_of_all():
     assert rates == pytest.approx([0.3 / 4**4, 0.01 / 2**4])
 
 
+def test_several_passes_before_a_step_with_a_schedule_of_each():
+    """Half of the batch at a time, with losses divided by two, and schedulers that move the momentum too."""
+    module, copy = model(), model()
+    _, optimizer, loader = attach(
+        plan(epochs=3), module, two(module), data(), source=Silent(), rng=seeded_rng(3), loss_scale=0.5
+    )
+    expected = two(copy)
+    ours = [cycle(each) for each in optimizer.inner.optimizers]
+    theirs = [cycle(each) for each in expected]
+    for _ in range(3):
+        for x, y in loader:
+            checking, half = optimizer.checking, (len(x) + 1) // 2
+            for places in (slice(half), slice(half, len(x))):
+                if len(x[places]):
+                    (F.cross_entropy(module(x[places]), y[places]) / 2).backward()
+            total = clipped_sum(copy, x, y, 0.5)
+            optimizer.step()
+            if not checking:
+                for parameter, summed in zip(copy.parameters(), total, strict=True):
+                    parameter.grad = summed / 10
+                for each in [*ours, *expected, *theirs]:
+                    each.step()
+    torch.testing.assert_close(flat(module), flat(copy), rtol=1e-7, atol=1e-9)
+
+
+def cycle(optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.OneCycleLR:
+    return torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=20)
+
+
+def test_tied_weights_belong_to_one_of_them():
+    module = nn.ModuleDict({"words": nn.Embedding(7, 4), "last": nn.Linear(4, 7, bias=False)})
+    module["last"].weight = module["words"].weight
+    both = [torch.optim.SGD(module[name].parameters(), 0.1) for name in ("words", "last")]
+    with pytest.raises(ValueError, match=r"share a parameter of shape \(7, 4\).*: give each parameter, and a tied one"):
+        attached(module, both)
+
+
 def test_it_resumes_in_the_middle(tmp_path):
     whole, stopped, resumed = model(), model(), model()
     _, optimizer, loader = attached(whole, two(whole), sampling="shuffled")

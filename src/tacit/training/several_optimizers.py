@@ -87,8 +87,8 @@ def as_one(given: Any) -> torch.optim.Optimizer:
             if seen.setdefault(id(parameter), number) != number:
                 raise ValueError(
                     f"optimizers {seen[id(parameter)]} and {number} of the list share a parameter of shape "
-                    f"{tuple(parameter.shape)}, which would be moved twice by one noisy gradient: give each parameter "
-                    "to one of them"
+                    f"{tuple(parameter.shape)}, which would be moved twice by one noisy gradient: give each parameter, "
+                    "and a tied one too, to one of them"
                 )
     return given[0] if len(given) == 1 else SeveralOptimizers(given)
 
