@@ -22,6 +22,8 @@ def dora(**options) -> nn.Module:
     for name, parameter in model.named_parameters():
         if "magnitude" in name:  # they begin as the norms: nothing would be scaled
             parameter.data.mul_(torch.rand_like(parameter) + 0.5)
+        if name.endswith("base_layer.bias"):  # and these as zeros: nothing would be taken out
+            parameter.data.normal_()
     return model
 
 
