@@ -16,7 +16,7 @@ from tacit.dp.accounting import Ledger
 from tacit.dp.pricing import Method
 from tacit.errors import BudgetError
 from tacit.randomness import secure_rng
-from tacit.training import checkpoint
+from tacit.training import checkpoint, group_settings
 from tacit.training.adam import AdamBC, deviation_of
 from tacit.training.checks import refuse_replicas, refuse_unclipped
 from tacit.training.contents import Contents, Versions, contents, refuse_changed, refuse_written, versions
@@ -33,8 +33,8 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     """Takes the place of the optimizer in the ordinary loop; `inner` is the one that was attached.
 
     `step` after each backward pass; the model moves when a sample is whole. `steps` are the moves so far, `clip_norm`
-    is the norm of the next one. `unclipped` is the share of records of the last sample that flat clipping left: derived
-    from private records and covered by no epsilon. `checking` says that the batch at hand is shown again, to see that
+    is the norm of the next one. `unclipped` is the share of the last sample that flat clipping left: derived from
+    private records and covered by no epsilon. `checking` says that the batch at hand is shown again, to see that
     records keep apart, and adds nothing: leave it out of averages, counters and schedulers.
 
     Guarantee: what the model's parameters show after each move is paid for in `ledger`, before the sample is looked at.
@@ -134,7 +134,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             if piece.again:
                 self._compare(piece)
             else:
-                self._take(self._norms(piece), piece)
+                self._take(piece)
         except Exception:
             self.abandon()
             raise
@@ -240,11 +240,15 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if self._contents is not None:
             refuse_changed(self._contents, contents(self.engine.model, leave_out=self.engine.parameters))
 
-    def _norms(self, piece: Piece) -> Tensor:
+    def _measured(self) -> Tensor:
         try:
-            norms = self.engine.norms(order=self._sum.order)
+            return self.engine.norms(order=self._sum.order)
         except FloatingPointError as error:
             raise ValueError(f"nothing was released, the model is as before: {error}") from error
+
+    def _norms(self, piece: Piece) -> Tensor:
+        """Of the records of a piece."""
+        norms = self._measured()
         if len(norms) != len(piece.indices):
             raise ValueError(
                 f"the backward pass saw {len(norms)} records, the batch has {len(piece.indices)}: the first dimension "
@@ -253,12 +257,17 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             )
         return norms
 
-    def _take(self, norms: Tensor, piece: Piece) -> None:
+    def _take(self, piece: Piece) -> None:
+        looked = self._watch is not None and self._watch.armed
+        norms = self._norms(piece) if piece.starts is None or looked else torch.empty(0)
+        if self._watch is not None:
+            self._look(self._watch, norms)
+        if piece.starts is not None:
+            self.engine.gather(piece.starts)
+            norms = self._measured()
         counted = len(norms) - piece.padding
         self._seen += counted
         self._below += int((norms[:counted] <= self.clip_norm).sum())
-        if self._watch is not None:
-            self._look(self._watch, norms)
         if piece.padding:
             norms = norms.clone()
             norms[counted:] = math.inf  # by which their factors are 0
@@ -272,7 +281,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if watch.asks() is not None:
             self._refuse_changed()
             self._shown = contents(self.engine.model)
-            self._settings = [_settings(group) for group in self.param_groups]
+            self._settings = group_settings.settings(self.param_groups)
         elif undecided is not None:
             raise ValueError(
                 f"{undecided} is as long as the batch, and came up after the first step, so it cannot be told whether "
@@ -299,7 +308,8 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if isinstance(self.inner, AdamBC):
             noise = self.plan.noise_of(self.steps)
             self.inner.noise_deviation = deviation_of(self.plan.noise, noise, clip, self.plan.batch)
-        self._move()
+        with group_settings.as_before(self.param_groups, self._settings):  # a scheduler may have moved on meanwhile
+            self.inner.step()
         for parameter in engine.parameters:
             parameter.grad = None  # the buffer is about to hold another sample
         self._adapt()
@@ -309,22 +319,11 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             if monitor.due(self.steps):
                 monitor.tell(self.steps, self._cost(self.steps, monitor.method), monitor.method)
 
-    def _move(self) -> None:
-        """Step `inner`. If the step waited for what was shown again, a scheduler has moved on: not for this one."""
-        moved = []
-        for group, before in zip(self.param_groups, self._settings or (), strict=False):
-            later = {key: group[key] for key, value in before.items() if not _equal(group[key], value)}
-            group.update({key: before[key] for key in later})
-            moved.append((group, later))
-        self.inner.step()
-        for group, later in moved:
-            group.update(later)
-
     def _adapt(self) -> None:
-        """Move the clipping norm by the noisy share of records below it.
+        """Move the clipping norm by the noisy share of records, or owners, below it.
 
-        Guarantee: the count, centred so that a record changes it by 1/2, gets noise of count_noise times the expected
-        batch; with the noise of the gradients it costs what one Gaussian of `plan.event` does.
+        Guarantee: the count, centred so that one of them changes it by 1/2, gets noise of count_noise times the
+        expected batch; with the noise of the gradients it costs what one Gaussian of `plan.event` does.
         Source: Andrew, Thakkar, McMahan, Ramaswamy 2021, Theorem 1.
         """
         self.unclipped = self._below / self._seen if self._seen and self.plan.clipping == "flat" else None
@@ -436,12 +435,3 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         checkpoint.load(self.inner, state)
         self.steps, self.clip_norm, self._abandoned = steps, clip_norm, abandoned
         self._limits.clear()
-
-
-def _settings(group: dict[str, Any]) -> dict[str, Any]:
-    """Learning rate and the like. Schedulers write into tensors."""
-    return {k: v.clone() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
-
-
-def _equal(one: Any, other: Any) -> bool:
-    return torch.equal(one, other) if isinstance(one, Tensor) and isinstance(other, Tensor) else bool(one == other)
