@@ -308,8 +308,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if isinstance(self.inner, AdamBC):
             noise = self.plan.noise_of(self.steps)
             self.inner.noise_deviation = deviation_of(self.plan.noise, noise, clip, self.plan.batch)
-        with group_settings.as_before(self.param_groups, self._settings):  # a scheduler may have moved on meanwhile
-            self.inner.step()
+        self._move()
         for parameter in engine.parameters:
             parameter.grad = None  # the buffer is about to hold another sample
         self._adapt()
@@ -318,6 +317,11 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         for monitor in self._monitors:
             if monitor.due(self.steps):
                 monitor.tell(self.steps, self._cost(self.steps, monitor.method), monitor.method)
+
+    def _move(self) -> None:
+        """Step `inner`. If the step waited for what was shown again, a scheduler has moved on: not for this one."""
+        with group_settings.as_before(self.param_groups, self._settings):
+            self.inner.step()
 
     def _adapt(self) -> None:
         """Move the clipping norm by the noisy share of records, or owners, below it.
