@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -73,7 +74,7 @@ class Engine(Protocol):
 def execute(
     settings: Settings,
     here: Here,
-    engine_of: Callable[[Settings, Task, Sink], Engine] = engine_for,
+    engine_of: Callable[[Settings, Task, Sink], Engine] | None = None,
     task_options: dict[str, Any] | None = None,
 ) -> Callable[[], Result]:
     """The coordinator of `settings`; by default with every other party in this process too.
@@ -81,7 +82,8 @@ def execute(
     `task_options` are added to those of the file.
     """
     task = tasks.make(settings.task, settings.clients, settings.seed, {**settings.task_options, **(task_options or {})})
-    engine = engine_of(settings, task, here.sink)
+    folder = here.store.path if here.store is not None else None
+    engine: Engine = (engine_of or partial(engine_for, folder=folder))(settings, task, here.sink)
     coordinator = engine.coordinator
     here.sink.emit(started(settings, coordinator.layout.size))
     for note in settings.notes():
