@@ -173,7 +173,7 @@ class FramedCoordinator:
     def ending(self) -> Parting:
         if self.coordinator.budget_reached:
             return Parting("budget reached", "the next round would exceed the privacy budget")
-        return Parting("done", "")
+        return Parting("done", self.coordinator.stopped_early)
 
     def check_left(self) -> None:
         self.coordinator.check_left()

@@ -134,7 +134,7 @@ def test_frozen_parameters_do_not_travel_and_have_a_digest():
 
 def test_unusable_modules_and_patterns_are_refused_in_a_sentence():
     with pytest.raises(ValueError, match="must return a torch module, got int"):
-        Weights(3)  # type: ignore[arg-type]
+        Weights(3)
     with pytest.raises(ValueError, match="no trained parameter matches 'haed'"):
         Weights(Net(), ["haed"])
     with pytest.raises(ValueError, match="none is left"):
