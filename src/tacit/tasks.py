@@ -1,6 +1,7 @@
 """For authors of tasks: what a task is given, and what it returns. Each kind says more in its own `task`.
 
 Task, Fitted, FitWork, Infers, Evaluates        of a federation
+TorchTask, kept_by                              a federation of torch modules, and what one of its clients kept
 TrainingTask                                    of a private training
 Columns                                         of a vertical training
 Seat, Rows, Bottom, Top, Ends, Trunk, Unfitted  of a split training
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING
 from tacit.door import door
 
 if TYPE_CHECKING:
+    from tacit.kinds.horizontal.kept_arrays import kept_by
     from tacit.kinds.horizontal.task import Evaluates, Fitted, FitWork, Infers, Task
     from tacit.kinds.horizontal.tasks.load import make
+    from tacit.kinds.horizontal.torch_tasks.task import TorchTask
     from tacit.kinds.private_training.task import Task as TrainingTask
     from tacit.kinds.private_training.tasks.load import make_training
     from tacit.kinds.split.task import Bottom, Ends, Rows, Seat, Top, Trunk, Unfitted
@@ -33,9 +36,11 @@ __all__ = [
     "Seat",
     "Task",
     "Top",
+    "TorchTask",
     "TrainingTask",
     "Trunk",
     "Unfitted",
+    "kept_by",
     "make",
     "make_training",
 ]
@@ -45,7 +50,9 @@ __getattr__, __dir__ = door(  # some need torch: imported only when they are use
     __all__,
     {
         "tacit.kinds.horizontal.task": "Evaluates FitWork Fitted Infers Task",
+        "tacit.kinds.horizontal.kept_arrays": "kept_by",
         "tacit.kinds.horizontal.tasks.load": "make",
+        "tacit.kinds.horizontal.torch_tasks.task": "TorchTask",
         "tacit.kinds.private_training.task": "Task=TrainingTask",
         "tacit.kinds.private_training.tasks.load": "make_training",
         "tacit.kinds.split.task": "Bottom Ends Rows Seat Top Trunk Unfitted",

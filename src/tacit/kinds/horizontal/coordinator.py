@@ -21,7 +21,7 @@ import numpy as np
 
 from tacit.channel import sentence
 from tacit.errors import PeerError, Unfit
-from tacit.events import BudgetReached, Evaluated, RoundAborted, RoundFinished, RoundStarted, Sink
+from tacit.events import BudgetReached, Evaluated, RoundAborted, RoundFinished, RoundStarted, Sink, StoppedEarly
 from tacit.kinds.horizontal.answered import Answers, model_digest
 from tacit.kinds.horizontal.carrier import Carrier, Failed, Gathering, Host, Mean, Opening, carrier_of
 from tacit.kinds.horizontal.coordinator_state import check_state
@@ -31,6 +31,7 @@ from tacit.kinds.horizontal.messages import HEAD_BYTES, Inference, Outgoing, ToC
 from tacit.kinds.horizontal.optimizer import Optimizer
 from tacit.kinds.horizontal.sampling import sample
 from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.stopping import Stopping
 from tacit.kinds.horizontal.sums import Together
 from tacit.kinds.horizontal.tally import Tally
 from tacit.kinds.horizontal.task import Arrays
@@ -90,6 +91,7 @@ class Coordinator:
         self._classes = classes
         self.costs = Costs(settings, self.layout.size)
         self._optimizer = Optimizer(settings.server, self.layout.size)
+        self._stopping = Stopping(settings.stop) if settings.stop is not None else None
         self._carrier = carrier or carrier_of(settings, self.layout)
         self._clip = self._carrier.first_clip
         self._sampled: frozenset[int] = frozenset()  # of the round under way, or of the last one
@@ -103,8 +105,19 @@ class Coordinator:
 
     @property
     def over(self) -> bool:
-        """Whether no round is left: all are done, or the budget allowed no more, in an earlier process too."""
-        return self.round >= self._settings.rounds or self.budget_reached
+        """Whether no round is left: all are done, the budget allowed no more, or the model no longer improves; in an
+        earlier process too."""
+        return self.round >= self._settings.rounds or self.budget_reached or bool(self.stopped_early)
+
+    @property
+    def stopped_early(self) -> str:
+        """Why the run ended before its last round; empty if it did not."""
+        return self._stopping.reason if self._stopping is not None else ""
+
+    def check_stop(self) -> None:
+        """ValueError if the file stops by a metric that the task does not return. Before the first round."""
+        if self._stopping is not None:
+            self._stopping.check(self._metrics())
 
     def check_left(self) -> None:
         """Raise Unfit if too few clients are left for a round."""
@@ -136,6 +149,7 @@ class Coordinator:
         if not self._affordable(sampled):
             self.phase = Phase.FINISHED
             self.budget_reached = True
+            self._take_best()
             return []
         self._sampled = frozenset(sampled)
         number = self.attempts
@@ -284,8 +298,10 @@ class Coordinator:
         self._score()
         tally = self._tally
         tally.mark("move the model")
-        metrics = _numbers(self._evaluate(self.model)) if self._evaluate else {}
+        metrics = self._metrics()
         tally.mark("evaluate")
+        if self._stopping is not None:
+            self._stopping.look(self.round, metrics, self._model)
         spent = self.spent()
         updates = next((each for each in spent if "updates" in each.covers), None)
         composed = next((each for each in spent if each.view == "composed"), None)
@@ -319,9 +335,25 @@ class Coordinator:
         self._sink.emit(RoundAborted(self.round, reason, self._tally.seconds))
         self._next()
 
+    def _metrics(self) -> dict[str, float]:
+        return _numbers(self._evaluate(self.model)) if self._evaluate else {}
+
     def _next(self) -> None:
         self.round += 1
         self.phase = Phase.BETWEEN
+        if self.over:
+            self._take_best()
+
+    def _take_best(self) -> None:
+        """The run ends, with the best model if the file has its metric watched."""
+        best = self._stopping.best if self._stopping is not None else None
+        if best is None:
+            return
+        if not np.array_equal(best.model, self._model):
+            self._model = best.model.copy()
+            self._answers.moved()
+        if self.stopped_early:
+            self._sink.emit(StoppedEarly(self.round - 1, self.stopped_early, best.round, best.value))
 
     # --- what must survive a restart
 
@@ -340,6 +372,7 @@ class Coordinator:
             "excluded": np.array(sorted(self.excluded), dtype=np.int64),
             **self._answers.state(self._sampled if self.phase is Phase.COLLECTING else ()),
             **self._optimizer.state(),
+            **(self._stopping.state() if self._stopping is not None else {}),
         }
 
     def restore(self, state: dict[str, Any], model: Arrays) -> None:
@@ -360,6 +393,8 @@ class Coordinator:
         self.excluded = frozenset(state["excluded"].tolist()) if "excluded" in state else frozenset()
         self._answers.restore(state)
         self._optimizer.restore(state)
+        if self._stopping is not None:
+            self._stopping.restore(state, self.layout.size)
 
     def answered(self, clients: Collection[int]) -> dict[int, dict[str, Any]]:
         """What simulated clients had answered before the round under way: see `Client.restore`. They are taken to have

@@ -19,6 +19,7 @@ from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.costs import Costs
 from tacit.kinds.horizontal.frames import FramedClient, FramedCoordinator
+from tacit.kinds.horizontal.kept_arrays import KeptArrays
 from tacit.kinds.horizontal.last_model import LastModel
 from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.run import execute, started
@@ -133,9 +134,10 @@ async def _answer(
                 "the ledger begins at nothing: a client that took part before resumes with --resume RUN, or --state DIR"
             )
         )
+    kept = KeptArrays(folder)
     for identity in clients:
-        store = _storer(folder, identity, Costs(settings, prepared.layout.size))
-        leaf = FramedClient(prepared, identity, site.credentials, store, keep)
+        store = _storer(folder, identity, Costs(settings, prepared.layout.size), kept)
+        leaf = FramedClient(prepared, identity, site.credentials, store, keep, fit=kept.around(prepared.task.fit))
         if (stored := _stored(folder, identity)) is not None:
             leaf.client.restore(stored)
         guest = StarGuest(leaf, site, here.sink, thread=thread, pins=site.pins)
@@ -157,17 +159,18 @@ async def _answer(
             raise PeerError(f"the coordinator ended the run: {last.reason or 'it did not say why'}")
 
 
-def _storer(folder: Path, identity: int, costs: Costs) -> Callable[[Client], None]:
+def _storer(folder: Path, identity: int, costs: Costs, kept: KeptArrays | None = None) -> Callable[[Client], None]:
     stored: dict[str, Any] = {}
 
     def store(client: Client) -> None:
         state = client.state()
-        if state == stored:  # not every answer costs something, and a file that must reach the disk takes its time
-            return
-        ledgers = [spent.to_json() for spent in costs.spent(state["uploads"], state["sums"])]
-        data = {"state": state, "ledger": {"version": 1, "ledgers": ledgers}}
-        write_twice(folder / f"{client_name(identity)}.json", data)
-        stored.update(state)
+        if state != stored:  # not every answer costs something, and a file that must reach the disk takes its time
+            ledgers = [spent.to_json() for spent in costs.spent(state["uploads"], state["sums"])]
+            data = {"state": state, "ledger": {"version": 1, "ledgers": ledgers}}
+            write_twice(folder / f"{client_name(identity)}.json", data)
+            stored.update(state)
+        if kept is not None:
+            kept.store(state["attempts"], identity)  # after the ledger: what it was paid for is stored first
 
     return store
 

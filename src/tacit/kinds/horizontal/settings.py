@@ -9,7 +9,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, TypeAdapter, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from tacit import sections
 from tacit.kinds.horizontal.encrypt import Encrypt, Milliseconds
@@ -53,6 +60,22 @@ class Unsupervised(Section):
 class Budget(Section):
     epsilon: Positive
     delta: Delta | None = None  # dp_delta by default
+
+
+class Stop(Section):
+    """When a run ends before its last round: a metric of the coordinator's own evaluation no longer improves."""
+
+    metric: str  # that the task's evaluate() returns
+    patience: Count  # evaluated rounds without an improvement after which the run ends
+    minimum_improvement: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0  # a smaller one is none
+    goal: Literal["max", "min"] | None = None  # min by default for a loss, an error or a perplexity, max for others
+
+    @property
+    def upwards(self) -> bool:
+        """Whether more is better."""
+        if self.goal is not None:
+            return self.goal == "max"
+        return not any(word in self.metric.lower() for word in ("loss", "error", "perplexity"))
 
 
 class Training(Section):
@@ -121,6 +144,7 @@ class Settings(sections.Settings):
     encrypt: Encrypt = Field(default_factory=Encrypt)  # not made here: it asks for protections, which import this
     unsupervised: Unsupervised | None = None
     budget: Budget | None = None
+    stop: Stop | None = None
     train: Training = Training()
     server: ServerOptimizer = ServerOptimizer()
     network: Network = Network()
@@ -131,6 +155,11 @@ class Settings(sections.Settings):
     seed: Seed = 0
 
     flat: ClassVar = {"round": Round}
+
+    @model_serializer(mode="wrap")
+    def _without_no_stop(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have the key."""
+        return {key: value for key, value in handler(self).items() if (key, value) != ("stop", None)}
 
     @field_validator("task")
     @classmethod
@@ -338,6 +367,11 @@ class Settings(sections.Settings):
                     f"a round needs {topology.minimum} clients to the end (colluders: {self.colluders}), and goes on "
                     f"when {self.sharing} of {self.sampled} shared their secrets: then none of them may leave"
                 )
+        if self.stop is not None:
+            found.append(
+                f"the run may end before its {self.rounds} rounds: when {self.stop.metric} of the coordinator's "
+                f"evaluation has not improved for {self.stop.patience}. What it has not released by then costs nothing"
+            )
         unseen = self.simulation.bad.keys() & {"nan", "dtype", "norm"}
         if self.masked and unseen:
             found.append(

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.config.source import ConfigError
+from tacit.kinds.horizontal.kept_arrays import KeptArrays, kept_by
+from tacit.kinds.horizontal.settings import Training
+from tacit.kinds.horizontal.task import Fitted, FitWork
+
+MODEL = {"weights": np.zeros(2)}
+WORK = FitWork(0, Training(), (0, 0))
+
+
+def counting(client, model, work):
+    """Keeps how often the client trained."""
+    before = 0 if work.kept is None else work.kept["times"]
+    return Fitted(model, 1, None, {"times": np.asarray(before + 1)})
+
+
+def trained(kept: KeptArrays, client: int, times: int) -> None:
+    for _ in range(times):
+        kept.around(counting)(client, MODEL, WORK)
+
+
+def times(kept: KeptArrays, client: int) -> int:
+    found = kept.of(client)
+    return 0 if found is None else int(found["times"])
+
+
+def test_each_client_is_handed_what_it_kept_in_memory_or_in_a_folder(tmp_path):
+    for kept in (KeptArrays(), KeptArrays(tmp_path)):
+        trained(kept, 1, 2)
+        trained(kept, 12, 1)
+        assert [times(kept, client) for client in (1, 2, 12)] == [2, 0, 1]
+        kept.store(1)
+        trained(kept, 1, 1)
+        assert times(kept, 1) == 3
+
+
+def test_what_was_stored_is_there_after_a_restart_and_what_was_not_is_gone(tmp_path):
+    kept = KeptArrays(tmp_path)
+    trained(kept, 0, 1)
+    trained(kept, 1, 1)
+    kept.store(4, client=0)
+    again = KeptArrays(tmp_path)
+    assert [times(again, client) for client in (0, 1)] == [1, 0]
+    assert int(kept_by(tmp_path, 0)["times"]) == 1
+    assert kept_by(tmp_path, 1) == {}
+
+
+def test_a_run_that_resumes_at_an_earlier_round_takes_what_belongs_to_it(tmp_path):
+    kept = KeptArrays(tmp_path)
+    for number in range(1, 6):
+        trained(kept, 0, 1)
+        kept.store(number)
+    assert len(list((tmp_path / "local").iterdir())) == 2
+    again = KeptArrays(tmp_path)
+    again.restore(4)
+    assert times(again, 0) == 4
+    again.restore(3)
+    assert times(again, 0) == 0
+
+
+def test_a_fit_that_keeps_nothing_new_leaves_what_was_kept(tmp_path):
+    kept = KeptArrays(tmp_path)
+    trained(kept, 0, 1)
+    kept.around(lambda client, model, work: Fitted(model, 1))(0, MODEL, WORK)
+    assert times(kept, 0) == 1
+
+
+def test_a_damaged_file_is_named_with_the_remedy(tmp_path):
+    kept = KeptArrays(tmp_path)
+    trained(kept, 0, 1)
+    kept.store(1)
+    (path,) = (tmp_path / "local").iterdir()
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match=r"client-0-1\.safetensors: .*checksum does not fit: remove it"):
+        kept.of(0)
