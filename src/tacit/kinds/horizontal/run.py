@@ -10,6 +10,7 @@ import numpy as np
 
 from tacit.events import Noted, RoundAborted, RoundFinished, RunResumed, RunStarted, Sink
 from tacit.kind import Here, Result, ended_early
+from tacit.kinds.horizontal import bounded_participation
 from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.choose import engine_for
@@ -60,6 +61,7 @@ def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any])
         "clients": np.array(sorted(uploads), dtype=np.int64),
         "uploads": np.array([uploads[client] for client in sorted(uploads)], dtype=np.int64),
         **({"answered": np.arange(settings.clients, dtype=np.int64)} if since else {}),
+        **bounded_participation.caught_up(settings, state, since),
     }
 
 
