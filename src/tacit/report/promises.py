@@ -51,7 +51,7 @@ def promised(account: Account) -> Iterator[Promise]:
 
     One that composes two others promises only for all together.
     """
-    central = account.view in ("central", _COMPOSED)
+    central = account.view in ("central", _COMPOSED) or account.relation == "add-remove"
     federated = account.unit == _CLIENT
     if federated and len(account.covers) > 1 and account.view != _COMPOSED:
         noisy = [line for line in account.lines if line.get("kind") != _PURE]

@@ -13,7 +13,7 @@ import tacit
 from tacit.config.source import ConfigError
 from tacit.kinds.private_training import boundary
 from tacit.kinds.private_training import run as private_training
-from tacit.kinds.private_training.owners import _reader, planned
+from tacit.kinds.private_training.owners import planned
 from tacit.kinds.private_training.settings import Privacy
 from tacit.kinds.private_training.tasks import load as tasks
 from tacit.runs.load import load
@@ -110,14 +110,6 @@ def test_the_three_keys_go_together(missing):
 def test_owners_that_cannot_be_read_are_refused(owner, said):
     with pytest.raises(ValueError, match=said):
         planned(load(changed(owner=owner)), tasks.make_training(FILE["task"], 0, {}).records)
-
-
-def test_columns_of_records_without_names():
-    assert _reader(1)(("image", "writer")) == "writer"
-    with pytest.raises(ValueError, match="column 2, a record has 2 columns"):
-        _reader(2)(("image", "writer"))
-    with pytest.raises(ValueError, match="a record is a tuple without names"):
-        _reader("writer")(("image", "writer"))
 
 
 def test_files_without_owners_are_stored_as_before():

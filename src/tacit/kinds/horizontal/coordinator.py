@@ -22,11 +22,12 @@ import numpy as np
 from tacit.channel import sentence
 from tacit.errors import PeerError, Unfit
 from tacit.events import BudgetReached, Evaluated, RoundAborted, RoundFinished, RoundStarted, Sink, StoppedEarly
+from tacit.kinds.horizontal import record_level
 from tacit.kinds.horizontal.answered import Answers, model_digest
 from tacit.kinds.horizontal.carrier import Carrier, Failed, Gathering, Host, Mean, Opening, carrier_of
 from tacit.kinds.horizontal.coordinator_state import check_state
 from tacit.kinds.horizontal.costs import Costs, Spent
-from tacit.kinds.horizontal.evaluation import Clusters
+from tacit.kinds.horizontal.evaluation import Clusters, numbers_of
 from tacit.kinds.horizontal.messages import HEAD_BYTES, Inference, Outgoing, ToCoordinator, Update, Work
 from tacit.kinds.horizontal.optimizer import Optimizer
 from tacit.kinds.horizontal.sampling import sample
@@ -168,7 +169,7 @@ class Coordinator:
         number = self.attempts
         self.attempts += 1
         self._answers.begin()
-        if self.costs.local:
+        if self.costs.local or settings.train.privacy is not None:
             self.uploads.update(sampled)  # whoever is sent the model may upload, and then it is out, of use or not
         if self.costs.central:
             self.sums += 1  # taken back if the round ends before the sum could be opened
@@ -349,7 +350,7 @@ class Coordinator:
         self._next()
 
     def _metrics(self) -> dict[str, float]:
-        return _numbers(self._evaluate(self.model)) if self._evaluate else {}
+        return numbers_of(self._evaluate(self.model)) if self._evaluate else {}
 
     def _next(self) -> None:
         self.round += 1
@@ -433,7 +434,8 @@ class Coordinator:
     def spent(self) -> list[Spent]:
         """What the run cost so far: the client with the most uploads, and the one in most sums, which are all of them
         unless clients take part less often. Infinite without secret noise."""
-        return self.costs.spent(self._most_uploads, self._answers.participations.sums(self.sums))
+        sums = self._answers.participations.sums(self.sums)
+        return self.costs.spent(self._most_uploads, sums) + record_level.promised(self._settings)
 
     def _affordable(self, sampled: list[int]) -> bool:
         sums = self._answers.participations.sums(self.sums, sampled)
@@ -443,13 +445,3 @@ class Coordinator:
         limit, of = beyond.ledger.budget.epsilon, " and ".join(beyond.covers)
         self._sink.emit(BudgetReached(self.round, beyond.epsilon, limit, beyond.delta, of))
         return False
-
-
-def _numbers(metrics: object) -> dict[str, float]:
-    """What a task's `evaluate` returned."""
-    if not isinstance(metrics, dict):
-        raise TypeError(f"evaluate() must return a dict of numbers, got {type(metrics).__name__}")
-    for name, value in metrics.items():
-        if not isinstance(value, int | float | np.number):
-            raise TypeError(f"evaluate() must return numbers, and {name!r} is {type(value).__name__}")
-    return {str(name): float(value) for name, value in metrics.items()}

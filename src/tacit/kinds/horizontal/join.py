@@ -22,6 +22,7 @@ from tacit.kinds.horizontal.frames import FramedClient, FramedCoordinator
 from tacit.kinds.horizontal.kept_arrays import KeptArrays
 from tacit.kinds.horizontal.last_model import LastModel
 from tacit.kinds.horizontal.prepared import Prepared
+from tacit.kinds.horizontal.record_level import check_records, records_spent
 from tacit.kinds.horizontal.run import execute, started
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Task
@@ -169,7 +170,8 @@ def _storer(
     def store(client: Client) -> None:
         state = client.state()
         if state != stored:  # not every answer costs something, and a file that must reach the disk takes its time
-            ledgers = [spent.to_json() for spent in costs.spent(state["uploads"], state["sums"])]
+            spent = costs.spent(state["uploads"], state["sums"]) + records_spent(costs.settings, state)
+            ledgers = [each.to_json() for each in spent]
             data = {"state": state, "ledger": {"version": 1, "ledgers": ledgers}, "settings": under}
             write_twice(folder / f"{client_name(identity)}.json", data)
             stored.update(state)
@@ -192,8 +194,9 @@ def _stored(folder: Path, identity: int, under: str) -> dict[str, Any] | None:
     try:
         state = stored["state"]
         found = {name: state[name] for name in ("attempts", "uploads", "sums")}
-        answered = {name: state[name] for name in ("models", "repeats", "opened") if name in state}
+        answered = {name: state[name] for name in ("models", "repeats", "opened", "records") if name in state}
         check_state(answered)
+        check_records(answered)
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path}: what was spent cannot be read from it, so this client cannot go on") from error
     if any(type(value) is not int or value < 0 for value in found.values()):

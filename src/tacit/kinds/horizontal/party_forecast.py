@@ -27,6 +27,7 @@ def party_forecast(settings: Settings, own: Own) -> PartyForecast:
     task = tasks.make(
         settings.task, settings.clients, settings.seed, {**settings.task_options, **own.local.task_options}
     )
+    tasks.check_private_fit(task, settings)
     layout = Layout.of(task.model())
     judged = tasks.infers(task, settings)
     costs = Costs(settings, layout.size)

@@ -21,6 +21,7 @@ _FREE = Priced("Nothing that leaves a client has an epsilon.")
 def forecast(settings: Settings) -> Forecast:
     """What the settings come to. The task is made, for the size of its model; nothing is trained."""
     task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
+    tasks.check_private_fit(task, settings)
     judged = tasks.infers(task, settings)
     classes = judged.classes if judged else None
     return in_words(plan(settings, Layout.of(task.model()), classes, samples_of(settings, task)))

@@ -38,6 +38,7 @@ class Prepared:
     @classmethod
     def of(cls, settings: Settings, task: Task) -> Prepared:
         """ValueError if the task has no usable model, or none that infers where the file asks for that."""
+        tasks.check_private_fit(task, settings)
         model = task.model()
         layout = Layout.of(model)
         return cls(settings, task, model, layout, carrier_of(settings, layout), tasks.infers(task, settings))

@@ -31,6 +31,8 @@ def may_change(stored: Settings) -> frozenset[str]:
             "engine.workers",
         }
     )
+    if stored.train.privacy is not None:  # noise is sized for all that a client may answer
+        return free - {"rounds", "round.abandoned_rounds"}
     return free - {"rounds"} if stored.updates.sized_for_rounds else free
 
 

@@ -20,6 +20,7 @@ from pydantic import (
 
 from tacit import sections
 from tacit.kinds.horizontal.encrypt import Encrypt, Milliseconds
+from tacit.kinds.horizontal.record_privacy import RecordPrivacy
 from tacit.secagg.settings import Settings as SecureSettings
 from tacit.secagg.settings import a_third, active_threshold
 from tacit.sections import Address, Count, Delta, Name, Positive, Probability, Section, Seed
@@ -92,6 +93,12 @@ class Training(Section):
     batch: Count = 32
     learning_rate: Positive = 0.1
     proximal_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0  # FedProx; 0 is FedAvg
+    privacy: RecordPrivacy | None = None  # private SGD at each client: an epsilon for its records
+
+    @model_serializer(mode="wrap")
+    def _without_no_privacy(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have the key."""
+        return {key: value for key, value in handler(self).items() if (key, value) != ("privacy", None)}
 
 
 class ServerOptimizer(Section):
@@ -211,7 +218,12 @@ class Settings(sections.Settings):
             )
         if (bad := sum(self.simulation.bad.values())) > self.clients:
             raise ValueError(f"simulation.bad names {bad} clients, but there are {self.clients} clients: name fewer")
-        if self.budget is not None and not self.spends:
+        if self.train.privacy is not None and self.unsupervised is not None:
+            raise ValueError(
+                "train.privacy does not cover inference vectors, which are made of single records: leave out "
+                "unsupervised"
+            )
+        if self.budget is not None and not (self.updates.promises or self.vectors.promises):
             raise ValueError(
                 f"a budget needs a protection with an epsilon, and {self.encrypt.encrypt_type} has none: "
                 f"leave out budget, or take encrypt_type: {protections.one_of('promises')}"
@@ -359,7 +371,7 @@ class Settings(sections.Settings):
     @property
     def spends(self) -> bool:
         """Whether anything that leaves a client has an epsilon."""
-        return self.updates.promises or self.vectors.promises
+        return self.updates.promises or self.vectors.promises or self.train.privacy is not None
 
     @property
     def insecure(self) -> bool:

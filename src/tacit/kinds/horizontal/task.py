@@ -18,6 +18,11 @@ A client may keep arrays of its own from round to round, such as the head of a n
 so:
 
         keeps: bool
+
+With `train.privacy` in the file, `fit` trains privately, by the plan of `record_plan.round_plan`, and returns the
+events of its training as `Fitted.events`. A task that does so has
+
+        def check_private_fit(self) -> None: ...                        # ValueError if its model cannot be trained so
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from tacit.dp.release import Event
 from tacit.kinds.horizontal.settings import Training
 
 Arrays = dict[str, NDArray[Any]]  # all float32 or all float64
@@ -43,6 +49,7 @@ class FitWork:
     train: Training
     seed: tuple[int, ...]
     kept: Arrays | None = None  # what the client's last `fit` kept; None before its first one
+    answers: int = 1  # how often the client may train in the run: noise of private training is sized for as many
 
     @cached_property
     def rng(self) -> Generator:
@@ -51,7 +58,7 @@ class FitWork:
 
     def of(self, client: int) -> FitWork:
         """The same for another client: the last part of a seed is its number."""
-        return FitWork(self.round, self.train, (*self.seed[:-1], client))
+        return FitWork(self.round, self.train, (*self.seed[:-1], client), answers=self.answers)
 
     def keeping(self, kept: Arrays | None) -> FitWork:
         """The same with what the client kept."""
@@ -66,6 +73,7 @@ class Fitted:
     samples: int
     loss: float | None = None
     kept: Arrays | None = None  # what stays at the client until its next `fit`; None: what it kept before
+    events: tuple[tuple[Event, int], ...] = ()  # of private training, each with how often it happened
 
 
 class Task(Protocol):
@@ -97,6 +105,15 @@ class Evaluates(Protocol):
     """A task that can judge a model."""
 
     def evaluate(self, model: Arrays) -> dict[str, float]: ...
+
+
+@runtime_checkable
+class FitsPrivately(Protocol):
+    """A task whose `fit` trains privately if the file asks for that: see `record_privacy`."""
+
+    def check_private_fit(self) -> None:
+        """ValueError if its model cannot be trained so."""
+        ...
 
 
 @runtime_checkable

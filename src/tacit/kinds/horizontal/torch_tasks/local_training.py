@@ -58,7 +58,7 @@ def train(module: nn.Module, weights: Weights, records: Records, work: FitWork, 
             optimizer.zero_grad(set_to_none=True)
             mean = mean_loss(recipe.loss(module, records.batch(indices)), len(indices))
             mean.backward()
-            _pull(weights.travel, start, mu)
+            pull(weights.travel, start, mu)
             optimizer.step()
             if scheduler is not None:
                 scheduler.step()
@@ -91,7 +91,7 @@ def mean_loss(returned: object, records: int) -> Tensor:
     return returned.mean()
 
 
-def _pull(travel: Mapping[str, nn.Parameter], start: list[Tensor], mu: float) -> None:
+def pull(travel: Mapping[str, nn.Parameter], start: list[Tensor], mu: float) -> None:
     """FedProx: the gradient of mu / 2 times the squared distance from the model that was received."""
     for parameter, origin in zip(travel.values(), start, strict=False):  # no origins if mu is 0
         if parameter.grad is not None:

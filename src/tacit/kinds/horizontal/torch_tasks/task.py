@@ -19,8 +19,10 @@ except ModuleNotFoundError as error:
 
 from tacit.kinds.horizontal.torch_tasks.local_training import Loss, MakeScheduler, Recipe, seeded, train
 from tacit.kinds.horizontal.torch_tasks.optimizers import MakeOptimizer, check_optimizer
+from tacit.kinds.horizontal.torch_tasks.private_training import Attached, Own, train_privately
 from tacit.kinds.horizontal.torch_tasks.records import Collate, records_of
 from tacit.kinds.horizontal.torch_tasks.weights import Weights
+from tacit.training.checks import refuse_unfit
 
 _MODEL = 18  # what a seed is for: see `sampling.SAMPLING`
 _EVALUATION = 19
@@ -92,6 +94,7 @@ class TorchTask:
         self._clients = clients
         self._seed = seed
         self._built: tuple[nn.Module, Weights] | None = None
+        self.attached: Attached = lambda optimizer, loader: None  # told of each private training, for audits
         if evaluate is not None:
             self.evaluate = self._evaluate
 
@@ -115,11 +118,19 @@ class TorchTask:
         module, weights = self._module()
         weights.load(model, work.kept)
         with seeded(work.seed, self._device):
-            records = records_of(self._records(client), self._collate, self._device)
+            data = self._records(client)
+            records = records_of(data, self._collate, self._device)
             if len(records) == 0:
                 return Fitted(weights.arrays(), 0)
+            if work.train.privacy is not None:
+                events = train_privately(module, weights, Own(data, records), work, self._recipe, self.attached)
+                return Fitted(weights.arrays(), len(records), None, weights.kept() if weights.keeps else None, events)
             loss = train(module, weights, records, work, self._recipe)
         return Fitted(weights.arrays(), len(records), loss, weights.kept() if weights.keeps else None)
+
+    def check_private_fit(self) -> None:
+        """ValueError, with the names of the layers, if the module cannot be trained privately (`train.privacy`)."""
+        refuse_unfit(self._module()[0])
 
     def _evaluate(self, model: Arrays) -> dict[str, float]:
         module = self.module(model)
