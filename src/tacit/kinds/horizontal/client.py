@@ -194,7 +194,7 @@ class Client:
                 f"this round would bring the {beyond.view} epsilon of {' and '.join(beyond.covers)} to "
                 f"{beyond.epsilon:.4g} at delta {beyond.delta:.3g}, above the budget: this client answers no more"
             )
-        self._records.check(self._uploads)
+        self._records.check()
         for cost in self._costs.local:
             self.local.spend(cost.event, cost.count)
         self._uploads += 1

@@ -194,7 +194,9 @@ def _stored(folder: Path, identity: int, under: str) -> dict[str, Any] | None:
     try:
         state = stored["state"]
         found = {name: state[name] for name in ("attempts", "uploads", "sums")}
-        answered = {name: state[name] for name in ("models", "repeats", "opened", "records") if name in state}
+        answered = {
+            name: state[name] for name in ("models", "repeats", "opened", "trained", "records") if name in state
+        }
         check_state(answered)
         check_records(answered)
     except (ValueError, KeyError, TypeError) as error:

@@ -53,6 +53,9 @@ def records_spent(settings: Settings, state: Mapping[str, Any]) -> list[Spent]:
 
 def check_records(state: Mapping[str, Any]) -> None:
     """Raise ValueError unless a stored state can be one of `RecordLedger`."""
+    trained = state.get("trained", 0)
+    if type(trained) is not int or trained < 0:
+        raise ValueError(f"trained is {trained!r}")
     for unit in ("record", "owner") if "records" in state else ():
         Ledger.from_json({
             "version": 1, "unit": unit, "relation": "add-remove", "budget": None, "lines": state["records"]
@@ -69,14 +72,18 @@ class RecordLedger:
     def __init__(self, settings: Settings) -> None:
         self._privacy = settings.train.privacy
         self._most = most_answers(settings)
+        self._masked = settings.masked
         self.restore({})
 
     def state(self) -> dict[str, Any]:
         """Plain data; nothing without `train.privacy`."""
-        return {} if self._privacy is None else {"records": self._ledger.to_json()["lines"]}
+        if self._privacy is None:
+            return {}
+        return {"trained": self._trained, "records": self._ledger.to_json()["lines"]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up `state`. A simulated client is told only how often it trained: its next events count as often."""
+        """Take up `state`. A simulated client is told only how often it was asked: its next events count as often."""
+        self._trained = state.get("trained", 0)
         self._unpaid = 0
         if self._privacy is None:
             return
@@ -84,14 +91,15 @@ class RecordLedger:
         data = {"version": 1, "unit": self._privacy.unit, "relation": "add-remove", "budget": None, "lines": lines}
         self._ledger = Ledger.from_json(data)
         if "records" not in state:
-            self._unpaid = state.get("uploads", 0)
+            asked, summed = state.get("uploads", 0), state.get("sums", 0)
+            self._trained = self._unpaid = min(asked, summed) if self._masked else asked
 
-    def check(self, trained: int) -> None:
-        """Raise BudgetError if a client that has trained so often trains no more."""
-        if self._privacy is not None and trained >= self._most:
+    def check(self) -> None:
+        """Before a round: raise BudgetError if this client has trained as often as its noise was sized for."""
+        if self._privacy is not None and self._trained >= self._most:
             raise BudgetError(
-                f"its records have paid for {trained} trainings, and train.privacy.epsilon {self._privacy.epsilon:g} "
-                f"was sized for {self._most}: this client answers no more"
+                f"its records have paid for {self._trained} trainings, and train.privacy.epsilon "
+                f"{self._privacy.epsilon:g} was sized for {self._most}: this client answers no more"
             )
 
     def pay(self, events: Sequence[tuple[Event, int]]) -> None:
@@ -113,6 +121,7 @@ class RecordLedger:
                 f"{privacy.delta:.3g}, above train.privacy.epsilon {privacy.epsilon:g}: this client answers no more"
             )
         self._ledger, self._unpaid = ledger, 0
+        self._trained += 1
 
     def spent(self) -> list[Spent]:
         """What this client's records paid so far."""

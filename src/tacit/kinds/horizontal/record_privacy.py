@@ -50,7 +50,17 @@ class RecordPrivacy(Section):
 def most_answers(settings: Settings) -> int:
     """How often a client may train in a run, whatever it is asked: noise is sized for as many.
 
-    With `round.participations` a client uploads no more often than that; rounds that end before it uploads count too.
+    With `round.participations` a client uploads no more often than that, and under masks it trains as it uploads.
     """
-    cap = settings.round.participations
-    return settings.answers if cap is None else min(settings.answers, cap + settings.round.abandoned_rounds)
+    return min(settings.answers, settings.round.participations or settings.answers)
+
+
+def weighted(settings: Settings) -> bool:
+    """Whether a client counts as much as the samples that it says it has. With private training all count alike: how
+    many records there are, no epsilon covers."""
+    return settings.updates.weighted and settings.train.privacy is None
+
+
+def largest_weight(settings: Settings) -> int:
+    """The most that one client may count."""
+    return settings.encrypt.pw_encrypt.largest_weight if settings.train.privacy is None else 1

@@ -27,6 +27,7 @@ from tacit.kinds.horizontal.masked import inside_of
 from tacit.kinds.horizontal.plan_words import samples_of
 from tacit.kinds.horizontal.protections import find, is_built_in, price_of, protections_of
 from tacit.kinds.horizontal.protections.contract import NoiseTest
+from tacit.kinds.horizontal.record_privacy import weighted
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.task import Task
@@ -109,7 +110,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
 def _check_weights(settings: Settings, task: Task) -> None:
     """Nothing is left to attack where no client may upload: ValueError."""
     samples, most = samples_of(settings, task), settings.encrypt.pw_encrypt.largest_weight
-    if settings.updates.weighted and samples and min(samples) > most:
+    if weighted(settings) and samples and min(samples) > most:
         raise ValueError(
             f"every client has more samples than pw_encrypt.largest_weight = {most}, from {min(samples)} to "
             f"{max(samples)}, and is refused, so that there is nothing to audit: raise it to {max(samples)}"
