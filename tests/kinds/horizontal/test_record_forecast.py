@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tacit.kinds.horizontal.forecast import plan
@@ -11,7 +13,7 @@ from tacit.kinds.horizontal.record_plan import round_plan
 from tacit.kinds.horizontal.vector import Layout
 from tests.kinds.horizontal.federations import Numbers, settings_for
 
-TRAIN = {"epochs": 1, "batch": 32, "learning_rate": 0.5, "privacy": {"epsilon": 3.0, "clip": 1.0}}
+TRAIN: dict[str, Any] = {"epochs": 1, "batch": 32, "learning_rate": 0.5, "privacy": {"epsilon": 3.0, "clip": 1.0}}
 
 
 def private(**keys):

@@ -61,7 +61,9 @@ def test_every_protection_of_updates_goes_along(encrypt_type):
     """Each client has a ledger of its own records over all rounds; no count and no loss leaves it."""
     sent = []
     settings = private(encrypt={"encrypt_type": encrypt_type})
-    _, kept = run(settings, task_of(model=plain_net, data=many), watch=lambda client, message: sent.append(message))
+    engine, kept = run(
+        settings, task_of(model=plain_net, data=many), watch=lambda client, message: sent.append(message)
+    )
     assert len(finished(kept)) == 2
     assert all(event.training_loss is None for event in finished(kept))
     for identity, client in engine._clients.items():

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from tacit.config.owner_column import owner_reader
 from tacit.dp.release import Event
 from tacit.kinds.horizontal.record_plan import round_plan
+from tacit.kinds.horizontal.settings import Training
 from tacit.kinds.horizontal.task import FitWork
 from tacit.kinds.horizontal.torch_tasks.local_training import Recipe, mean_loss, pull
 from tacit.kinds.horizontal.torch_tasks.optimizers import make_optimizer
@@ -26,6 +27,7 @@ from tacit.kinds.horizontal.torch_tasks.weights import Weights
 from tacit.training.attach import attach
 from tacit.training.optimizer import PrivateOptimizer
 from tacit.training.ownership import of_ids
+from tacit.training.plan import Plan
 from tacit.training.sampler import Loader
 
 Attached = Callable[[PrivateOptimizer, Loader], None]
@@ -64,9 +66,8 @@ def train_privately(
 
     `attached` is told of the private optimizer and its loader before the first step: for audits.
     """
-    owners = _owners(own, work)
-    count = None if owners is None else len(of_ids(owners).records)
-    plan = round_plan(work.train, work.answers, len(own.records), count)
+    owners = _owners(own, work.train)
+    plan = _plan(own, work.train, work.answers, owners)
     trained = [*weights.travel.values(), *weights.local.values()]
     inner = make_optimizer(recipe.optimizer, recipe.optimizer_options, trained, work.train.learning_rate)
     if recipe.scheduler is not None:
@@ -94,9 +95,19 @@ def train_privately(
         inner.zero_grad(set_to_none=True)
 
 
-def _owners(own: Own, work: FitWork) -> list[Any] | None:
+def private_plan(own: Own, train: Training, answers: int) -> Plan:
+    """The plan by which a client trains in each round."""
+    return _plan(own, train, answers, _owners(own, train))
+
+
+def _plan(own: Own, train: Training, answers: int, owners: list[Any] | None) -> Plan:
+    count = None if owners is None else len(of_ids(owners).records)
+    return round_plan(train, answers, len(own.records), count)
+
+
+def _owners(own: Own, train: Training) -> list[Any] | None:
     """An id for each record, if owners are the unit."""
-    privacy = work.train.privacy
+    privacy = train.privacy
     if privacy is None or privacy.owner is None:
         return None
     read = owner_reader(privacy.owner, "train.privacy.owner")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.kinds.horizontal.settings import Training
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork
 
 try:
@@ -19,10 +20,11 @@ except ModuleNotFoundError as error:
 
 from tacit.kinds.horizontal.torch_tasks.local_training import Loss, MakeScheduler, Recipe, seeded, train
 from tacit.kinds.horizontal.torch_tasks.optimizers import MakeOptimizer, check_optimizer
-from tacit.kinds.horizontal.torch_tasks.private_training import Attached, Own, train_privately
+from tacit.kinds.horizontal.torch_tasks.private_training import Attached, Own, private_plan, train_privately
 from tacit.kinds.horizontal.torch_tasks.records import Collate, records_of
 from tacit.kinds.horizontal.torch_tasks.weights import Weights
 from tacit.training.checks import refuse_unfit
+from tacit.training.plan import Plan
 
 _MODEL = 18  # what a seed is for: see `sampling.SAMPLING`
 _EVALUATION = 19
@@ -131,6 +133,11 @@ class TorchTask:
     def check_private_fit(self) -> None:
         """ValueError, with the names of the layers, if the module cannot be trained privately (`train.privacy`)."""
         refuse_unfit(self._module()[0])
+
+    def private_plan(self, client: int, train: Training, answers: int) -> Plan:
+        """The plan by which a client trains privately in each round, if it may answer so often in the run."""
+        data = self._records(client)
+        return private_plan(Own(data, records_of(data, self._collate, self._device)), train, answers)
 
     def _evaluate(self, model: Arrays) -> dict[str, float]:
         module = self.module(model)
