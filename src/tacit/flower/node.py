@@ -18,6 +18,7 @@ from tacit.crypto.byte_strings import frame
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerError
 from tacit.flower.once import Once
+from tacit.flower.refused import refuse_record_privacy
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.forecast import largest_frames
 from tacit.kinds.horizontal.frames import to_client, to_frame
@@ -121,6 +122,7 @@ class Node:
     def __init__(
         self, settings: Settings, client: int, task: Task, credentials: Credentials | None, once: Once | None = None
     ) -> None:
+        refuse_record_privacy(settings)
         if settings.signs and credentials is None:
             raise ValueError(
                 "mode is active, so that clients sign the keys of each round, and this node has no keys: name the "
