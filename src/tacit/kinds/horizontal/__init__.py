@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from tacit.kind import Join, Kind, Resume
+from tacit.kind import Join, Kind, Resume, templates_in
 from tacit.kinds.horizontal.settings import Settings
 
 if TYPE_CHECKING:
@@ -129,4 +129,5 @@ KIND = Kind(
     unit="rounds",
     stopped_by="flag",
     join=Join(Settings.networked, _seat, _address, _take_part, _party_forecast),
+    templates=lambda: templates_in(__name__, "sklearn", "torch", "lora"),
 )
