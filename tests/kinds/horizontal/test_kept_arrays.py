@@ -73,6 +73,14 @@ def test_a_fit_that_keeps_nothing_new_leaves_what_was_kept(tmp_path):
     assert times(kept, 0) == 1
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_training_that_diverged_leaves_what_was_kept_before(value):
+    kept = KeptArrays()
+    trained(kept, 0, 2)
+    kept.around(lambda client, model, work: Fitted(model, 1, None, {"times": np.asarray(value)}))(0, MODEL, WORK)
+    assert times(kept, 0) == 2
+
+
 def test_a_damaged_file_is_named_with_the_remedy(tmp_path):
     kept = KeptArrays(tmp_path)
     trained(kept, 0, 1)
