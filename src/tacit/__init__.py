@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from tacit.config.source import ConfigError
     from tacit.errors import BudgetError, PeerError, TacitError
+    from tacit.kinds.horizontal.tasks.sklearn_task import SklearnTask
     from tacit.kinds.horizontal.torch_tasks.task import TorchTask
     from tacit.kinds.split.embedding_dp import EmbeddingDP
     from tacit.kinds.split.label_dp import LabelDP
@@ -27,6 +28,7 @@ __all__ = [
     "LabelDP",
     "PeerError",
     "Plan",
+    "SklearnTask",
     "TacitError",
     "TorchTask",
     "__version__",
@@ -39,6 +41,7 @@ __getattr__, __dir__ = door(
     {
         "tacit.errors": "BudgetError PeerError TacitError",
         "tacit.config.source": "ConfigError",
+        "tacit.kinds.horizontal.tasks.sklearn_task": "SklearnTask",
         "tacit.kinds.horizontal.torch_tasks.task": "TorchTask",
         "tacit.kinds.split.embedding_dp": "EmbeddingDP",
         "tacit.kinds.split.label_dp": "LabelDP",

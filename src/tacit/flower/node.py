@@ -26,7 +26,7 @@ from tacit.kinds.horizontal.messages import ToClient, Work
 from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
-from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Task
+from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Keeps, Task
 from tacit.net.identity import Credentials, identity_of
 from tacit.net.star import client_identity
 from tacit.randomness import seeded_rng
@@ -127,6 +127,11 @@ class Node:
             raise ValueError(
                 "mode is active, so that clients sign the keys of each round, and this node has no keys: name the "
                 "--local file in its configuration (tacit-local), or take mode: semi_honest"
+            )
+        if isinstance(task, Keeps) and task.keeps:
+            raise ValueError(
+                "the task keeps parameters or buffers at each client, which a node of Flower does not store: leave out "
+                "local and BatchNorm, or run it by tacit join"
             )
         self._settings = settings
         self._client = client

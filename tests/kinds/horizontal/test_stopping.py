@@ -11,7 +11,7 @@ from tacit.kinds.horizontal.stopping import Stopping
 from tacit.kinds.horizontal.task import Fitted
 from tacit.store.directory import read_events
 from tacit.store.party_folder import Store
-from tests.kinds.horizontal.federations import run, settings_for
+from tests.kinds.horizontal.federations import Numbers, run, settings_for
 from tests.net.loopback import Federation, quickly, whole
 
 MODULE = "tests.kinds.horizontal.test_stopping:make_task"
@@ -34,8 +34,8 @@ class Scripted:
         return {self._name: self._values[int(np.clip(round(float(model["weights"][0])) - 1, 0, 9))]}
 
 
-def make_task(clients, seed, **options):
-    return Scripted(**options)
+def make_task(clients, seed, falling=False, **options):
+    return Falling() if falling else Scripted(**options)
 
 
 def stopping(**stop) -> Settings:
@@ -136,7 +136,12 @@ def test_a_metric_that_is_not_returned_is_refused_before_the_first_round(tmp_pat
     ):
         tacit.run(stopping(metric="auc").model_dump(), runs=tmp_path)
     with pytest.raises(ValueError, match="as the task has no evaluate"):
-        Stopping(Stop(metric="auc", patience=1)).check({})
+        MemoryEngine(stopping(), Numbers(), Kept()).coordinator.check_stop()
+
+
+def test_an_audit_plays_its_own_task_without_the_metric():
+    _, kept = run(stopping(), Numbers())
+    assert len([event for event in kept.events if isinstance(event, RoundFinished)]) == 10
 
 
 def test_over_a_network_the_run_ends_likewise_and_clients_hear_why():
@@ -169,13 +174,10 @@ class Falling(Scripted):
         return {"accuracy": 0.9 if self.looks == 2 else 0.2}
 
 
-def make_falling(clients, seed):
-    return Falling()
-
-
 def test_a_run_that_ends_by_its_budget_ends_with_the_best_model_too(tmp_path):
     settings = settings_for(
-        task=MODULE.replace("make_task", "make_falling"),
+        task=MODULE,
+        task_options={"falling": True},
         clients=3,
         rounds=9,
         encrypt={"encrypt_type": "DP_ENCRYPT", "dp_encrypt": {"dp_eps": 1.0}},

@@ -92,7 +92,8 @@ class Coordinator:
         self._classes = classes
         self.costs = Costs(settings, self.layout.size)
         self._optimizer = Optimizer(settings.server, self.layout.size)
-        self._stopping = Stopping(settings.stop) if settings.stop is not None else None
+        # Without an evaluation nothing is watched: a run is refused by `check_stop`, an audit plays on without.
+        self._stopping = Stopping(settings.stop) if settings.stop is not None and evaluate is not None else None
         self._carrier = carrier or carrier_of(settings, self.layout)
         self._clip = self._carrier.first_clip
         self._sampled: frozenset[int] = frozenset()  # of the round under way, or of the last one
@@ -117,8 +118,8 @@ class Coordinator:
 
     def check_stop(self) -> None:
         """ValueError if the file stops by a metric that the task does not return. Before the first round."""
-        if self._stopping is not None:
-            self._stopping.check(self._metrics())
+        if self._settings.stop is not None:
+            Stopping(self._settings.stop).check(self._metrics())
 
     @property
     def left_out(self) -> frozenset[int]:

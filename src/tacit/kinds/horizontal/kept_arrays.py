@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+import numpy as np
+
 from tacit.config.source import ConfigError
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork
 from tacit.store.files import Damaged, make_folder, read_arrays, write_arrays
@@ -40,9 +42,9 @@ class KeptArrays:
         return _read(_path(self._folder, client, numbers[-1])) if numbers else None
 
     def take(self, client: int, fitted: Fitted) -> None:
-        """A client trained."""
+        """A client trained. A training that diverged leaves what was kept before."""
         kept = getattr(fitted, "kept", None)  # a task may return anything; the client refuses it
-        if kept is not None:
+        if kept is not None and all(np.isfinite(array).all() for array in kept.values()):
             self._new[client] = kept
 
     def around(self, fit: Callable[[int, Arrays, FitWork], Fitted]) -> Callable[[int, Arrays, FitWork], Fitted]:

@@ -420,7 +420,7 @@ class Settings(sections.Settings):
         if self.stop is not None:
             found.append(
                 f"the run may end before its {self.rounds} rounds: when {self.stop.metric} of the coordinator's "
-                f"evaluation has not improved for {self.stop.patience}. What it has not released by then costs nothing"
+                f"evaluation has not improved in {self.stop.patience} of them. Rounds that are left out cost nothing"
             )
         unseen = self.simulation.bad.keys() & {"nan", "dtype", "norm"}
         if self.masked and unseen:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from tacit.kinds.horizontal.settings import Training
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork
+from tacit.kinds.horizontal.tasks.client_data import data_of
 
 try:
     import torch
@@ -52,7 +52,7 @@ class TorchTask:
         scheduler: `scheduler(optimizer, steps)` returns a torch scheduler for the steps of one round.
         device: where clients train: the CPU by default; `auto` takes a GPU if there is one.
         collate: puts the items of a dataset together.
-        seed: of the module; the file's if the task is named by the file.
+        clients, seed: the number of clients, and what the module is made from; the file's if it names the task.
     """
 
     evaluate: Callable[[Arrays], dict[str, float]]  # only if an `evaluate` was given
@@ -120,7 +120,7 @@ class TorchTask:
         module, weights = self._module()
         weights.load(model, work.kept)
         with seeded(work.seed, self._device):
-            data = self._records(client)
+            data = data_of(self._data, client, self._clients)
             records = records_of(data, self._collate, self._device)
             if len(records) == 0:
                 return Fitted(weights.arrays(), 0)
@@ -136,7 +136,7 @@ class TorchTask:
 
     def private_plan(self, client: int, train: Training, answers: int) -> Plan:
         """The plan by which a client trains privately in each round, if it may answer so often in the run."""
-        data = self._records(client)
+        data = data_of(self._data, client, self._clients)
         return private_plan(Own(data, records_of(data, self._collate, self._device)), train, answers)
 
     def _evaluate(self, model: Arrays) -> dict[str, float]:
@@ -171,24 +171,6 @@ class TorchTask:
             weights = Weights(module.to(self._device) if isinstance(module, nn.Module) else module, self._local)
             self._built = module, weights
         return self._built
-
-    def _records(self, client: int) -> Any:
-        if not _takes_two(self._data):
-            return self._data(client)
-        if self._clients is None:
-            raise ValueError("data(client, clients) needs the number of clients: give it to TorchTask as clients=")
-        return self._data(client, self._clients)
-
-
-def _takes_two(data: Callable[..., Any]) -> bool:
-    """Whether a data function asks for the number of clients too."""
-    try:
-        named = inspect.signature(data).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    due = [each for each in named if each.kind in positional and each.default is inspect.Parameter.empty]
-    return len(due) == 2
 
 
 def _patterns(local: Sequence[str]) -> tuple[str, ...]:
