@@ -303,6 +303,12 @@ FAULTS = (
         "masks.yaml",
     ),
     Fault(
+        "client participations not kept",
+        (Patch("Client.state", '"sums": self._sums', '"sums": 0'),),
+        ("test_a_coordinator_that_asks_in_every_round_gets_no_more_uploads_than_the_cap",),
+        "participations.yaml",
+    ),
+    Fault(
         "evaluation with sensitivity 1",
         (Patch("protect", "sensitivity=SENSITIVITY", "sensitivity=1.0"),),
         ("test_the_noise_has_the_scale_of_sensitivity_two",),

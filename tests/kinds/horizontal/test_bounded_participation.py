@@ -17,11 +17,12 @@ from dp_accounting import rdp
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tacit
 from tacit.config.source import ConfigError
 from tacit.errors import BudgetError, PeerError, Unfit
 from tacit.events import ClientRefused, Kept, RoundAborted
 from tacit.kind import fingerprint
-from tacit.kinds.horizontal import join
+from tacit.kinds.horizontal import boundary, join
 from tacit.kinds.horizontal import run as carrying_out
 from tacit.kinds.horizontal.bounded_participation import expected_samples
 from tacit.kinds.horizontal.client import Client
@@ -39,6 +40,7 @@ from tacit.kinds.horizontal.vector import Layout
 from tacit.secagg.messages import Abort, Masked
 from tacit.secagg.server import Server
 from tacit.secagg.server import State as Stage
+from tests.commands import invoke
 from tests.kinds.horizontal.federations import Inferring, Numbers, finished, run, settings_for
 
 DDP = {"encrypt_type": "DDP_ENCRYPT", "ddp_eps": 4.0, "ddp_delta": 1e-5}
@@ -97,8 +99,22 @@ def test_without_the_key_neither_the_file_nor_its_fingerprint_has_it():
     assert again.networked().round.participations == 2
 
 
-def test_the_cap_may_not_change_in_a_run_that_is_resumed():
+def test_the_boundary_names_the_cap_and_what_it_rests_on():
+    assert any("a client uploads 2 times at most" in line for line in boundary.sentences(capped(2)))
+    (said,) = [line for line in boundary.unprotected(capped(2)) if "round.participations" in line]
+    assert "started anew without its folder, or with an old copy of it" in said
+    assert not any(
+        "uploads" in line for line in (*boundary.sentences(capped(None)), *boundary.unprotected(capped(None)))
+    )
+
+
+def test_of_a_resumed_run_the_rounds_may_change_and_the_cap_may_not():
     assert "round.participations" not in carrying_out.may_change(capped(2))
+    assert "rounds" in carrying_out.may_change(capped(2))
+    assert skellam_encoding(capped(2, rounds=10), 5) == skellam_encoding(capped(2, rounds=6), 5)
+    for sized_for_rounds in (capped(None), capped(6), capped(9)):
+        assert "rounds" not in carrying_out.may_change(sized_for_rounds)
+    assert fingerprint(capped(2, rounds=10)) == fingerprint(capped(2, rounds=6)) != fingerprint(capped(2, rounds=2))
 
 
 # --- what it costs
@@ -351,6 +367,30 @@ def test_a_resumed_simulation_keeps_the_cap(stop):
     assert second.coordinator.spent()[0].epsilon <= 4.0
 
 
+def test_a_run_that_lacks_clients_ends_in_a_sentence_and_keeps_its_rounds(tmp_path):
+    file = tmp_path / "fleet.yaml"
+    settings = capped(1, rounds=3, clients=10, sampled=6, round={"update_model_ratio": 0.5})
+    file.write_text(json.dumps(settings.model_dump(mode="json")))
+    for command in (["run", str(file), "--state", str(tmp_path / "run")],) * 2:
+        ended = invoke(*command)
+        assert ended.exit_code == 2
+        assert (
+            "(round.participations is 1), 4 are left, and a round needs 5: start a new run with a larger"
+            in ended.output
+        )
+    assert json.loads((tmp_path / "run" / "ledger.json").read_text())["sums"] == 1
+
+
+def test_a_run_trained_on_keeps_the_cap(tmp_path):
+    settings = capped(2, rounds=3, clients=60)
+    first = tacit.run(settings.model_dump(), runs=tmp_path)
+    longer = tacit.run(resume=first.directory, overrides=["rounds=9"])
+    assert longer.history[-1].round == 8
+    (ledger,) = longer.ledger["ledgers"]
+    assert ledger["lines"][0]["count"] == 2
+    assert 3.99 < ledger["epsilon"] <= 4.0
+
+
 def test_after_a_damaged_state_everybody_counts_as_if_it_had_uploaded():
     settings = capped(3, rounds=6)
     engine, _ = run(capped(3, rounds=6), Numbers())
@@ -389,19 +429,18 @@ def test_a_stored_state_that_cannot_be_is_refused(change, words):
 
 def test_a_client_that_counts_more_than_the_coordinator_declines_once():
     """Its upload left it and was lost: it is asked once more, and then not again."""
-    settings = capped(1, rounds=4, clients=9, sampled=6, round={"update_model_ratio": 0.3})
-    first = expected_samples(settings)
-    victim = next(first)[0]
+    settings = capped(1, rounds=4, clients=24, sampled=6, round={"update_model_ratio": 0.3})
+    victim = next(expected_samples(settings))[0]
     kept = Kept()
     engine = MemoryEngine(settings, Numbers(), kept)
     engine._clients[victim] = engine._client(victim)
     engine._clients[victim].restore({"attempts": 0, "uploads": 0, "sums": 1})
-    with suppress(Unfit):
-        engine.run()
+    engine.run()
     (refused,) = [event for event in kept.events if isinstance(event, ClientRefused)]
     assert (refused.client, refused.round) == (victim, 0)
     assert "takes part in at most 1 of a run" in refused.reason
-    assert finished(kept)[0].survivors == 5
+    assert [event.survivors for event in finished(kept)] == [5, 6, 6, 6]
+    assert victim in engine.coordinator.left_out
 
 
 def test_on_a_cluster_clients_that_are_made_in_each_round_know_their_count():

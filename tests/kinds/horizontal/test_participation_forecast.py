@@ -9,7 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tacit.kinds.horizontal import party_forecast
 from tacit.kinds.horizontal.bounded_participation import Participations, expected_samples
+from tacit.kinds.horizontal.costs import Costs
 from tacit.kinds.horizontal.forecast import most_uploads, plan
 from tacit.kinds.horizontal.participation_forecast import (
     advised_cap,
@@ -127,3 +129,17 @@ def test_how_far_a_budget_reaches_with_a_cap(epsilon, done):
     assert len(finished(kept)) == done
     said = [line for line in plan(settings, LAYOUT, 10).warnings if "budget" in line]
     assert [f"pays for {done} of 4 rounds" in line for line in said] == [True] * (done < 4)
+
+
+def test_the_plan_of_a_client_says_how_often_it_may_still_upload():
+    settings = capped(3, rounds=9, clients=30)
+    costs = Costs(settings, 650)
+    some, all_used = ({"attempts": 4, "uploads": 4, "sums": sums} for sums in (1, 3))
+    assert "It uploaded 1 of 3 times (round.participations)." in party_forecast._sent(settings, some, 4)
+    assert "It uploaded 3 of 3 times (round.participations): it answers no more." in party_forecast._sent(
+        settings, all_used, 4
+    )
+    said = party_forecast._further(settings, costs, some)
+    assert [line.split(":")[0] for line in said] == ["One more upload", "All 2 uploads that it may still make"]
+    assert "epsilon of updates 4 at" in said[-1]
+    assert party_forecast._further(settings, costs, all_used) == []

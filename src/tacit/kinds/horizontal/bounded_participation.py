@@ -52,29 +52,23 @@ class Participations:
     def __init__(self, settings: Settings) -> None:
         self._most = settings.round.participations
         self._uploads: Counter[int] = Counter()
-        self._declined: set[int] = (
-            set()
-        )  # clients that count more than came in here; not stored, they will say it again
+        self.at_cap: frozenset[int] = frozenset()  # clients that take part no more; another thread may read it
 
     def __getitem__(self, client: int) -> int:
         return self._uploads[client]
-
-    @property
-    def at_cap(self) -> frozenset[int]:
-        """Clients that take part no more."""
-        if self._most is None:
-            return frozenset()
-        return frozenset(client for client, count in self._uploads.items() if count >= self._most) | self._declined
 
     def uploaded(self, client: int) -> None:
         """A client uploaded: to be told once a round."""
         if self._most is not None:
             self._uploads[client] += 1
+            if self._uploads[client] >= self._most:
+                self.at_cap |= {client}
 
     def declined(self, client: int) -> None:
-        """A client left a round before it sent anything else."""
+        """A client left a round before it sent anything else: it counts more than came in here. That is not stored, as
+        it will say so again."""
         if self._most is not None:
-            self._declined.add(client)
+            self.at_cap |= {client}
 
     def sums(self, opened: int, of: Collection[int] | None = None) -> int:
         """The most sums that one client is in, if so many were opened: of all clients, or `of` these."""
@@ -87,31 +81,23 @@ class Participations:
         """Arrays, in which those whose upload is `pending` have uploaded; nothing without a cap."""
         if self._most is None:
             return {}
-        counts = self._uploads + Counter(set(pending))
-        clients = sorted(counts)
-        return {
-            "participants": np.array(clients, dtype=np.int64),
-            "participations": np.array([counts[client] for client in clients], dtype=np.int64),
-        }
+        return _arrays(self._uploads + Counter(set(pending)))
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take up `state`."""
-        clients, counts = _stored(state)
-        self._uploads = Counter(dict(zip(clients.tolist(), counts.tolist(), strict=True)))
+        if self._most is not None:
+            self._uploads = _counted(state)
+            self.at_cap = frozenset(client for client, count in self._uploads.items() if count >= self._most)
 
 
 def caught_up(settings: Settings, state: Mapping[str, Any], since: int) -> dict[str, Any]:
     """An earlier state after so many more rounds, in each of which every client counts as if it had uploaded."""
     if settings.round.participations is None:
         return {}
-    counts = Counter(dict(zip(*(each.tolist() for each in _stored(state)), strict=True)))
+    counts = _counted(state)
     if since:
         counts.update(dict.fromkeys(range(settings.clients), since))
-    clients = sorted(counts)
-    return {
-        "participants": np.array(clients, dtype=np.int64),
-        "participations": np.array([counts[client] for client in clients], dtype=np.int64),
-    }
+    return _arrays(counts)
 
 
 def check_participations(state: Mapping[str, Any], settings: Settings) -> None:
@@ -122,16 +108,24 @@ def check_participations(state: Mapping[str, Any], settings: Settings) -> None:
     whole = all(isinstance(each, np.ndarray) and each.dtype == np.int64 and each.ndim == 1 for each in found)
     if not whole or len(found[0]) != len(found[1]) or len(set(found[0].tolist())) != len(found[0]):  # type: ignore[arg-type, union-attr]
         raise ValueError("the stored state cannot be: how often each client took part is missing or damaged")
-    clients, counts = _stored(state)
-    if any(not 0 <= client < settings.clients for client in clients.tolist()):
+    counts = _counted(state)
+    if any(not 0 <= client < settings.clients for client in counts):
         raise ValueError(f"the stored state cannot be: it names clients beyond {settings.clients}")
-    if any(not 0 < count <= state["attempts"] for count in counts.tolist()):
+    if any(not 0 < count <= state["attempts"] for count in counts.values()):
         raise ValueError(f"the stored state cannot be: a client took part more often than {state['attempts']} rounds")
 
 
-def _stored(state: Mapping[str, Any]) -> tuple[Any, Any]:
-    nothing = np.array([], dtype=np.int64)
-    return state.get("participants", nothing), state.get("participations", nothing)
+def _arrays(counts: Counter[int]) -> dict[str, Any]:
+    clients = sorted(counts)
+    return {
+        "participants": np.array(clients, dtype=np.int64),
+        "participations": np.array([counts[client] for client in clients], dtype=np.int64),
+    }
+
+
+def _counted(state: Mapping[str, Any]) -> Counter[int]:
+    clients, counts = (state[name].tolist() for name in ("participants", "participations"))
+    return Counter(dict(zip(clients, counts, strict=True)))
 
 
 def expected_samples(settings: Settings) -> Iterator[list[int]]:

@@ -119,7 +119,9 @@ def _sent(settings: Settings, counters: dict[str, int], uploads: int) -> list[st
         used = counters.get("repeats", 0)
         found.append(f"It used {used} of {settings.round.repeats} repeats (round.repeats): uploads for the same model.")
     if (most := settings.round.participations) is not None:
-        found.append(f"It uploaded {counters.get('sums', 0)} of {most} times (round.participations).")
+        sent = counters.get("sums", 0)
+        over = ": it answers no more" if sent >= most else ""
+        found.append(f"It uploaded {sent} of {most} times (round.participations){over}.")
     return found
 
 

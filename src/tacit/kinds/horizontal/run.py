@@ -33,7 +33,8 @@ def may_change(stored: Settings) -> frozenset[str]:
     )
     if stored.train.privacy is not None:  # noise is sized for all that a client may answer
         return free - {"rounds", "round.abandoned_rounds"}
-    return free - {"rounds"} if stored.updates.sized_for_rounds else free
+    sized = stored.updates.sized_for_rounds and stored.most_sums == stored.rounds  # not for a cap on participations
+    return free - {"rounds"} if sized else free
 
 
 def finished(settings: Settings, state: Mapping[str, Any]) -> str | None:
