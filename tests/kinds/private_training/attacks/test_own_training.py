@@ -29,7 +29,7 @@ def task():
 
 
 def test_trainings_repeat_and_privacy_costs_accuracy(task):
-    pool, chosen = np.arange(400), np.arange(0, 400, 2)
+    pool, chosen = np.arange(400)[:, None], np.arange(0, 400, 2)
     plan = Plan(records=200, batch=50, epochs=5, noise_multiplier=4.0, delta=1e-5)
     figures = {}
     for private in (False, True):
