@@ -15,6 +15,7 @@ from tacit.kinds.private_training import attacks as private_training
 from tacit.kinds.private_training.attacks.own_training import Subject, resized
 from tacit.kinds.private_training.attacks.single_steps import step_plan
 from tacit.kinds.private_training.attacks.whole_training import training_plan
+from tacit.kinds.private_training.owners import Planned
 from tacit.kinds.private_training.settings import Settings
 from tacit.kinds.private_training.tasks import load as tasks
 from tacit.training.plan import Plan
@@ -86,6 +87,6 @@ def test_the_cost_in_utility_is_that_of_batches_of_one_size(task, monkeypatch):
     seen = []
     monkeypatch.setattr(Sampler, "sample", lambda self, step: seen.append(self._plan) or np.arange(5))
     plan = Plan(records=len(task.records), batch=200, epochs=1, epsilon=1.0, delta=1e-5, truncate=290)
-    found = private_training._utility(task, SETTINGS, plan, Scope())
+    found = private_training._utility(task, SETTINGS, Planned(plan, None), Scope())
     assert "accuracy after 1 epoch" in [each.metric for each in found]
     assert {each.truncate is not None and each.truncate >= 290 for each in seen} == {True}
