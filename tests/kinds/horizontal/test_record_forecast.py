@@ -51,7 +51,8 @@ def test_the_plan_says_it_in_words_and_figures():
     (price,) = made.parts["What it costs in privacy"]
     assert price.head.startswith("training records: for each record of a client, for adding it or leaving it out")
     assert price.head.endswith("(unit record, add-remove)")
-    assert [name for name, _ in price.rows][2:] == ["100 records", "1,000 records", "10,000 records"]
+    assert [name for name, _ in price.rows][2:] == ["100", "1,000", "10,000"]
+    assert price.rows[2][1].startswith("records at a client: noise multiplier")
     assert made.figures["records"]["epsilon"] == 3.0
     both = in_words(plan(private(encrypt={"encrypt_type": "DDP_ENCRYPT"}), Layout.of(Numbers().model()), None))
     assert len(both.parts["What it costs in privacy"]) == 2

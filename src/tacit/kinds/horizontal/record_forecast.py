@@ -54,10 +54,11 @@ class RecordPrices:
         ]
         rows += [
             (
-                f"{each.units:,} {self.unit}s",
-                f"noise multiplier {each.noise_multiplier:.4g}, {each.steps} steps a round on samples of "
-                f"{each.sampling_probability:.3g}, {each.noise_of_mean:.3g} on each number of a mean gradient; epsilon "
-                f"{each.epsilon_round:.4g} after one round, {each.epsilon_run:.4g} after {self.rounds}",
+                f"{each.units:,}",
+                f"{self.unit}s at a client: noise multiplier {each.noise_multiplier:.4g}, {each.steps} steps a round "
+                f"on samples of {each.sampling_probability:.3g}, {each.noise_of_mean:.3g} on each number of a mean "
+                f"gradient; epsilon {each.epsilon_round:.4g} after one round, {each.epsilon_run:.4g} after "
+                f"{self.rounds}",
             )
             for each in self.sizes
         ]
