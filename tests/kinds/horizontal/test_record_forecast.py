@@ -8,7 +8,7 @@ import pytest
 
 from tacit.kinds.horizontal.forecast import plan
 from tacit.kinds.horizontal.plan_words import in_words
-from tacit.kinds.horizontal.record_forecast import record_prices, sized_beyond_rounds
+from tacit.kinds.horizontal.record_forecast import record_prices, record_warnings
 from tacit.kinds.horizontal.record_plan import round_plan
 from tacit.kinds.horizontal.vector import Layout
 from tests.kinds.horizontal.federations import Numbers, settings_for
@@ -61,9 +61,11 @@ def test_the_plan_says_it_in_words_and_figures():
 
 
 def test_noise_for_rounds_that_may_never_come_is_noted():
-    assert "sized for 20 trainings" in sized_beyond_rounds(private())[0]
-    assert sized_beyond_rounds(private(round={"abandoned_rounds": 1})) == []
-    assert sized_beyond_rounds(settings_for()) == []
+    assert "sized for 20 trainings" in record_warnings(private())[0]
+    assert record_warnings(private(round={"abandoned_rounds": 1})) == []
+    assert record_warnings(settings_for()) == []
+    weak = private(round={"abandoned_rounds": 0}, train=TRAIN | {"privacy": {"epsilon": 50.0}})
+    assert record_warnings(weak) == ["train.privacy.epsilon 50 for each record hides nothing."]
 
 
 def test_weights_are_not_claimed_by_samples():
