@@ -17,7 +17,7 @@ comma := ,
 WORKERS := 3
 
 .NOTPARALLEL: # two pips in one environment would break it
-.PHONY: help demo test test-all coverage check docs bench sabotage clean
+.PHONY: help demo test test-all coverage check docs reference bench sabotage clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 16
@@ -45,6 +45,9 @@ check: $(DEV) ## formatting, lint, types, dead names, sizes and the direction of
 docs: $(DOCS) ## build the site into build/site, in English and Chinese
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
 	$(RUN) -m pages.offline build/site
+
+reference: $(DEV) ## write the pages that are generated from the code
+	$(RUN) -m pages
 
 bench: $(BENCH) ## install the peers and run all benchmarks
 	$(RUN) -m bench all
