@@ -21,4 +21,4 @@ def test_no_generated_page_is_left_over():
 
 def test_an_unknown_argument_is_refused(capsys):
     assert main(["--nothing"]) == 2
-    assert "usage" in capsys.readouterr().err
+    assert "is no generated page" in capsys.readouterr().err
