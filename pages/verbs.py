@@ -25,7 +25,7 @@ def commands(command: click.Command, name: str = "tacit") -> Iterator[tuple[str,
     """A command and all below it, with the words that call each."""
     yield name, command
     if isinstance(command, click.Group):
-        context = click.Context(command, info_name=name)
+        context = click.Context(command, info_name=name, help_option_names=["-h", "--help"])
         for verb in command.list_commands(context):
             if (inner := command.get_command(context, verb)) is not None:
                 yield from commands(inner, f"{name} {verb}")
@@ -46,7 +46,7 @@ def page() -> str:
 
 
 def _described(name: str, command: click.Command) -> Iterator[str]:
-    context = click.Context(command, info_name=name)
+    context = click.Context(command, info_name=name, help_option_names=["-h", "--help"])
     usage = " ".join(command.collect_usage_pieces(context))
     yield from ["```", f"{name} {usage}", "```", ""]
     yield from inspect.cleandoc(command.help or "").replace("\b\n", "").splitlines()

@@ -102,7 +102,7 @@ def module_of(name: str, built_in: dict[str, str], default: str) -> tuple[Module
         raise ValueError(str(error)) from None
     except ModuleNotFoundError as error:
         if error.name == "torch":
-            raise ValueError(f"task {name!r} needs torch: pip install 'tacit[torch]'") from error
+            raise ValueError(f"task {name!r} needs torch: pip install 'tacit-learning[torch]'") from error
         if (error.name or "").startswith("tacit."):
             raise ValueError(
                 f"task {name!r} needs the module {error.name}, which does not exist: what tasks need is in tacit.tasks"

@@ -144,7 +144,9 @@ def _read_parquet(path: Path) -> Raw:
         import pyarrow
         import pyarrow.parquet
     except ModuleNotFoundError:
-        raise fatal("extra", str(path), "Parquet needs the extra parquet", "pip install 'tacit[parquet]'") from None
+        raise fatal(
+            "extra", str(path), "Parquet needs the extra parquet", "pip install 'tacit-learning[parquet]'"
+        ) from None
     where = str(path)
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
