@@ -114,7 +114,9 @@ def module_of(name: str, built_in: dict[str, str], default: str) -> tuple[Module
     finally:
         _being_imported.reset(before)
     if not callable(getattr(module, function, None)):
-        raise ValueError(f"task {name!r}: the module {module_name} has no function {function}")
+        raise ValueError(
+            f"task {name!r}: the module {module_name} has no function {function}: define it there, or name another"
+        )
     return module, function
 
 
