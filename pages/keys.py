@@ -73,12 +73,12 @@ def page(name: str) -> str:
         sections.setdefault(key.path.rpartition(".")[0], []).append(key)
     for section, keys in sections.items():
         lines += ["", f"## `{section}`" if section else "## Top level", ""]
-        lines += ["| key | takes | default | meaning | since |", "| --- | --- | --- | --- | --- |"]
+        lines += ["| key | meaning | takes | default | since |", "| --- | --- | --- | --- | --- |"]
         lines += [_row(key) for key in keys]
     return "\n".join(lines) + "\n"
 
 
 def _row(key: Key) -> str:
     also = f" Also written as {', '.join(f'`{each}`' for each in key.also)}." if key.also else ""
-    cells = (f"`{key.name}`", key.takes, key.default, meaning(key) + also, since(key))
+    cells = (f"`{key.name}`", meaning(key) + also, key.takes, key.default, since(key))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -125,14 +125,18 @@ def _bounds(metadata: list[Any]) -> str:
             found += [
                 f"{words} {_number(getattr(bound, key))}" for key, words in _BOUNDS.items() if hasattr(bound, key)
             ]
-            if getattr(bound, "pattern", None):
-                found.append(f"must match `{bound.pattern}`")
+            if pattern := getattr(bound, "pattern", None):
+                found.append(_PATTERNS.get(pattern, f"must match `{pattern}`"))
             if getattr(bound, "func", None) is not None:
                 found += [words for words in [_SAID.get(bound.func.__name__)] if words]
     return " and ".join(dict.fromkeys(found))
 
 
 _SAID = {"_address": "HOST:PORT"}
+_PATTERNS = {
+    r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$": "letters, digits, `_`, `.` and `-`, at most 60",
+    r"^[A-Za-z0-9_]{1,40}$": "letters, digits and `_`, at most 40",
+}
 
 
 def _number(value: float) -> str:
