@@ -79,28 +79,39 @@ def _methods(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def _signature(name: str, value: Any) -> str:
+    """The call as it is written in Python, one argument a line if it is long."""
     try:
-        signature = str(inspect.signature(value))
+        signature = inspect.signature(value)
     except (TypeError, ValueError):
         return name
-    signature = _ADDRESS.sub("", signature.replace("'", ""))
-    if len(name + signature) <= 100:
-        return f"{name}{signature}"
-    return name + "(\n    " + ",\n    ".join(_arguments(signature)) + f",\n){signature[signature.rindex(')') + 1 :]}"
+    arguments = list(_arguments(signature))
+    result = "" if signature.return_annotation is signature.empty else f" -> {_type(signature.return_annotation)}"
+    line = f"{name}({', '.join(arguments)}){result}"
+    return line if len(line) <= 100 else "\n".join([f"{name}(", *(f"    {each}," for each in arguments), f"){result}"])
 
 
-def _arguments(signature: str) -> Iterator[str]:
-    """The arguments between the outer parentheses, divided at commas that are inside of no bracket."""
-    depth, current = 0, ""
-    for character in signature[1 : signature.rindex(")")]:
-        depth += (character in "([{") - (character in ")]}")
-        if character == "," and depth == 0:
-            yield current.strip()
-            current = ""
-        else:
-            current += character
-    if current.strip():
-        yield current.strip()
+def _arguments(signature: inspect.Signature) -> Iterator[str]:
+    """Each argument, with the marks `/` and `*` between those that are given by position and by name."""
+    parameters = list(signature.parameters.values())
+    for index, each in enumerate(parameters):
+        before = parameters[index - 1].kind if index else None
+        if each.kind is each.KEYWORD_ONLY and before not in (each.KEYWORD_ONLY, each.VAR_POSITIONAL):
+            yield "*"
+        star = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        typed = "" if each.annotation is each.empty else f": {_type(each.annotation)}"
+        default = "" if each.default is each.empty else f"{' = ' if typed else '='}{_value(each.default)}"
+        yield f"{star}{each.name}{typed}{default}"
+        after = parameters[index + 1].kind if index + 1 < len(parameters) else None
+        if each.kind is each.POSITIONAL_ONLY and after is not each.POSITIONAL_ONLY:
+            yield "/"
+
+
+def _type(annotation: Any) -> str:
+    return annotation.strip("\"'") if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
+def _value(default: Any) -> str:
+    return default.__name__ if inspect.isfunction(default) else _ADDRESS.sub("", repr(default))
 
 
 def _doc(value: Any) -> str:
