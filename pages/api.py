@@ -97,7 +97,7 @@ def _arguments(signature: inspect.Signature) -> Iterator[str]:
         before = parameters[index - 1].kind if index else None
         if each.kind is each.KEYWORD_ONLY and before not in (each.KEYWORD_ONLY, each.VAR_POSITIONAL):
             yield "*"
-        star = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        star = "*" if each.kind is each.VAR_POSITIONAL else "**" if each.kind is each.VAR_KEYWORD else ""
         typed = "" if each.annotation is each.empty else f": {_type(each.annotation)}"
         default = "" if each.default is each.empty else f"{' = ' if typed else '='}{_value(each.default)}"
         yield f"{star}{each.name}{typed}{default}"
