@@ -25,6 +25,7 @@ _.__call__  # of a protocol that callables fit
 core  # pydantic
 _._without_empty_options  # pydantic
 _._without_flat  # pydantic
+_._without_no_cap  # pydantic
 _._without_no_truncation  # pydantic
 _.KIND  # the registry of kinds
 toys  # a fixture that a test only needs to have

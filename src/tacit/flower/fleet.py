@@ -111,12 +111,15 @@ class FleetEngine:
         """Wait for as many clients as a round has, or until the window is over: then enough must be there."""
         if self._star.finished:
             return
+        self._star.check_left()
+        left_out = self._star.excluded
+        wanted = min(self._terms.sampled, self._terms.clients - len(left_out))
         deadline = self._clock() + self._terms.window
         said = -1
         while True:
             self._meet()
-            there, late = len(self._node_of), self._clock() >= deadline
-            if there >= self._terms.sampled or (late and there >= self._terms.least):
+            there, late = len(self._node_of.keys() - left_out), self._clock() >= deadline
+            if there >= wanted or (late and there >= self._terms.least):
                 return
             if late:
                 raise PeerError(
@@ -126,7 +129,7 @@ class FleetEngine:
             if should_stop():
                 raise KeyboardInterrupt
             if there != said:
-                self._sink.emit(Noted(f"waiting for clients: {there} of {self._terms.sampled} are there"))
+                self._sink.emit(Noted(f"waiting for clients: {there} of {wanted} are there"))
                 said = there
             self._sleep(_PAUSE)
 

@@ -18,6 +18,7 @@ from tacit.crypto.signing import SigningKey
 from tacit.dp.release import Event, Released
 from tacit.errors import BudgetError, Declined, PeerError
 from tacit.kinds.horizontal.answered import Answered
+from tacit.kinds.horizontal.bounded_participation import decline_beyond
 from tacit.kinds.horizontal.carrier import Carrier, Participant, Round, carrier_of
 from tacit.kinds.horizontal.costs import Costs, Spent
 from tacit.kinds.horizontal.evaluation import on_simplex
@@ -143,6 +144,7 @@ class Client:
         self._check(work)
         self.end_round()
         self._attempts = work.round + 1
+        decline_beyond(self._settings, self._sums)
         self._answered.begin(self._layout, work.model)
         self._pay()
         rng = self._random(work.round)
@@ -198,6 +200,7 @@ class Client:
 
     def _uploads_masked(self) -> None:
         """A masked update is about to leave: from here on others can open the sum without this client."""
+        decline_beyond(self._settings, self._sums)
         for cost in self._costs.central:
             self.central.spend(cost.event, cost.count)
         self._sums += 1

@@ -106,14 +106,26 @@ class Coordinator:
         """Whether no round is left: all are done, or the budget allowed no more, in an earlier process too."""
         return self.round >= self._settings.rounds or self.budget_reached
 
+    @property
+    def left_out(self) -> frozenset[int]:
+        """Clients that are not sampled any more: excluded, or at the cap of `round.participations`."""
+        return self.excluded | self._answers.participations.at_cap
+
     def check_left(self) -> None:
         """Raise Unfit if too few clients are left for a round."""
-        left = self._settings.clients - len(self.excluded)
-        if self.excluded and left < self._settings.least:
-            raise Unfit(
-                f"{len(self.excluded)} clients broke secure aggregation and are excluded, {left} are left, and a round "
-                f"needs {self._settings.least}: start a new run without them"
+        settings, left_out = self._settings, self.left_out
+        left = settings.clients - len(left_out)
+        if not left_out or left >= settings.least:
+            return
+        found = [f"{len(self.excluded)} clients broke secure aggregation and are excluded"] if self.excluded else []
+        remedy = "start a new run without them"
+        if capped := left_out - self.excluded:
+            found.append(
+                f"{len(capped)} clients took part as often as a client does (round.participations is "
+                f"{settings.round.participations})"
             )
+            remedy = "start a new run with a larger round.participations, more clients or fewer rounds"
+        raise Unfit(f"{', '.join(found)}, {left} are left, and a round needs {settings.least}: {remedy}")
 
     def begin(self, now: float, available: Collection[int] | None = None) -> Outgoing:
         """Open the next round, or finish: after the last one, or before one that the budget does not allow.
@@ -132,7 +144,8 @@ class Coordinator:
                 f"{settings.answers} times. To resume, raise round.abandoned_rounds in the file of every party"
             )
         self.check_left()
-        sampled = sample(settings, self.attempts, self._answers.willing(available), self.excluded)
+        left_out = self.left_out
+        sampled = sample(settings, self.attempts, self._answers.willing(available), left_out)
         if not self._affordable(sampled):
             self.phase = Phase.FINISHED
             self.budget_reached = True
@@ -150,7 +163,7 @@ class Coordinator:
         self._clusters = None
         if settings.unsupervised is not None and self._classes is not None:
             self._clusters = Clusters(settings, self._classes)
-        opening = Opening(number, self._model, self._clip, sampled, self.excluded)
+        opening = Opening(number, self._model, self._clip, sampled, left_out)
         self._gathering = self._carrier.gathering(opening, self._host, self._tally, now)
         self._sink.emit(RoundStarted(self.round, len(sampled)))
         shared = self._model.view()
@@ -365,9 +378,14 @@ class Coordinator:
         """What simulated clients had answered before the round under way: see `Client.restore`. They are taken to have
         paid for all that they were asked."""
         digest = model_digest(self.layout, self._model) if self._answers.counts else ""
-        before = {"attempts": self.attempts - 1, "sums": max(0, self.sums - 1)}
+        before, opened = {"attempts": self.attempts - 1}, max(0, self.sums - 1)
         return {
-            client: {**before, "uploads": max(0, self.uploads[client] - 1), **self._answers.of(client, digest)}
+            client: {
+                **before,
+                "sums": opened if self._settings.round.participations is None else self._answers.participations[client],
+                "uploads": max(0, self.uploads[client] - 1),
+                **self._answers.of(client, digest),
+            }
             for client in clients
         }
 
@@ -378,11 +396,13 @@ class Coordinator:
         return max(self.uploads.values(), default=0)
 
     def spent(self) -> list[Spent]:
-        """What the run cost so far: the client with the most uploads, and the sums. Infinite without secret noise."""
-        return self.costs.spent(self._most_uploads, self.sums)
+        """What the run cost so far: the client with the most uploads, and the one in most sums, which are all of them
+        unless clients take part less often. Infinite without secret noise."""
+        return self.costs.spent(self._most_uploads, self._answers.participations.sums(self.sums))
 
     def _affordable(self, sampled: list[int]) -> bool:
-        beyond = self.costs.beyond(max(self.uploads[client] for client in sampled) + 1, self.sums + 1)
+        sums = self._answers.participations.sums(self.sums, sampled)
+        beyond = self.costs.beyond(max(self.uploads[client] for client in sampled) + 1, sums + 1)
         if beyond is None or beyond.ledger.budget is None:
             return True
         limit, of = beyond.ledger.budget.epsilon, " and ".join(beyond.covers)

@@ -158,7 +158,7 @@ class FramedCoordinator:
 
     @property
     def excluded(self) -> frozenset[int]:
-        return self.coordinator.excluded
+        return self.coordinator.left_out
 
     @property
     def collecting(self) -> bool:

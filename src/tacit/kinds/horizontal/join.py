@@ -13,7 +13,7 @@ from typing import Any
 from tacit.config.source import ConfigError
 from tacit.errors import PeerError
 from tacit.events import Noted, Sink
-from tacit.kind import Here, Result, Seat
+from tacit.kind import Here, Result, Seat, fingerprint
 from tacit.kinds.horizontal.answered import check_state
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.coordinator import Coordinator
@@ -127,16 +127,17 @@ async def _answer(
     thread = ThreadPoolExecutor(1, "clients")
     running = []
     keep = last_model.keep if last_model is not None else lambda round, model: None
-    if settings.spends and _stored(folder, clients[0]) is None:
+    under = fingerprint(settings)
+    if settings.spends and _stored(folder, clients[0], under) is None:
         here.sink.emit(
             Noted(
                 "the ledger begins at nothing: a client that took part before resumes with --resume RUN, or --state DIR"
             )
         )
     for identity in clients:
-        store = _storer(folder, identity, Costs(settings, prepared.layout.size))
+        store = _storer(folder, identity, Costs(settings, prepared.layout.size), under)
         leaf = FramedClient(prepared, identity, site.credentials, store, keep)
-        if (stored := _stored(folder, identity)) is not None:
+        if (stored := _stored(folder, identity, under)) is not None:
             leaf.client.restore(stored)
         guest = StarGuest(leaf, site, here.sink, thread=thread, pins=site.pins)
         running.append(asyncio.create_task(guest.run(here.should_stop)))
@@ -157,7 +158,8 @@ async def _answer(
             raise PeerError(f"the coordinator ended the run: {last.reason or 'it did not say why'}")
 
 
-def _storer(folder: Path, identity: int, costs: Costs) -> Callable[[Client], None]:
+def _storer(folder: Path, identity: int, costs: Costs, under: str) -> Callable[[Client], None]:
+    """Stores what a client answered and paid. `under`: the fingerprint of the settings that it paid under."""
     stored: dict[str, Any] = {}
 
     def store(client: Client) -> None:
@@ -165,17 +167,23 @@ def _storer(folder: Path, identity: int, costs: Costs) -> Callable[[Client], Non
         if state == stored:  # not every answer costs something, and a file that must reach the disk takes its time
             return
         ledgers = [spent.to_json() for spent in costs.spent(state["uploads"], state["sums"])]
-        data = {"state": state, "ledger": {"version": 1, "ledgers": ledgers}}
+        data = {"state": state, "ledger": {"version": 1, "ledgers": ledgers}, "settings": under}
         write_twice(folder / f"{client_name(identity)}.json", data)
         stored.update(state)
 
     return store
 
 
-def _stored(folder: Path, identity: int) -> dict[str, Any] | None:
+def _stored(folder: Path, identity: int, under: str) -> dict[str, Any] | None:
+    """What a client stored; ConfigError if that was under other settings, under which it cost something else."""
     path = folder / f"{client_name(identity)}.json"
     if (stored := read_intact(path, CLIENT)) is None:
         return None
+    if stored.get("settings", under) != under:  # an earlier release stored none
+        raise ConfigError(
+            f"{path}: config.yaml was changed since this client last answered, and what it spent so far was spent "
+            "under the old settings: put them back, or start a new run"
+        )
     try:
         state = stored["state"]
         found = {name: state[name] for name in ("attempts", "uploads", "sums")}

@@ -70,6 +70,8 @@ def _joining(settings: Settings, own: Own, identity: int | None) -> list[str]:
         found.append(
             f"It answers {settings.rounds} rounds, and at most {settings.answers} times if rounds are abandoned."
         )
+        if (most := settings.round.participations) is not None:
+            found.append(f"It uploads at most {most} times in the run, whatever it is asked (round.participations).")
     return found
 
 
@@ -114,6 +116,10 @@ def _sent(settings: Settings, counters: dict[str, int], uploads: int) -> list[st
     if settings.unpaid_sums:
         used = counters.get("repeats", 0)
         found.append(f"It used {used} of {settings.round.repeats} repeats (round.repeats): uploads for the same model.")
+    if (most := settings.round.participations) is not None:
+        sent = counters.get("sums", 0)
+        over = ": it answers no more" if sent >= most else ""
+        found.append(f"It uploaded {sent} of {most} times (round.participations){over}.")
     return found
 
 
@@ -122,6 +128,8 @@ def _further(settings: Settings, costs: Costs, counters: dict[str, int]) -> list
     answers, uploads, sums = (counters.get(name, 0) for name in ("attempts", "uploads", "sums"))
     found = []
     left = max(0, settings.answers - answers)
+    if (cap := settings.round.participations) is not None:
+        left = max(0, min(left, cap - sums))
     beyond = _affordable(costs, uploads, sums, left)
     if beyond < left:  # by the file's budget, or by what the noise of the sums was sized for
         sized = costs.limit if settings.budget is None else None
@@ -134,7 +142,7 @@ def _further(settings: Settings, costs: Costs, counters: dict[str, int]) -> list
     if beyond:
         found += [f"One more upload: {price(each)}." for each in costs.spent(uploads + 1, sums + 1)]
     if beyond > 1:
-        most = costs.spent(uploads + beyond, min(sums + beyond, max(settings.rounds, sums)))
+        most = costs.spent(uploads + beyond, min(sums + beyond, max(settings.most_sums, sums)))
         found += [f"All {beyond} uploads that it may still make: {price(each)}." for each in most]
     return found
 

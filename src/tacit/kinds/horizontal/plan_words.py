@@ -34,7 +34,7 @@ def samples_of(settings: Settings, task: Task) -> list[int] | None:
 def in_words(made: Plan) -> Forecast:
     """The plan as a forecast."""
     parts: dict[str, tuple[str | Priced, ...]] = {
-        "What it costs in privacy": tuple(_priced(price) for price in made.prices) or (_FREE,),
+        "What it costs in privacy": tuple(_priced(price, made.rounds) for price in made.prices) or (_FREE,),
         "What the noise does": made.noise,
         "What travels, for each client and round": tuple(_travels(made)),
         "Who sees what": made.sees,
@@ -46,9 +46,11 @@ def in_words(made: Plan) -> Forecast:
     return Forecast(figures.pop("title"), parts, figures, tuple(_pictures(made)))
 
 
-def _priced(price: Price) -> Priced:
+def _priced(price: Price, rounds: int) -> Priced:
     delta = f"at delta {price.delta:.3g}"
     often = f"{price.times} rounds" + (", for the client that is asked most often" if price.view == "local" else "")
+    if price.view == "central" and price.times < rounds:
+        often = f"{price.times} of {rounds} rounds, as many as a client takes part in"
     rows = [
         ("one round", f"epsilon {_number(price.epsilon_round)} {delta}"),
         ("the run", f"epsilon {_number(price.epsilon_run)} {delta} ({often})"),

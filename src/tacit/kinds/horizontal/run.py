@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.events import Noted, RoundAborted, RoundFinished, RunResumed, RunStarted, Sink
 from tacit.kind import Here, Result, ended_early
+from tacit.kinds.horizontal import bounded_participation
 from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.choose import engine_for
@@ -29,7 +30,8 @@ def may_change(stored: Settings) -> frozenset[str]:
             "engine.workers",
         }
     )
-    return free - {"rounds"} if stored.updates.sized_for_rounds else free
+    sized = stored.updates.sized_for_rounds and stored.most_sums == stored.rounds  # not for a cap on participations
+    return free - {"rounds"} if sized else free
 
 
 def finished(settings: Settings, state: Mapping[str, Any]) -> str | None:
@@ -57,6 +59,7 @@ def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any])
         "clients": np.array(sorted(uploads), dtype=np.int64),
         "uploads": np.array([uploads[client] for client in sorted(uploads)], dtype=np.int64),
         **({"answered": np.arange(settings.clients, dtype=np.int64)} if since else {}),
+        **bounded_participation.caught_up(settings, state, since),
     }
 
 

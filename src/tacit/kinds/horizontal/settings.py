@@ -9,7 +9,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, TypeAdapter, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from tacit import sections
 from tacit.kinds.horizontal.encrypt import Encrypt, Milliseconds
@@ -39,6 +46,13 @@ class Round(Section):
     # model that it has uploaded for before, as after an aborted round
     least_difference: Annotated[int, Field(ge=2, strict=True)] | None = None  # under masks: a client opens no list of
     # survivors that differs from an earlier one by fewer clients, unless it is the same
+    participations: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = None  # DDP_ENCRYPT: rounds in which
+    # a client uploads, at most; the noise is sized for them, and not for all rounds
+
+    @model_serializer(mode="wrap")
+    def _without_no_cap(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have the key."""
+        return {key: value for key, value in handler(self).items() if (key, value) != ("participations", None)}
 
 
 class Unsupervised(Section):
@@ -169,6 +183,7 @@ class Settings(sections.Settings):
                 f"least_difference is {self.round.least_difference}, and without masks there is no list of survivors: "
                 f"leave it out, or take encrypt_type: {protections.one_of('masked')}"
             )
+        self._check_participations()
         self.vectors.check(self)
         if self.unsupervised is not None and self.unsupervised.cluster_client_num > self.sampled:
             raise ValueError(
@@ -183,6 +198,30 @@ class Settings(sections.Settings):
                 f"leave out budget, or take encrypt_type: {protections.one_of('promises')}"
             )
         return self
+
+    def _check_participations(self) -> None:
+        from tacit.kinds.horizontal import protections
+
+        most = self.round.participations
+        if most is None:
+            return
+        if not (self.updates.masked and self.updates.sized_for_rounds):
+            raise ValueError(
+                f"participations is {most}, and {self.encrypt.encrypt_type} has no noise that is sized for the sums "
+                f"that a client is in: leave it out, or take encrypt_type: {protections.one_of('sized_for_rounds')}"
+            )
+        if self.sampled == self.clients:
+            raise ValueError(
+                f"participations is {most}, but every client is in each round: set start_fl_job_threshold below the "
+                "number of clients, or leave it out"
+            )
+        if self.clients * most < self.rounds * self.needed:
+            least = -(-self.rounds * self.needed // self.clients)
+            raise ValueError(
+                f"participations is {most}, so that {self.clients} clients upload {self.clients * most} times at most, "
+                f"and {self.rounds} rounds need {self.rounds * self.needed} updates: set it to {least} or more, or "
+                "take fewer rounds"
+            )
 
     def secure(self, columns: int, modulus_bits: int) -> SecureSettings:
         """The secure aggregation of one round."""
@@ -245,6 +284,12 @@ class Settings(sections.Settings):
     def answers(self) -> int:
         """The most that a client answers, whatever it is asked."""
         return self.rounds + self.round.abandoned_rounds
+
+    @property
+    def most_sums(self) -> int:
+        """Opened sums that one client may be in, for which noise is sized: one a round, unless clients take part less
+        often. See `bounded_participation`."""
+        return min(self.rounds, self.round.participations or self.rounds)
 
     @property
     def least(self) -> int:

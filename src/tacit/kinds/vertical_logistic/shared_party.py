@@ -278,7 +278,11 @@ def dealer(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str
         save(agreed, 0, ended=False)
         told = channels[settings.active].recv(Sizes, HEAD)
         _check_outputs(told.outputs, settings)
-        deal(channels, terms_of(settings, told.rows, told.outputs))
+        try:
+            terms = terms_of(settings, told.rows, told.outputs)
+        except ValueError as error:
+            raise PeerError(f"{settings.active} tells of {told.rows} rows: {error}") from None
+        deal(channels, terms)
         save(agreed, settings.train.epochs, ended=True)
         return Part({}, {"version": 1, "ledgers": []})
 

@@ -18,6 +18,7 @@ from tacit.kinds.horizontal.attacks import gradients, own_round, variants
 from tacit.kinds.horizontal.attacks.any_promise import test_of_any
 from tacit.kinds.horizontal.attacks.differences import audit_differences
 from tacit.kinds.horizontal.attacks.masks import audit_federation_masks
+from tacit.kinds.horizontal.attacks.participations import audit_participations
 from tacit.kinds.horizontal.attacks.protocol_rules import audit_fewest, audit_masking, audit_repeats
 from tacit.kinds.horizontal.attacks.wire import tap_federation
 from tacit.kinds.horizontal.costs import Costs, Spent
@@ -100,7 +101,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
             not_tested.append(test.left_out)
         else:
             steps.append(Step(test.name, partial(_tested, test, scope, effort, task)))
-    promises = [_proved(spent) for spent in costs.spent(most_uploads(settings), settings.rounds)]
+    promises = [_proved(spent) for spent in costs.spent(most_uploads(settings), settings.most_sums)]
     summaries = [each.summary for each in protections_of(settings) if each.summary]
     return Attacks("; ".join(summaries), steps, promises, not_tested)
 
@@ -128,6 +129,14 @@ def _on_sums(settings: Settings, task: Task, scope: Scope) -> tuple[list[Step], 
     else:
         steps.append(Step("sums subtracted", lambda: _subtracted(nearly, task)))
         steps.append(Step("masks of two rounds", lambda: [_masking(nearly, task)]))
+    if settings.round.participations is not None:
+        try:
+            few = variants.few_sampled(settings, scope)
+            Costs(few, layout.size)
+        except ValueError as error:
+            not_tested.append(f"the same clients in every round: few clients cannot have the protection: {error}")
+        else:
+            steps.append(Step("the same clients in every round", lambda: [_every_round(few, layout)]))
     if settings.sampled <= _MOST_ASKED and _complete(settings, layout.size):
         steps.append(Step("a sum of too few", lambda: [_too_few(settings, layout)]))
     else:
@@ -249,7 +258,8 @@ def _utility(settings: Settings, task: Task, scope: Scope) -> list[Cost]:
     data = settings.model_dump() | {"budget": None, "engine": {}}
     data["simulation"]["insecure_noise_seed"] = scope.number("utility")
     with_it = _figures(Settings.model_validate(data), task, rounds)
-    without = _figures(Settings.model_validate({**data, "encrypt": {}}), task, rounds)
+    data |= {"encrypt": {}, "round": data["round"] | {"participations": None}}
+    without = _figures(Settings.model_validate(data), task, rounds)
     shown = f"after {rounds} round" + "s" * (rounds > 1)
     return [Cost(f"{name} {shown}", without[name], with_it[name]) for name in without if name in with_it]
 
@@ -275,6 +285,11 @@ def _subtracted(settings: Settings, task: Task) -> list[Finding]:
 def _repeats(settings: Settings, layout: Layout) -> Finding:
     protection = f"{settings.updates.summary}; each client answers a round once"
     return audit_repeats(variants.unlimited(settings), layout, protection=protection)
+
+
+def _every_round(settings: Settings, layout: Layout) -> Finding:
+    protection = f"{settings.updates.summary}; each client uploads {settings.round.participations} times at most"
+    return audit_participations(settings, layout, protection=protection)
 
 
 def _masking(settings: Settings, task: Task) -> Finding:

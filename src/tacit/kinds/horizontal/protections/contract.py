@@ -236,7 +236,7 @@ class Protection(Described, Protocol):
     masked: ClassVar[bool]  # which carrier: under masks, or alone
     weighted: ClassVar[bool]  # whether a client counts as much as the samples that it says it has
     hides_failure: ClassVar[bool]  # whether a client whose training failed sends noise around nothing
-    sized_for_rounds: ClassVar[bool] = False  # whether its noise is: then their number is fixed
+    sized_for_rounds: ClassVar[bool] = False  # whether its noise is, or for `settings.most_sums`: then they are fixed
     inversions: ClassVar[tuple[tuple[Attack, Target], ...]]  # attacks on gradients that are worth trying
 
     @abstractmethod

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import gmpy2
@@ -31,6 +31,10 @@ _PERIOD = 256.0
 _MIRROR = _PERIOD / 4
 LARGEST = 118.0  # score up to which the sigmoid holds
 _POINTS = 1 << 14
+_TOGETHER = 8  # harmonics that are computed in one array: a power of two
+_WORDS = 1024  # and of so many words
+_HALF_WAY = 1.5 * 2.0**52
+_HALF_WAY_WORD = np.float64(_HALF_WAY).view(np.uint64)
 _DIGITS = ((21, 11), (10, 11), (0, 10))  # (first bit, bits) of the parts of a word that have a table each
 SOFTPLUS_MEAN = 32.0  # what `softplus` leaves out
 SQUASHED = 5.0  # |asinh z| at most, and what the series adds to it
@@ -58,10 +62,13 @@ def softplus(harmonics: int) -> tuple[float, ...]:
     return tuple(-value * turn for value, turn in zip(sigmoid(harmonics), turns, strict=True))
 
 
+@lru_cache(maxsize=8)
 def fingerprint(harmonics: int) -> bytes:
-    """A digest of all constants that parties must have in common to the last bit."""
+    """A digest of all constants that parties must have in common to the last bit, and of waves made with them."""
     constants = [np.array(sigmoid(harmonics)), np.array(squash(harmonics)), np.array(softplus(harmonics))]
     constants += _tables()
+    some_words = np.arange(64, dtype=np.uint32) * np.uint32(0x9E3779B1)
+    constants += [wave for even in (False, True) for _, wave in _harmonics(some_words, harmonics, even=even)]
     return hashlib.sha256(b"".join(array.astype("<f8").tobytes() for array in constants)).digest()
 
 
@@ -95,13 +102,10 @@ def angles(words: Halves) -> Floats:
 
 def write_waves(rho: Halves, bits: int, waves: Words) -> None:
     """At the dealer: cos k rho and -sin k rho for odd k, at `bits` fraction bits, into (harmonics, 2, *shape)."""
-    sine, cosine = angles(rho)
-    scale = 2.0**bits
-    now, before = np.stack([cosine, -sine]) * scale, np.stack([cosine, sine]) * scale
-    double = _double(cosine)
-    for wave in waves.view(np.int64):
-        np.rint(now, out=wave, casting="unsafe")
-        now, before = double * now - before, now
+    words, found = rho.reshape(-1), waves.reshape(*waves.shape[:2], -1)
+    for part in _parts(words):
+        for some, of_rho in _harmonics(words[part], len(waves), even=True):
+            found[some, :, part] = _rounded(of_rho * 2.0**bits)
 
 
 def combine(opened: Halves, coefficients: Floats, waves: Words, *, even: bool = False) -> Words:
@@ -111,21 +115,53 @@ def combine(opened: Halves, coefficients: Floats, waves: Words, *, even: bool = 
 
     The coefficients times sin kV and cos kV are rounded to integers: public, and the same at all parties.
     """
-    sine, cosine = angles(opened)
+    words, shares = opened.reshape(-1), waves.reshape(*waves.shape[:2], -1)
+    total = np.empty(words.shape, dtype=np.uint64)
+    for part in _parts(words):
+        summed = np.uint64(0)
+        for some, of_opened in _harmonics(words[part], len(waves), even=even):
+            factor = _rounded(of_opened * coefficients[some, None, None])
+            factor *= shares[some, :, part]
+            summed = summed + factor.sum(axis=(0, 1), dtype=np.uint64)
+        total[part] = summed
+    return total.reshape(opened.shape)
+
+
+def _parts(words: Halves) -> Iterator[slice]:
+    """So few words at a time that what is computed of them stays in a cache."""
+    return (slice(first, first + _WORDS) for first in range(0, len(words), _WORDS))
+
+
+def _harmonics(words: Halves, count: int, *, even: bool) -> Iterator[tuple[slice, Floats]]:
+    """sin kx and cos kx for the first `count` odd k, some k at a time: (which, (k, 2, words)); `even`: cos, -sin.
+
+    Both are functions f with f((k + 2m)x) = 2 cos 2mx f(kx) - f((k - 2m)x): taken for single k (m = 1) until an array
+    is full, and for whole arrays from there. With few words the number of calls is what takes time.
+    """
+    sine, cosine = angles(words)
+    now, mirror = np.empty((_TOGETHER, 2, len(words))), np.array([[-1.0], [1.0]])
+    now[0] = sine, cosine
     if even:
-        now, before = np.stack([cosine, -sine]), np.stack([cosine, sine])
-    else:
-        now, before = np.stack([sine, cosine]), np.stack([-sine, cosine])
-    double = _double(cosine)
-    share = np.zeros(now.shape, dtype=np.uint64)
-    factor = np.empty(now.shape, dtype=np.int64)
-    for coefficient, wave in zip(coefficients, waves, strict=True):
-        np.rint(now * coefficient, out=factor, casting="unsafe")
-        share += factor.view(np.uint64) * wave
-        now, before = double * now - before, now  # sin (k+2)x = 2 cos 2x sin kx - sin (k-2)x, and so the cosine
-    return np.asarray(share[0] + share[1])
+        now[0], mirror = (cosine, -sine), -mirror
+    turn = 4 * (cosine * cosine) - 2
+    before = now[0] * mirror  # of k = -1
+    for k in range(1, _TOGETHER):
+        now[k] = turn * now[k - 1] - before
+        before = now[k - 1]
+    for _ in range(_TOGETHER.bit_length() - 1):
+        turn = turn * turn - 2
+    earlier = now[::-1] * mirror  # of -k
+    for first in range(0, count, _TOGETHER):
+        yield slice(first, min(first + _TOGETHER, count)), now[: count - first]
+        now, earlier = turn * now - earlier, now
 
 
-def _double(cosine: Floats) -> Floats:
-    """2 cos 2x."""
-    return 4 * (cosine * cosine) - 2
+def _rounded(values: Floats) -> Words:
+    """The nearest integers, modulo 2^64, of numbers below 2^51: in the last bits of their sum with 1.5 * 2^52.
+
+    Overwrites `values`.
+    """
+    values += _HALF_WAY
+    words = values.view(np.uint64)
+    words -= _HALF_WAY_WORD
+    return words
