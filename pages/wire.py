@@ -29,6 +29,7 @@ _TITLES = {
     "kinds.vertical_logistic.protocol.label_count_messages": "Vertical regression: counts of labels",
     "kinds.vertical_logistic.shared.messages": "Vertical regression on secret shares",
     "kinds.split.messages": "Split learning",
+    "oblivious": "Oblivious transfer",
     "flower.node": "Through Flower",
 }
 
