@@ -16,7 +16,7 @@ class Inner(Section):
 class Outer(Section):
     inner: Inner | None = None
     by_name: dict[str, Inner] = Field(default_factory=dict)
-    kind: Literal["a", "b"] | None = None  # a sentence that goes on
+    kind: Literal["a", "b"] | None = None  # a sentence that continues
     # over the next line
     ratio: float = Field(default=0.5, alias="share", gt=0, lt=1)
 
@@ -42,5 +42,5 @@ def test_types_ranges_and_defaults_are_in_words():
 
 
 def test_a_comment_behind_a_field_is_read_with_the_lines_that_follow():
-    assert comments(Outer)["kind"] == "a sentence that goes on over the next line"
+    assert comments(Outer)["kind"] == "a sentence that continues over the next line"
     assert comments(Inner) == {"depth": "how deep it goes", "name": ""}
