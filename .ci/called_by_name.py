@@ -20,6 +20,7 @@ _.log_message  # http.server
 _.reducer_override  # pickle
 set_to_none  # torch: an argument of zero_grad
 _._step_supports_amp_scaling  # torch
+_._opt_called  # torch: schedulers read it
 param_group  # torch: an argument of add_param_group
 _.__call__  # of a protocol that callables fit
 core  # pydantic

@@ -35,6 +35,8 @@ EXTRAS = {
     "opendp": "bench",
     "private_set_intersection": "bench",
     "torch": "torch",
+    "transformers": "hf",
+    "peft": "hf",
     "ray": "ray",
     "flwr": "flower",
     "pyarrow": "parquet",

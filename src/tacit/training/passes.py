@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from weakref import ref
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import CheckpointFunction
 
 from tacit.training.arguments import Arguments
 from tacit.training.margins import gamma
@@ -81,6 +83,7 @@ class Pass:
             raise RuntimeError(
                 "a backward pass after the last one was looked at: call optimizer.step() after the passes of a batch"
             )
+        _refuse_reentrant()
         if self.sizes:
             self._earlier.append(self._join_last())
             self._parts = [[] for _ in self._names]
@@ -144,6 +147,18 @@ class Pass:
             sums = squared_norms_of([part for _, part in present])
         total = torch.stack(sums).sum(0).mul_(1 + 2 * gamma(len(sums) + 4))
         return total if order == 1 else total.sqrt_()
+
+
+def _refuse_reentrant() -> None:
+    """ValueError in a backward pass inside another one: its records would be taken for others than those outside."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code is CheckpointFunction.backward.__code__:
+            raise ValueError(
+                "layers are checkpointed with use_reentrant=True, which makes a backward pass of its own of each: take "
+                "use_reentrant=False, in transformers by gradient_checkpointing_kwargs={'use_reentrant': False}"
+            )
 
 
 def _is_wide(part: Part, wide: torch.dtype) -> bool:

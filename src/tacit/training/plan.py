@@ -27,7 +27,7 @@ from tacit.dp.pricing import Method
 from tacit.dp.release import Event, GaussianEvent, Relation, check_choice, check_delta, check_positive, number
 from tacit.dp.schedules import ClipAdaptation, Decay, NoiseDecay
 from tacit.training.levels import Levels
-from tacit.training.truncation import log2_exceeding
+from tacit.training.truncation import log2_exceeding, smallest_size
 
 if TYPE_CHECKING:
     from torch import nn, optim
@@ -128,15 +128,11 @@ class Plan:
             raise ValueError(
                 f"truncate is {truncate} and physical {self.physical}: give a multiple, so that all pieces are alike"
             )
-        dearest = 10.0 if self.epsilon is None else min(50.0, self.epsilon)
-        most = self.delta / (4 * self.steps * (1 + math.exp(dearest)))
-        if log2_exceeding(self.records + 1, self.probability, truncate) > math.log2(most):
-            found = truncate
-            while log2_exceeding(self.records + 1, self.probability, found) > math.log2(most):
-                found += 1
+        trials = self.records + 1
+        if log2_exceeding(trials, self.probability, truncate) > self.log2_most_cut:
             raise ValueError(
                 f"samples exceed truncate={truncate} too often for delta {self.delta:g} over {self.steps} steps: give "
-                f"{found} or more"
+                f"{smallest_size(trials, self.probability, self.log2_most_cut)} or more"
             )
 
     def _check_noise(self) -> None:
@@ -166,6 +162,12 @@ class Plan:
         if self.sampling == "shuffled":
             return 1.0
         return math.ldexp(max(1, (self.batch << _UNIFORM_BITS) // self.records), -_UNIFORM_BITS)
+
+    @property
+    def log2_most_cut(self) -> float:
+        """log2 of how often `truncate` may cut a sample: what that costs is at most a fourth of delta."""
+        dearest = 10.0 if self.epsilon is None else min(50.0, self.epsilon)
+        return math.log2(self.delta / (4 * self.steps * (1 + math.exp(dearest))))
 
     @property
     def relation(self) -> Relation:
@@ -286,7 +288,7 @@ class Plan:
     def attach(
         self,
         model: M,
-        optimizer: optim.Optimizer,
+        optimizer: optim.Optimizer | Sequence[optim.Optimizer],
         data: Any,
         *,
         reduction: Literal["mean", "sum"] = "mean",

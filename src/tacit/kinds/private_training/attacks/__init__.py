@@ -23,6 +23,7 @@ from tacit.dp.release import GaussianEvent
 from tacit.kinds.private_training.attacks.few_records import guess_with_few
 from tacit.kinds.private_training.attacks.observer import Training
 from tacit.kinds.private_training.attacks.single_steps import Learned, guess_steps, paid, step_curve
+from tacit.kinds.private_training.attacks.truncated import truncated_like
 from tacit.kinds.private_training.attacks.whole_training import Work, guess_trainings, training_plan
 from tacit.kinds.private_training.settings import Settings
 from tacit.kinds.private_training.task import Task
@@ -117,7 +118,7 @@ def _steps(own: _Own) -> tuple[Finding, Learned]:
     )
     words = (
         f"Single steps: {plan.noise} noise of {multiplier:.4g} times the clipping norm, tier {plan.drawn}; {steps} "
-        f"steps with {canaries} canaries in {len(own.tensors)} tensors"
+        f"steps with {canaries} canaries in {len(own.tensors)} tensors{_filled(small)}"
     )
     return replace(_seen(found, "a step", words), broken=moved, watched=steps), learned
 
@@ -171,9 +172,13 @@ def _trainings(own: _Own, learned: Learned) -> Finding:
     )
     words = (
         f"Private SGD, end to end: {small.steps} steps with the file's noise, sampling and clipping; {work.trainings} "
-        f"trainings with {canaries} canaries"
+        f"trainings with {canaries} canaries{_filled(small)}"
     )
     return _seen(found, "every step", words)
+
+
+def _filled(small: Plan) -> str:
+    return "" if small.truncate is None else f", batches filled up to {small.truncate} records"
 
 
 def _seen(found: Finding, when: str, words: str) -> Finding:
@@ -214,14 +219,9 @@ def _half(plan: Plan, records: int, scope: Scope) -> Plan:
 
 def _smaller(plan: Plan, records: int, batch: int) -> Plan:
     """With the same noise on the count of unclipped records, whatever the batch."""
-    return replace(
-        plan,
-        records=records,
-        batch=batch,
-        physical=None,
-        truncate=None,
-        count_noise=plan.count_noise * plan.batch / batch,
-    )
+    noise = plan.count_noise * plan.batch / batch
+    small = replace(plan, records=records, batch=batch, physical=None, truncate=None, count_noise=noise)
+    return truncated_like(plan, small)
 
 
 def _utility(task: Task, settings: Settings, plan: Plan, scope: Scope) -> list[Cost]:
@@ -229,7 +229,8 @@ def _utility(task: Task, settings: Settings, plan: Plan, scope: Scope) -> list[C
     from tacit.kinds.private_training.attacks.own_training import Subject
 
     epochs = max(1, min(plan.epochs, scope.pick(200, 100_000) // plan.steps_an_epoch))
-    same = replace(plan, epsilon=None, noise_multiplier=plan.initial_noise, epochs=epochs)
+    same = replace(plan, epsilon=None, noise_multiplier=plan.initial_noise, epochs=epochs, truncate=None)
+    same = truncated_like(plan, same)
     everybody = np.arange(plan.records)
     figures = []
     for private in (False, True):

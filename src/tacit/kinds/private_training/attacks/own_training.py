@@ -17,6 +17,7 @@ from torch.utils.data import Subset, default_collate
 
 from tacit.audit.attacks.inversion import one_thread
 from tacit.audit.attacks.membership import Indices, Losses, Predict
+from tacit.kinds.private_training.attacks.truncated import truncated_like
 from tacit.kinds.private_training.settings import Settings
 from tacit.kinds.private_training.task import Task
 from tacit.randomness import seeded_rng
@@ -66,7 +67,7 @@ def resized(plan: Plan, records: int) -> Plan:
         return plan
     batch = max(1, min(records, round(plan.batch * records / plan.records)))
     noise = plan.count_noise * plan.batch / batch
-    return replace(plan, records=records, batch=batch, count_noise=noise, truncate=None)
+    return truncated_like(plan, replace(plan, records=records, batch=batch, count_noise=noise, truncate=None))
 
 
 def _privately(task: Task, settings: Settings, plan: Plan, model: nn.Module, data: Any, seed: int) -> None:

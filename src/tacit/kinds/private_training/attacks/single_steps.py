@@ -26,6 +26,7 @@ from tacit.dp.accounting import Ledger
 from tacit.dp.release import GaussianEvent
 from tacit.kinds.private_training.attacks.likelihood import Likelihood, Numbers
 from tacit.kinds.private_training.attacks.observer import Cast, Flags, Seen, Training, observe
+from tacit.kinds.private_training.attacks.truncated import truncated_like
 from tacit.training.plan import Plan
 
 LENGTH = 10.0  # of a canary's gradient, in clipping norms
@@ -77,7 +78,7 @@ class Guesses:
 
 def step_plan(plan: Plan, records: int, steps: int) -> Plan:
     """So many steps on all of so many records, each with the noise of the plan's last step."""
-    return replace(
+    small = replace(
         plan,
         records=records,
         batch=records,
@@ -89,6 +90,7 @@ def step_plan(plan: Plan, records: int, steps: int) -> Plan:
         truncate=None,
         count_noise=plan.count_noise * plan.batch / records,
     )
+    return truncated_like(plan, small)
 
 
 def paid(plan: Plan, step: int) -> float:

@@ -22,6 +22,7 @@ from tacit.audit.tradeoff import Columns
 from tacit.kinds.private_training.attacks.likelihood import Likelihood, Numbers, sampled
 from tacit.kinds.private_training.attacks.observer import Cast, Flags, Seen, Training, observe
 from tacit.kinds.private_training.attacks.single_steps import LENGTH, Learned, balanced, paid, spread
+from tacit.kinds.private_training.attacks.truncated import truncated_like
 from tacit.training.plan import Plan
 
 _OWN = 8  # records of the file's own, trained on as they are: more would only blur what the observer sees
@@ -52,7 +53,7 @@ def training_plan(plan: Plan, records: int, steps: int) -> Plan:
         physical=None,
         truncate=None,
     )
-    return replace(small, epochs=max(1, min(plan.epochs, steps // small.steps_an_epoch)))
+    return truncated_like(plan, replace(small, epochs=max(1, min(plan.epochs, steps // small.steps_an_epoch))))
 
 
 def guess_trainings(
