@@ -27,7 +27,11 @@ core  # pydantic
 _._without_empty_options  # pydantic
 _._without_flat  # pydantic
 _._without_no_cap  # pydantic
+_._without_no_stop  # pydantic
 _._without_no_truncation  # pydantic
+_._without_no_privacy  # pydantic
+_._without_owners  # pydantic
+_._only_given  # pydantic
 _.KIND  # the registry of kinds
 toys  # a fixture that a test only needs to have
 _.total_steps  # a field of a message: it is on the wire

@@ -14,6 +14,7 @@ from tacit.training.engine import Engine
 from tacit.training.independence import Watch
 from tacit.training.monitor import Monitor
 from tacit.training.optimizer import PrivateOptimizer
+from tacit.training.ownership import ownership
 from tacit.training.plan import Plan
 from tacit.training.sampler import Loader, Sampler
 from tacit.training.several_optimizers import as_one, each_of
@@ -33,6 +34,7 @@ def attach(
     monitors: Sequence[Monitor] = (),
     check: bool = True,
     memory: int = 512 << 20,
+    owners: Any = None,
     source: NoiseSource | None = None,
     rng: Generator | None = None,
     check_rng: Generator | None = None,
@@ -49,6 +51,8 @@ def attach(
         check: whether some batches are followed by changed copies of themselves, to see that records keep apart (see
             `independence`), and whether it is seen that nothing is stored without noise (see `contents`).
         memory: bytes that the gradients of single records may take; more is slower to do without.
+        owners: for unit="owner" whose each record is: one id a record, in their order, or a function from a record of
+            `data` to an id, called once for each of them. Ids are compared only.
         source: noise of the fast tier. Secret, as `rng` is, from which samples and all other noise are drawn: both
             come from the operating system by default, and others are for tests.
         check_rng: of the times at which batches are shown again; secret likewise.
@@ -62,7 +66,7 @@ def attach(
     plan.noise_of(0)  # calibrated now, and refused where the count leaves nothing for the gradients
     engine = Engine(model, reduction=reduction, memory=memory, loss_scale=loss_scale, resize=not check)
     try:
-        sampler = Sampler(plan, rng)
+        sampler = Sampler(plan, rng, ownership(plan, data, owners))
         noisy = noisy_sum(plan, engine, source, rng)
         watch = Watch(check_rng) if check else None
         private = PrivateOptimizer(plan, engine, inner, noisy, sampler, monitors=monitors, watch=watch, rng=rng)

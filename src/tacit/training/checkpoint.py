@@ -18,6 +18,7 @@ from tacit.training.several_optimizers import kind_of
 
 VERSION = 2
 _PREFIX = "inner/"
+_LATER = {"clipping": "flat", "truncate": None, "unit": "record", "owners": None, "records_per_owner": None}
 
 
 def refuse_other(state: Mapping[str, Any], plan: Plan) -> None:
@@ -43,7 +44,7 @@ def fixed(plan: Plan) -> dict[str, Any]:
     """
     kept = asdict(plan)
     del kept["physical"]
-    for name, default in (("clipping", "flat"), ("truncate", None)):  # states of earlier releases do not have them
+    for name, default in _LATER.items():  # states of earlier releases do not have them
         if kept[name] == default:
             del kept[name]
     if plan.noise_multiplier is not None and plan.decay is None:

@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from types import MethodType
 from typing import Any, Literal
 
@@ -179,10 +180,29 @@ class Engine:
             factors = lowered / (norms.to(torch.float64) + stability)
         return factors.mul_(factors >= 2 * torch.finfo(dtype).tiny).to(dtype)
 
+    def gather(self, starts: tuple[int, ...]) -> None:
+        """Take the mean gradients of owners in place of those of records, for norms, factors and sums of this pass.
+
+        `starts`: the first record of each owner, and how many records there are; each owner has one or more.
+        """
+        with torch.no_grad(), exactly(self.sum.device.type):
+            records = self._recorded()
+            lengths = torch.tensor([end - start for start, end in pairwise(starts)])
+            if starts[0] != 0 or starts[-1] != records or bool((lengths < 1).any()):
+                raise ValueError(
+                    f"the backward pass saw {records} records, the batch has {starts[-1]}: the first dimension of the "
+                    "model's input must be that of the records"
+                )
+            if records == len(lengths):
+                return
+            weights = self.whole(torch.ones(records, dtype=torch.float64, device=self.sum.device))
+            weights = weights / torch.repeat_interleave(lengths, lengths).to(weights)
+            self._pass.gather(starts, weights.to(self.sum.dtype))
+
     def add_clipped(self, factors: Tensor) -> None:
         """Add the sum of factors_i times the gradient of record i to `sum`, and forget the pass.
 
-        `factors` are [records], or [parameters, records].
+        `factors` are [records], or [parameters, records]; of owners, if the pass was gathered.
         """
         with torch.no_grad(), exactly(self.sum.device.type):
             records = self._recorded()
@@ -202,6 +222,8 @@ class Engine:
 
     def whole(self, factors: Tensor) -> Tensor:
         """Times what makes a record's own gradient of what was recorded: the records of its mean over the scale."""
+        if self._pass.owners is not None:
+            return factors  # the weights of an owner's records have it
         if not self._mean:
             return factors if self._scale == 1 else factors / self._scale
         return factors * (self._pass.counts(factors) / self._scale).to(factors.dtype)
@@ -238,7 +260,7 @@ class Engine:
     def _recorded(self) -> int:
         if not self._pass.sizes:
             raise RuntimeError("no backward pass is recorded: call model.train() and loss.backward() first")
-        return self._pass.records
+        return self._pass.records if self._pass.owners is None else self._pass.owners
 
     def _guard(self, name: str) -> Callable[[Tensor | None], None]:
         def refuse(gradient: Tensor | None) -> None:

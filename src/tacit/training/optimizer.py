@@ -34,8 +34,8 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     """Takes the place of the optimizer in the ordinary loop; `inner` is the one that was attached, or all of them.
 
     `step` after each backward pass; the model moves when a sample is whole. `steps` are the moves so far, `clip_norm`
-    is the norm of the next one. `unclipped` is the share of records of the last sample that flat clipping left: derived
-    from private records and covered by no epsilon. `checking` says that the batch at hand is shown again, to see that
+    is the norm of the next one. `unclipped` is the share of the last sample that flat clipping left: derived from
+    private records and covered by no epsilon. `checking` says that the batch at hand is shown again, to see that
     records keep apart, and adds nothing: leave it out of averages, counters and schedulers.
 
     Guarantee: what the model's parameters show after each move is paid for in `ledger`, before the sample is looked at.
@@ -135,7 +135,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             if piece.again:
                 self._compare(piece)
             else:
-                self._take(self._norms(piece), piece)
+                self._take(piece)
         except Exception:
             self.abandon()
             raise
@@ -243,11 +243,15 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if self._contents is not None:
             refuse_changed(self._contents, contents(self.engine.model, leave_out=self.engine.parameters))
 
-    def _norms(self, piece: Piece) -> Tensor:
+    def _measured(self) -> Tensor:
         try:
-            norms = self.engine.norms(order=self._sum.order)
+            return self.engine.norms(order=self._sum.order)
         except FloatingPointError as error:
             raise ValueError(f"nothing was released, the model is as before: {error}") from error
+
+    def _norms(self, piece: Piece) -> Tensor:
+        """Of the records of a piece."""
+        norms = self._measured()
         if len(norms) != len(piece.indices):
             raise ValueError(
                 f"the backward pass saw {len(norms)} records, the batch has {len(piece.indices)}: the first dimension "
@@ -256,10 +260,9 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             )
         return norms
 
-    def _take(self, norms: Tensor, piece: Piece) -> None:
-        counted = len(norms) - piece.padding
-        self._seen += counted
-        self._below += int((norms[:counted] <= self.clip_norm).sum())
+    def _take(self, piece: Piece) -> None:
+        looked = self._watch is not None and self._watch.armed
+        norms = self._norms(piece) if piece.starts is None or looked else torch.empty(0)
         if self._watch is not None:
             self._look(self._watch, norms)
         elif (undecided := self.engine.undecided) is not None:
@@ -267,6 +270,12 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 f"{undecided} may have a row for each record or be shared by all, which is not looked at with "
                 "check=False: call the model as a whole, or give what it takes a row for each record (ids[:, None])"
             )
+        if piece.starts is not None:
+            self.engine.gather(piece.starts)
+            norms = self._measured()
+        counted = len(norms) - piece.padding
+        self._seen += counted
+        self._below += int((norms[:counted] <= self.clip_norm).sum())
         if piece.padding:
             norms = norms.clone()
             norms[counted:] = math.inf  # by which their factors are 0
@@ -319,13 +328,14 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 monitor.tell(self.steps, self._cost(self.steps, monitor.method), monitor.method)
 
     def _move(self) -> None:
+        """Step `inner`. If the step waited for what was shown again, a scheduler has moved on: not for this one."""
         step_with(self.inner, self._settings)
 
     def _adapt(self) -> None:
-        """Move the clipping norm by the noisy share of records below it.
+        """Move the clipping norm by the noisy share of records, or owners, below it.
 
-        Guarantee: the count, centred so that a record changes it by 1/2, gets noise of count_noise times the expected
-        batch; with the noise of the gradients it costs what one Gaussian of `plan.event` does.
+        Guarantee: the count, centred so that one of them changes it by 1/2, gets noise of count_noise times the
+        expected batch; with the noise of the gradients it costs what one Gaussian of `plan.event` does.
         Source: Andrew, Thakkar, McMahan, Ramaswamy 2021, Theorem 1.
         """
         self.unclipped = self._below / self._seen if self._seen and self.plan.clipping == "flat" else None

@@ -13,6 +13,7 @@ from torch.utils.checkpoint import CheckpointFunction
 
 from tacit.training.arguments import Arguments
 from tacit.training.margins import gamma
+from tacit.training.owner_gradients import gathered
 from tacit.training.recorded import Part, absolute_norms, join, squared_norms_of, stack, tensors_of, widened
 
 
@@ -39,6 +40,7 @@ class Pass:
         self._joined: list[Part | None] | None = None
         self._held: list[tuple[ref[Tensor], int]] = []  # what parts hold, and how often it was written before
         self.sizes: list[int] = []  # of the passes, in records
+        self.owners: int | None = None  # whose gradients the records' were gathered to
         self._first = ""
         self._kept = 0
         self._taken = 0
@@ -111,6 +113,15 @@ class Pass:
                 pairs = zip(passes, self._index, strict=True)
                 self._joined = [stack(each, self.sizes, parameter.numel()) for each, parameter in pairs]
         return self._joined
+
+    def gather(self, starts: tuple[int, ...], weights: Tensor) -> None:
+        """From here on gradients are those of owners: weighted sums over their records, see `owner_gradients`."""
+        pairs = zip(self.join(), self._index, strict=True)
+        self._joined = [
+            None if part is None else gathered(part, starts, weights, parameter.numel(), self.memory)
+            for part, parameter in pairs
+        ]
+        self.owners = len(starts) - 1
 
     def _refuse_overwritten(self) -> None:
         """A part holds the inputs of a layer as they were given. One buffer for several passes would give the records

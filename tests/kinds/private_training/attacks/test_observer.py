@@ -411,7 +411,7 @@ def test_a_fault_shows_with_few_records(fault, opposing, changed, monkeypatch):
 
 def filling_counts(patch):
     honest = PrivateOptimizer._take
-    patch.setattr(PrivateOptimizer, "_take", lambda self, norms, piece: honest(self, norms, replace(piece, padding=0)))
+    patch.setattr(PrivateOptimizer, "_take", lambda self, piece: honest(self, replace(piece, padding=0)))
 
 
 def test_records_that_fill_a_batch_and_count_show(monkeypatch):

@@ -15,6 +15,7 @@ from tacit.kinds.private_training import attacks as private_training
 from tacit.kinds.private_training.attacks.own_training import Subject, resized
 from tacit.kinds.private_training.attacks.single_steps import step_plan
 from tacit.kinds.private_training.attacks.whole_training import training_plan
+from tacit.kinds.private_training.owners import Planned
 from tacit.kinds.private_training.settings import Settings
 from tacit.kinds.private_training.tasks import load as tasks
 from tacit.training.plan import Plan
@@ -29,7 +30,7 @@ def task():
 
 
 def test_trainings_repeat_and_privacy_costs_accuracy(task):
-    pool, chosen = np.arange(400), np.arange(0, 400, 2)
+    pool, chosen = np.arange(400)[:, None], np.arange(0, 400, 2)
     plan = Plan(records=200, batch=50, epochs=5, noise_multiplier=4.0, delta=1e-5)
     figures = {}
     for private in (False, True):
@@ -86,6 +87,6 @@ def test_the_cost_in_utility_is_that_of_batches_of_one_size(task, monkeypatch):
     seen = []
     monkeypatch.setattr(Sampler, "sample", lambda self, step: seen.append(self._plan) or np.arange(5))
     plan = Plan(records=len(task.records), batch=200, epochs=1, epsilon=1.0, delta=1e-5, truncate=290)
-    found = private_training._utility(task, SETTINGS, plan, Scope())
+    found = private_training._utility(task, SETTINGS, Planned(plan, None), Scope())
     assert "accuracy after 1 epoch" in [each.metric for each in found]
     assert {each.truncate is not None and each.truncate >= 290 for each in seen} == {True}
