@@ -18,7 +18,7 @@ NAME = "tacit-learning"
 OLD = re.compile(
     r"pip install (?:-\S+ (?:\S+ )?)*[\"'`]?" + r"tacit(?!-learning)(?![\w./-])|[\"'`]" + r"tacit\\?\[[a-z]"
 )
-TEXT = {".py", ".md", ".yaml", ".yml", ".toml", ".txt", ".cff", ""}
+TEXT = {".py", ".md", ".ipynb", ".yaml", ".yml", ".toml", ".txt", ".cff", ""}
 FOLDERS = ("src", "tests", "docs", "examples", "bench", "pages", ".ci", ".github")
 
 
