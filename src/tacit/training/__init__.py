@@ -53,7 +53,7 @@ def require_torch() -> None:
     try:
         import torch  # noqa: F401
     except ModuleNotFoundError as error:
-        raise ValueError("private training needs torch: pip install 'tacit[torch]'") from error
+        raise ValueError("private training needs torch: pip install 'tacit-learning[torch]'") from error
 
 
 __getattr__, __dir__ = door(
