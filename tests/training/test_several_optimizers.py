@@ -1,5 +1,7 @@
 """Several optimizers of one model: one clipped and noised gradient over all parameters, paid for once."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -67,6 +69,72 @@ def test_the_noise_is_drawn_once_over_all_parameters():
     assert counted[0] == counted[1]
     assert len(counted[1]) == 8
     assert {size for size, _ in counted[1]} == {flat(one).numel()}
+
+
+class Numbered:
+    """Noise that tells its number: 1 at the first draw, 2 at the second."""
+
+    def __init__(self):
+        self.drawn = 0
+
+    def normal(self, flat, deviation):
+        self.drawn += 1
+        flat.fill_(self.drawn)
+
+
+class Fails(torch.optim.SGD):
+    """Fails at its first step, before it moves anything."""
+
+    failed = False
+
+    def step(self, closure=None):
+        if not self.failed:
+            self.failed = True
+            raise RuntimeError("no memory left")
+        super().step(closure)
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("fails", ["the second optimizer", "a hook"])
+def test_after_a_step_that_failed_halfway_the_next_is_paid_for_and_has_noise_of_its_own(fails, check):
+    """The first optimizer has moved. The same noise under two moves would be taken out by their difference."""
+    module, source = model(), Numbered()
+    first, second = torch.optim.SGD(module[0].parameters(), 1e-3), Fails(module[2].parameters(), 1e-3)
+    second.failed = fails != "the second optimizer"
+    _, optimizer, loader = attach(
+        plan(epochs=3, delta=1e-3), module, [first, second], data(), source=source, rng=seeded_rng(3), check=check
+    )
+    if fails == "a hook":
+        optimizer.register_step_post_hook(fail_once())
+    caught = 0
+    for _ in range(2):
+        for x, y in loader:
+            before, steps, draws = deepcopy(module), optimizer.steps, source.drawn
+            F.cross_entropy(module(x), y).backward()
+            try:
+                optimizer.step()
+            except RuntimeError as error:
+                assert str(error) in ("no memory left", "no disk left")
+                caught += 1
+            if optimizer.steps > steps and not optimizer.checking:
+                assert source.drawn == draws + 1
+                for new, old, total in zip(
+                    module.parameters(), before.parameters(), clipped_sum(before, x, y, 0.5), strict=True
+                ):
+                    torch.testing.assert_close(old - new, 1e-3 * (total / 10 + source.drawn), rtol=1e-9, atol=1e-12)
+    assert caught == 1
+    assert all(parameter.grad is None for parameter in module.parameters())
+    assert source.drawn == optimizer.steps + 1 == sum(line["count"] for line in optimizer.ledger.to_json()["lines"])
+
+
+def fail_once():
+    left = [RuntimeError("no disk left")]
+
+    def hook(inner, args, kwargs):
+        if left:
+            raise left.pop()
+
+    return hook
 
 
 def test_two_of_one_kind_are_what_two_groups_of_one_are():

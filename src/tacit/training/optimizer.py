@@ -300,6 +300,22 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self.engine.discard()
 
     def _finish(self) -> None:
+        try:
+            self._release()
+        except BaseException:  # of one of several optimizers, or a hook: the model may have moved nevertheless
+            self.abandon()  # so that the next sample is paid for, and gets noise of its own
+            raise
+        finally:
+            for parameter in self.engine.parameters:
+                parameter.grad = None  # the buffer is about to hold another sample
+        self.steps += 1
+        self._forget_sample()
+        for monitor in self._monitors:
+            if monitor.due(self.steps):
+                monitor.tell(self.steps, self._cost(self.steps, monitor.method), monitor.method)
+
+    def _release(self) -> None:
+        """Move the model by the noisy gradient, and the clipping norm."""
         engine, clip = self.engine, self.clip_norm
         self._sum.finish(clip, self.plan.noise_of(self.steps))
         for parameter, view in zip(engine.parameters, engine.views, strict=True):
@@ -308,18 +324,8 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         for each in each_of(self.inner):
             if isinstance(each, AdamBC):
                 each.noise_deviation = deviation
-        self._move()
-        for parameter in engine.parameters:
-            parameter.grad = None  # the buffer is about to hold another sample
-        self._adapt()
-        self.steps += 1
-        self._forget_sample()
-        for monitor in self._monitors:
-            if monitor.due(self.steps):
-                monitor.tell(self.steps, self._cost(self.steps, monitor.method), monitor.method)
-
-    def _move(self) -> None:
         step_with(self.inner, self._settings)
+        self._adapt()
 
     def _adapt(self) -> None:
         """Move the clipping norm by the noisy share of records below it.

@@ -117,9 +117,11 @@ def step_with(optimizer: torch.optim.Optimizer, settings: Settings | None) -> No
         later = {key: group[key] for key, value in before.items() if not _equal(group[key], value)}
         group.update({key: before[key] for key in later})
         moved.append((group, later))
-    optimizer.step()
-    for group, later in moved:
-        group.update(later)
+    try:
+        optimizer.step()
+    finally:
+        for group, later in moved:
+            group.update(later)
 
 
 def _equal(one: Any, other: Any) -> bool:
