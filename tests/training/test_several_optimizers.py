@@ -127,6 +127,31 @@ def test_after_a_step_that_failed_halfway_the_next_is_paid_for_and_has_noise_of_
     assert source.drawn == optimizer.steps + 1 == sum(line["count"] for line in optimizer.ledger.to_json()["lines"])
 
 
+@pytest.mark.parametrize("given", [two, groups])
+def test_one_that_is_stepped_by_itself_moves_nothing(given):
+    """In training mode there is no gradient; in eval mode, or set by hand, it was neither clipped nor noised."""
+    module = model()
+    _, optimizer, loader = attach(
+        plan(), module, given(module), data(), source=Silent(), rng=seeded_rng(3), check=False
+    )
+    inner = optimizer.inner.optimizers[0] if given is two else optimizer.inner
+    x, y = next(iter(loader))
+    F.cross_entropy(module(x), y).backward()
+    before = flat(module)
+    inner.step()
+    assert torch.equal(flat(module), before)
+    optimizer.step()
+    moved = flat(module)
+    module.eval()
+    F.cross_entropy(module(x), y).backward()
+    with pytest.raises(ValueError, match="stepped by itself, with gradients that were neither clipped nor noised"):
+        inner.step()
+    assert torch.equal(flat(module), moved)
+    optimizer.engine.detach()
+    inner.step()  # an ordinary one again
+    assert not torch.equal(flat(module), moved)
+
+
 def fail_once():
     left = [RuntimeError("no disk left")]
 
@@ -274,6 +299,23 @@ def test_what_is_unfrozen_later_is_refused_in_each():
     module[2].bias.requires_grad_(True)
     with pytest.raises(ValueError, match=r"of shape \(3,\) that was not trained when the optimizer was attached"):
         train(module, optimizer, loader, 1)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_what_is_unfrozen_or_added_later_is_refused_whatever_moves_it(check):
+    """An optimizer that was not attached would move it without noise."""
+    for added in (False, True):
+        module = model()
+        module[2].requires_grad_(added)
+        module[2].weight.grad = torch.ones_like(module[2].weight)  # of earlier times: it moves nothing
+        given = torch.optim.SGD([each for each in module.parameters() if each.requires_grad], 0.1)
+        _, optimizer, loader = attach(plan(), module, given, data(), rng=seeded_rng(3), check=check)
+        train(module, optimizer, loader, 1)
+        if added:
+            module.append(nn.Linear(3, 3).double())
+        module[2].requires_grad_(True)
+        with pytest.raises(ValueError, match="that was not trained when the optimizer was attached is trainable now"):
+            train(module, optimizer, loader, 1)
 
 
 @pytest.mark.parametrize(

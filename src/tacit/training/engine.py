@@ -224,6 +224,11 @@ class Engine:
         found = [each.undecided or (each.unknown if self._resize else None) for each in self._pass.arguments]
         return next((each for each in found if each is not None), None)
 
+    @property
+    def attached(self) -> bool:
+        """Whether the model's layers are recorded: until `detach`."""
+        return bool(self._patched)
+
     def detach(self) -> None:
         """Give the model back as it was."""
         for module, forward in self._patched:

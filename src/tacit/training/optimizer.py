@@ -17,8 +17,8 @@ from tacit.dp.pricing import Method
 from tacit.errors import BudgetError
 from tacit.randomness import secure_rng
 from tacit.training import checkpoint
-from tacit.training.adam import AdamBC, deviation_of
-from tacit.training.checks import refuse_replicas, refuse_unclipped
+from tacit.training.adam import tell_noise
+from tacit.training.checks import refuse_gradients, refuse_replicas, refuse_unclipped
 from tacit.training.contents import Contents, Versions, contents, refuse_changed, refuse_written, versions
 from tacit.training.engine import Engine
 from tacit.training.generators import Generators
@@ -26,7 +26,7 @@ from tacit.training.independence import Watch
 from tacit.training.monitor import Monitor, most_steps
 from tacit.training.plan import Plan
 from tacit.training.sampler import Piece, Sampler
-from tacit.training.several_optimizers import Settings, each_of, settings_of, step_with
+from tacit.training.several_optimizers import Settings, before_each_step, each_of, settings_of, step_with
 from tacit.training.sums import NoisySum
 
 
@@ -77,6 +77,8 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._whole = False  # the sample, all but what is shown again
         self.under_way = False  # whether a sample was begun that is neither whole nor abandoned
         self._seen = self._below = 0
+        self._moving = False  # by `inner`
+        before_each_step(inner, self._refuse_direct)
 
     # --- what the ordinary loop and torch's schedulers use
 
@@ -152,7 +154,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if self._piece is not None:
             self.abandon()
             raise ValueError("the last batch was not stepped: call loss.backward() and optimizer.step() for each one")
-        refuse_unclipped(self.engine.parameters, self.inner)  # here too: an empty sample moves the model at once
+        refuse_unclipped(self.engine.parameters, self.inner, self.engine.model)  # also before empty samples
         refuse_replicas()
         if not self.under_way:
             self._pay()
@@ -234,9 +236,13 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def _refuse_unprotected(self) -> None:
         """Whatever would leave with the model beside the noisy sum."""
-        refuse_unclipped(self.engine.parameters, self.inner)
+        refuse_unclipped(self.engine.parameters, self.inner, self.engine.model)
         if self._watch is not None:
             refuse_written(self.engine.model, self._versions)
+
+    def _refuse_direct(self, *_: Any) -> None:
+        if not self._moving and self.engine.attached:
+            refuse_gradients(self.engine.parameters)
 
     def _refuse_changed(self) -> None:
         """Whatever is stored with the model, is not trained under noise and was written nevertheless."""
@@ -302,10 +308,11 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def _finish(self) -> None:
         try:
             self._release()
-        except BaseException:  # of one of several optimizers, or a hook: the model may have moved nevertheless
-            self.abandon()  # so that the next sample is paid for, and gets noise of its own
+        except BaseException:
+            self.abandon()  # the model may have moved: the next sample is paid for, and gets noise of its own
             raise
         finally:
+            self._moving = False
             for parameter in self.engine.parameters:
                 parameter.grad = None  # the buffer is about to hold another sample
         self.steps += 1
@@ -320,10 +327,8 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._sum.finish(clip, self.plan.noise_of(self.steps))
         for parameter, view in zip(engine.parameters, engine.views, strict=True):
             parameter.grad = view.to(parameter.dtype)  # the same memory, but for bfloat16
-        deviation = deviation_of(self.plan.noise, self.plan.noise_of(self.steps), clip, self.plan.batch)
-        for each in each_of(self.inner):
-            if isinstance(each, AdamBC):
-                each.noise_deviation = deviation
+        tell_noise(each_of(self.inner), self.plan.noise, self.plan.noise_of(self.steps), clip, self.plan.batch)
+        self._moving = True
         step_with(self.inner, self._settings)
         self._adapt()
 

@@ -97,6 +97,12 @@ def each_of(optimizer: torch.optim.Optimizer) -> tuple[torch.optim.Optimizer, ..
     return optimizer.optimizers if isinstance(optimizer, SeveralOptimizers) else (optimizer,)
 
 
+def before_each_step(optimizer: torch.optim.Optimizer, hook: Callable[..., None]) -> None:
+    """Call a hook before each of the optimizers steps, whether it is stepped with the others or by itself."""
+    for each in each_of(optimizer):
+        each.register_step_pre_hook(hook)
+
+
 def kind_of(optimizer: torch.optim.Optimizer) -> str:
     """The names of the classes, for a state and for messages."""
     return " and ".join(type(each).__name__ for each in each_of(optimizer))
