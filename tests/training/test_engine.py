@@ -438,7 +438,7 @@ def test_weights_that_another_call_puts_in_the_place_of_parameters_are_refused(l
     engine = Engine(layer)
     for other in (lambda p: 2 * p, lambda p: p.detach().clone()):
         values = {name: other(parameter) for name, parameter in layer.named_parameters()}
-        with pytest.raises(ValueError, match="another tensor stands in the place of its .*: call the model as it is"):
+        with pytest.raises(ValueError, match=r"another tensor stands in the place of its .*: call the model as it is"):
             torch.func.functional_call(layer, values, (x,))
     with torch.no_grad():
         torch.func.functional_call(layer, values, (x,))

@@ -113,8 +113,7 @@ def test_after_a_step_that_failed_halfway_the_next_is_paid_for_and_has_noise_of_
             F.cross_entropy(module(x), y).backward()
             try:
                 optimizer.step()
-            except RuntimeError as error:
-                assert str(error) in ("no memory left", "no disk left")
+            except RuntimeError:
                 caught += 1
             if optimizer.steps > steps and not optimizer.checking:
                 assert source.drawn == draws + 1
