@@ -34,6 +34,7 @@ from tacit.training.optimizer import PrivateOptimizer
 from tacit.training.passes import Pass
 from tacit.training.recorded import squared_norms_of
 from tacit.training.sampler import Loader, Sampler
+from tacit.training.several_optimizers import step_with
 from tests.kinds.private_training.attacks.small_trainings import PLAN, training
 
 SURE = 1 - 1e-8  # of honest trainings: a test must not fail by chance
@@ -517,7 +518,7 @@ def test_records_that_are_drawn_too_often_are_judged_by_themselves(monkeypatch):
 
 
 def test_a_second_gradient_for_a_sample_is_seen(monkeypatch):
-    honest = optimizer.step_with
+    honest = step_with
     rng = np.random.default_rng(5)
     assert guess_steps(training(), PLAN, 8, 20, rng)[0].moves == 1
     monkeypatch.setattr(optimizer, "step_with", lambda *given: [honest(*given), honest(*given)])
