@@ -58,6 +58,8 @@ class Recorded:
         self._engine, self._module, self._recorded = engine, module, recorded
         self._original: Forward = module.forward
         self._uncompiled: Forward | None = None
+        if "torch._dynamo" in sys.modules:  # now: what a compiler traces for one model would be missing in the next
+            self._uncompiled = torch.compiler.disable(recorded)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._engine.listens():
