@@ -149,7 +149,7 @@ def test_a_full_disk_at_the_start_is_no_mistake_of_the_user(verb, code, monkeypa
         patched.setattr(directory, "replace_file", full)
         refused = invoke(*command)
     assert refused.exit_code == 5, refused.output
-    assert f"results cannot be stored there: {os.strerror(code)}: start again once that is mended" in refused.output
+    assert f"results cannot be stored there: {os.strerror(code)}: start again once that is fixed" in refused.output
     assert not Path("state").exists()
     if verb == "run":
         assert invoke(*command).exit_code == 0

@@ -16,8 +16,8 @@ from tacit.cli.exits import USER, end
 def command(kind: str, file: Path | None, force: bool) -> None:
     """Write a commented file to start from.
 
-    KIND is horizontal, private_training, vertical_logistic or split, or a kind that an installed package offers; FILE
-    is the name of the file (KIND.yaml).
+    KIND is horizontal, private_training, vertical_logistic or split, or a kind that an installed package offers. FILE
+    is the name of the new file; default: KIND.yaml.
     """
     from tacit.config.load import ConfigError, write_starter
     from tacit.kind import find
