@@ -347,7 +347,7 @@ def test_an_active_that_ignores_a_minimum_is_refused():
         lower = replacing(Roster, lambda channel, message: [msgspec.structs.replace(message, minimum=1)])
         return align({"shop": Tampering(channels["shop"], lower)}, name, "bank", ["a"])
 
-    with pytest.raises(PeerError, match="would go on with 1 common ids, this party asks for 2"):
+    with pytest.raises(PeerError, match="would continue with 1 common ids, this party asks for 2"):
         run_parties({name: partial(one, name) for name in NAMES[:2]}, patience=HANGS)
 
 

@@ -136,7 +136,7 @@ def _clamped(residue: int) -> int | None:
 def multiply(scalar: Scalar, points: bytes) -> bytes:
     """Each of `points`, 32 bytes each, times `scalar`, in the same order.
 
-    Guarantee: whoever does not know the scalar cannot tell multiples of hashed texts from random points of the curve.
+    Guarantee: without the scalar, multiples of hashed texts cannot be told from random points of the curve.
     Assumes: decisional Diffie-Hellman on Curve25519; the random oracle of `hash_to_curve`.
     Source: RFC 7748, section 5.
     """

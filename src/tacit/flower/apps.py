@@ -1,4 +1,4 @@
-"""Flower's two apps, and what they are told by whoever starts them.
+"""Flower's two apps, and what they are told by their operator.
 
 A SuperNode's configuration (--node-config): `tacit-local="/path/site.yaml"`, the same file as for `tacit join
 --local`, with the client's keys and its own `task_options`; `tacit-client=3` (or Flower's `partition-id`) where there

@@ -82,7 +82,7 @@ class Lockstep(Generic[P]):
     caught_up: Callable[[P, dict[str, Any], dict[str, Any]], dict[str, Any]] = lambda settings, state, ledger: state
     """As in `kind.Resume`."""
     told: tuple[type[Exception], ...] = ()  # errors whose sentence the others may hear, over a network
-    private_keys: frozenset[str] = frozenset()  # that each party sets as it likes, beside its data and its network
+    private_keys: frozenset[str] = frozenset()  # that each party sets as it likes, as its data and its network
 
 
 class _Quiet:

@@ -2,9 +2,9 @@
 
 client                                      server
   Hello   who, which conversation, the file   ──►
-          ◄──   Welcome   go on from here, or Refused and the end
+          ◄──   Welcome   resume from here, or Refused and the end
 
-`session` names the client's process, `epoch` the server's: if both are as before, the conversation goes on where it
+`session` names the client's process, `epoch` the server's: if both are as before, the conversation resumes where it
 broke; otherwise it begins anew, and what was under way is lost.
 """
 

@@ -6,7 +6,7 @@
     Credentials.of(private, certificate, authority)     what a party needs to prove who it is
     identity_of(certificate, authority)     who another party is, and which signing key is its own
 
-A party has two keys. The one of TLS (ECDSA P-256) proves its name to whoever it is connected with; the one of Ed25519
+A party has two keys. The one of TLS (ECDSA P-256) proves its name to the party it is connected with; the one of Ed25519
 signs what is passed on to others, as in secure aggregation. The second travels in the request and in the certificate as
 an extension of our own: an OCTET STRING with the 32 bytes of the public key, under the identifier `SIGNING_KEY`. The
 request carries another, `PROOF`, by which the holder of that key agrees to the name and the other key.
@@ -96,7 +96,7 @@ class PrivateKeys:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Whoever holds this says which keys are whose. Only the certificate is handed out."""
+    """The holder of this certifies which keys belong to which party. Only the certificate is handed out."""
 
     private_pem: bytes = field(repr=False)
     certificate_pem: bytes
@@ -135,7 +135,7 @@ class Authority:
     def sign(self, request_pem: bytes, days: int = CERTIFICATE_DAYS, now: datetime | None = None) -> bytes:
         """A certificate for the name and the keys in a request.
 
-        Guarantee: whoever made the request holds both private keys, and nothing but its name and keys is taken over.
+        Guarantee: the author of the request holds both private keys, and nothing but its name and keys is taken over.
         Assumes: a person checked that the request came from the party of that name, by its fingerprint.
         """
         asked = read_request(request_pem)

@@ -109,7 +109,7 @@ class Link:
         raise PeerError(f"a piece of unknown kind {kind}")
 
     def reconnected(self, count: int) -> None:
-        """Go on over a new connection, on whose other side `count` frames have arrived."""
+        """Resume over a new connection, on whose other side `count` frames have arrived."""
         self.disconnected()
         self._at, self._offset, self._confirm = 0, 0, False
         self._confirmed(count)

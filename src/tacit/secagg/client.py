@@ -145,7 +145,7 @@ class Client:
                     reply = self._check_agreements(message, now)
                 case _:
                     raise PeerError(f"{type(message).__name__} is not expected in {self.state.name}")
-        except BaseException:  # the peer's fault, or that of whoever makes the vector
+        except BaseException:  # the fault of the peer, or of the caller that makes the vector
             self._end(State.ABORTED)
             raise
         # A masked vector is as large as the model: it is sent once, and sending it again is the transport's business.

@@ -1,4 +1,4 @@
-"""What lies in a run's directory beside its settings: events, ledgers and versions, read and checked."""
+"""The contents of a run's directory except for its settings: events, ledgers and versions, read and checked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def checked_events(path: Path) -> list[Event]:
 
 
 def _check(event: Event, where: str) -> None:
-    """A file that somebody edited must not fail later, in the middle of a page."""
+    """A file that was edited must not fail later, in the middle of a page."""
     hints = get_type_hints(type(event))
     for field in fields(event):
         value, expected = getattr(event, field.name), hints[field.name]

@@ -100,7 +100,7 @@ def new_rows(settings: Settings, name: str, transforms: Fitted, source: Path | N
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What counts of labels take: the parties' channels, and what either side is given besides."""
+    """What counts of labels take: the parties' channels, and what either side is given in addition."""
 
     channels: Mapping[str, Channel]
     counting: Counting

@@ -5,7 +5,7 @@
     cosine_scores               records of one class have gradients that point the same way
 
 The follower sees what its recorder kept of the very training: the gradient of each record's loss at the cut, each time
-that the record is visited. Both attacks take all visits together. Somebody without information has an AUC of one half.
+that the record is visited. Both attacks take all visits together. Without information the AUC is one half.
 
 A record's features may go with its label, and with its gradients whatever the label is. Therefore each training is
 repeated with fair coins for labels, of which features tell nothing. The follower's guesses of the coins also give the
