@@ -110,7 +110,7 @@ class ClientBlamed:
 
 @dataclass(frozen=True, slots=True)
 class SharesDisputed:
-    """A client says that the shares that others sealed for it are no good. It or they lie: nobody can tell who."""
+    """A client says that the shares that others sealed for it are invalid. It or they lie: nobody can tell who."""
 
     round: int
     holder: int
@@ -367,6 +367,6 @@ def from_json(data: dict[str, Any]) -> Event:
     """The event that `to_json` wrote; other keys, such as the time of writing, are left out."""
     kind = KINDS.get(str(data.get("event")))
     if kind is None:
-        raise ValueError(f"{data.get('event')!r} is no event: known are {', '.join(KINDS)}")
+        raise ValueError(f"{data.get('event')!r} is not an event; known are {', '.join(KINDS)}")
     names = kind.__dataclass_fields__
     return kind(**{key: value for key, value in data.items() if key in names})

@@ -159,7 +159,7 @@ def _node(file: Path, context: Context) -> Node:
         credentials = load_credentials(folder / keys.private, folder / keys.certificate, folder / keys.authority)
         client = client_identity(credentials.name)
         if client is None:
-            raise ValueError(f"the certificate is of {credentials.name}, which is no client")
+            raise ValueError(f"the certificate is of {credentials.name}, which is not a client")
     else:
         client = config.get("tacit-client", config.get("partition-id"))
     if not isinstance(client, int) or not 0 <= client < settings.clients:

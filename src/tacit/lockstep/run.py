@@ -171,7 +171,7 @@ def predict_here(kind: Lockstep[P], settings: P, run: Path, sources: Mapping[str
     """Predict with every party in this process."""
     unknown = [name for name in sources if name not in settings.parties]
     if unknown:
-        raise ConfigError(f"--input: {unknown[0]} is no party of the file: it has {', '.join(settings.parties)}")
+        raise ConfigError(f"--input: {unknown[0]} is not a party of the file, which has {', '.join(settings.parties)}")
     parties = {}
     for name in settings.parties:
         path = model_path(run, name)
@@ -274,7 +274,7 @@ class _Party(Generic[P]):
                 if isinstance(error, Over):
                     return self._confirmed(ends)
                 self._sink.emit(
-                    Noted(f"{error}; this party has finished, and ends: nobody came to whom it could say so")
+                    Noted(f"{error}; this party has finished, and ends: no other party connected to be told")
                 )
                 return ends.pause("it has finished")
 

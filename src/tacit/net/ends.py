@@ -217,7 +217,7 @@ class Ends(ABC):
     def _put(self, sender: str, body: bytes) -> None:
         inbox = self._inboxes[sender]
         if inbox.size + len(body) > self._room:
-            raise PeerError(f"{sender} sent more than {self._room} bytes that nobody asked for yet")
+            raise PeerError(f"{sender} sent more than {self._room} bytes before they were asked for")
         if inbox.ended is None:
             inbox.put(body)
 

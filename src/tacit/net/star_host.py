@@ -376,7 +376,7 @@ class StarHost:
 def _numbered(name: str) -> int:
     identity = client_identity(name)
     if identity is None:
-        raise PeerError(f"{name} is no client")
+        raise PeerError(f"{name} is not a client")
     return identity
 
 

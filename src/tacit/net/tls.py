@@ -40,7 +40,7 @@ def diagnose(host: str, port: int, credentials: Credentials, party: str, *, time
     try:
         plain = socket.create_connection((host, port), timeout)
     except socket.gaierror:
-        return f"{host}: there is no machine of this name, or no name service to ask"
+        return f"{host}: there is no machine of this name, or no name server"
     except ConnectionRefusedError:
         return f"{where}: no process listens there: is {party} started, and is the port right?"
     except TimeoutError:
@@ -84,7 +84,7 @@ def _judged(secure: ssl.SSLSocket, where: str, credentials: Credentials, party: 
             return None
         reason = None
     except TimeoutError:
-        return f"{where}: {party} took the connection and then said nothing: is it busy, or no gRPC server?"
+        return f"{where}: {party} accepted the connection and then sent nothing: is it busy, or not a gRPC server?"
     except ConnectionResetError:
         return f"{where}: {_CUT}"
     except OSError as error:

@@ -69,7 +69,7 @@ class Seat:
         folder: Path = Path(),
     ) -> Seat:
         if party not in settings.parties:
-            raise ValueError(f"{party!r} is no party of this file: take one of {', '.join(settings.parties)}")
+            raise ValueError(f"{party!r} is not a party of this file: use one of {', '.join(settings.parties)}")
         return cls(
             party,
             settings.parties[party].role,

@@ -240,7 +240,7 @@ def audit_embeddings(
         raise ValueError(f"records of followers are attacked in topology V, got {settings.topology}: see audit_tokens")
     name = settings.followers[0] if follower is None else follower
     if name not in settings.followers:
-        raise ValueError(f"{name!r} is no follower: take one of {', '.join(settings.followers)}")
+        raise ValueError(f"{name!r} is not a follower: use one of {', '.join(settings.followers)}")
     chosen = protections or ([settings.embedding_dp] if settings.embedding_dp else LEVELS)
     off = attacked_training(settings, None, name, effort, make)
     before = [attack.run(off) for attack in attacks]

@@ -150,7 +150,7 @@ def audit_labels(
         raise ValueError(f"a follower of topology V is the attacker, got {settings.topology}: see audit_tokens")
     name = settings.followers[0] if follower is None else follower
     if name not in settings.followers:
-        raise ValueError(f"{name!r} is no follower: take one of {', '.join(settings.followers)}")
+        raise ValueError(f"{name!r} is not a follower: use one of {', '.join(settings.followers)}")
     own = Guard(settings.label_dp, settings.gradients)
     chosen = guards or (LEVELS if str(own) == "none" else [own])
     off = Pair.of(Guard(), settings, name, records, make)

@@ -76,7 +76,7 @@ def listen(settings: Settings, protection: EmbeddingProtection | None, records: 
     if not isinstance(ends, Ends) or not isinstance(first, Ends) or ends.train.features is None:
         raise ValueError(f"{settings.leader} has no text to attack")
     if ends.train.features.dtype.kind != "i" or ends.train.features.ndim != 2:
-        raise ValueError("records are no sequences of tokens: give a task with whole numbers")
+        raise ValueError("records are not sequences of tokens: use a task with whole numbers")
     recording = record_cut(settings, at_most(parts, records))
     view = recording.view(settings.followers[0], settings.leader)
     text, following = ends.train.features[:records], ends.train.labels
