@@ -34,6 +34,8 @@ EXTRAS = {
     "opendp": "bench",
     "private_set_intersection": "bench",
     "torch": "torch",
+    "transformers": "hf",
+    "peft": "hf",
     "ray": "ray",
     "flwr": "flower",
     "pyarrow": "parquet",

@@ -37,6 +37,7 @@ __all__ = [
     "SharesDisputed",
     "Sink",
     "Stepped",
+    "StoppedEarly",
     "Tabled",
     "Tee",
     "TrainingResumed",
@@ -158,6 +159,16 @@ class RoundAborted:
     round: int
     reason: str
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedEarly:
+    """A federation ended before its last round because the coordinator's evaluation no longer improved."""
+
+    round: int  # the last one
+    reason: str
+    best_round: int  # whose model the run ends with
+    best: float  # the metric of that model
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +329,7 @@ Event = (
     | RoundFinished
     | RoundAborted
     | BudgetReached
+    | StoppedEarly
     | Answered
     | AnswerRefused
     | EndHeard

@@ -111,3 +111,26 @@ async def _stored_whole(found: Federation, stored: dict[int, list[int]]):
         for identity in range(found.settings.clients):
             found.join(identity, store=lambda client: stored[client.identity].append(len(client.state()["models"])))
         return await found.done()
+
+
+@pytest.mark.parametrize("mode", ["active", "semi_honest"])
+@over_each_transport
+def test_clients_at_the_cap_stay_connected_and_are_not_asked(transport, mode):
+    settings = settings_for(
+        clients=12,
+        rounds=4,
+        encrypt={"encrypt_type": "DDP_ENCRYPT", "mode": mode},
+        round={"start_fl_job_threshold": 5, "participations": 2},
+    )
+    found = Federation(settings, transport=transport())
+    partings = quickly(whole(found))
+    assert {parting.status for parting in partings.values()} == {"done"}
+    assert found.survivors == [5, 5, 5, 5]
+    assert not found.refused()
+    uploads = {
+        identity: sum("Masked" in event.sent for event in found.told(identity) if isinstance(event, Answered))
+        for identity in found.clients
+    }
+    assert sum(uploads.values()) == 20
+    assert max(uploads.values()) == 2
+    assert found.coordinator.left_out == {identity for identity, count in uploads.items() if count == 2}

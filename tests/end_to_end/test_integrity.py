@@ -431,7 +431,7 @@ def test_the_counters_of_a_client_are_stored_twice(tmp_path):
     settings = inside(load(file)).networked()
     with RunDirectory.create(tmp_path / "runs", settings, time.time(), party="client-3") as directory:
         state = {"attempts": 7, "uploads": 5, "sums": 0}
-        join._storer(directory.path, 3, Costs(settings, 10))(SimpleNamespace(state=lambda: state))
+        join._storer(directory.path, 3, Costs(settings, 10), "same")(SimpleNamespace(state=lambda: state))
     folder = directory.path
     path, command = folder / "client-3.json", ("join", file, "--party", "client", "--id", "3", "--insecure")
     whole = path.read_bytes()
@@ -443,12 +443,12 @@ def test_the_counters_of_a_client_are_stored_twice(tmp_path):
     flip(path, 100)
     (folder / ".client-3.json.0123abcd.tmp").write_bytes(b"half")
     _, directory = resumed(folder, settings.model_dump(), party="client-3", previous=True)
-    assert join._stored(directory.path, 3) == state
+    assert join._stored(directory.path, 3, "same") == state
     directory.close()
     assert path.read_bytes() == whole
     assert not list(folder.glob(".*"))
     path.unlink()
-    assert join._stored(directory.path, 3) == state
+    assert join._stored(directory.path, 3, "same") == state
     flip(copy_of(path), 100)
     assert one_sentence(invoke(*command, "--resume", folder), copy_of(path)).endswith("start a new run\n")
 

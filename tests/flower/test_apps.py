@@ -25,6 +25,7 @@ from tacit.flower.node import NEW, STAGES, Node, State
 from tacit.flower.once import Once
 from tacit.kinds.horizontal.coordinator import Phase
 from tacit.kinds.horizontal.frames import to_coordinator, to_frame
+from tacit.kinds.horizontal.messages import Work
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.net.identity import Credentials
@@ -228,6 +229,39 @@ def test_a_client_that_declines_a_model_says_why_and_answers_the_next(tmp_path, 
     assert all("uploaded for this very model before" in reason for reason in declined.values())
     standing = decode(wire.states[1001], State, 10_000).now if not forgets else None
     assert standing is None or (len(standing.models), standing.repeats, standing.attempts) == (2, 0, 3)
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_no_client_takes_part_more_often_than_its_cap(tmp_path, forgets):
+    """Neither for an honest coordinator, nor if Flower loses what the clients stored and one is asked in each round."""
+    settings = settings_for(
+        clients=9,
+        rounds=3,
+        encrypt={"encrypt_type": "DDP_ENCRYPT", "mode": "semi_honest"},
+        round={"start_fl_job_threshold": 4, "participations": 2},
+    )
+    engine, kept, wire = fleet(settings)
+    for number, node in enumerate(wire._nodes.values()):
+        node._once = Once(tmp_path / f"{number}.json")
+
+    def store(coordinator):
+        if forgets:
+            wire.states = dict.fromkeys(wire.states, b"")
+
+    engine.run(store)
+    assert [event.survivors for event in finished(kept)] == [4, 4, 4]
+    counts = [node._once.kept() or {"sums": 0} for node in wire._nodes.values()]
+    assert max(state["sums"] for state in counts) == 2
+    assert sum(state["sums"] for state in counts) == 12
+    assert len(engine.coordinator.left_out) == sum(state["sums"] == 2 for state in counts) > 0
+    capped = min(engine.coordinator.left_out)
+    model = engine.coordinator.layout.flatten(engine.coordinator.model)
+    for number in range(3, settings.answers):
+        work = to_frame(Work(number, model))
+        (frame,), wire.states[1000 + capped] = wire._nodes[1000 + capped].answer(
+            "train.work", work, b"", b"" if forgets else wire.states[1000 + capped]
+        )
+        assert "at most 2 of a run (round.participations)" in decode(frame, Abort, 1000).reason
 
 
 def test_a_context_of_an_earlier_release_is_read():

@@ -302,10 +302,3 @@ def test_groups_of_parameters_and_their_schedules_move_as_without_privacy(kind):
             theirs.step()
     assert [group["lr"] for group in optimizer.param_groups] == [group["lr"] for group in plain.param_groups]
     torch.testing.assert_close(flat(trained), flat(ordinary), rtol=1e-6, atol=1e-8)
-
-
-def test_several_optimizers_are_refused_in_a_sentence():
-    trained = model()
-    several = [torch.optim.SGD(trained.parameters(), 0.1), torch.optim.Adam(trained.parameters())]
-    with pytest.raises(ValueError, match=r"make one, with a group of parameters for each learning rate"):
-        plan().attach(trained, several, data())

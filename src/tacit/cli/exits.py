@@ -30,7 +30,7 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
     `blame` comes before another party's fault; `always`: name the directory even if no round was begun.
     """
     from tacit.cli.task_errors import task_traceback
-    from tacit.errors import BudgetError, Diverged, NotResumed, PeerAway, PeerError, comes_back
+    from tacit.errors import BudgetError, Diverged, NotResumed, PeerAway, PeerError, Unfit, comes_back
 
     def stop(message: str, code: int) -> NoReturn:
         kept = directory.path.exists() and (always or directory.begun)
@@ -55,6 +55,8 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
         remedy = ": start again once that is fixed" if again else ""
         stop(f"{error.filename or directory.path}: {error.strerror or error}{remedy}", AGAIN if again else FAILED)
     except ValueError as error:
+        if directory.begun and isinstance(error, Unfit):
+            stop(str(error), USER)  # no further round can be had under the file, which the sentence names
         if directory.begun and not isinstance(error, NotResumed | Diverged):
             raise  # not the file's fault: it was good enough to start a round
         if task_traceback(error) is not None:

@@ -15,6 +15,7 @@ from tacit.crypto.signing import verify
 from tacit.errors import PeerError
 from tacit.events import Noted, Sink
 from tacit.flower.node import INTRODUCE, STAGES, Acquaintances, Introduction, introduced
+from tacit.flower.refused import refuse_record_privacy
 from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.frames import FramedCoordinator, kind_of, to_frame
 from tacit.kinds.horizontal.messages import ToClient, Work
@@ -62,6 +63,7 @@ class FleetEngine:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        refuse_record_privacy(settings)
         if settings.signs and credentials is None:
             raise ValueError(
                 "mode is active, so that clients sign the keys of each round, and the coordinator has no authority to "
@@ -111,12 +113,15 @@ class FleetEngine:
         """Wait for as many clients as a round has, or until the window is over: then enough must be there."""
         if self._star.finished:
             return
+        self._star.check_left()
+        left_out = self._star.excluded
+        wanted = min(self._terms.sampled, self._terms.clients - len(left_out))
         deadline = self._clock() + self._terms.window
         said = -1
         while True:
             self._meet()
-            there, late = len(self._node_of), self._clock() >= deadline
-            if there >= self._terms.sampled or (late and there >= self._terms.least):
+            there, late = len(self._node_of.keys() - left_out), self._clock() >= deadline
+            if there >= wanted or (late and there >= self._terms.least):
                 return
             if late:
                 raise PeerError(
@@ -126,7 +131,7 @@ class FleetEngine:
             if should_stop():
                 raise KeyboardInterrupt
             if there != said:
-                self._sink.emit(Noted(f"waiting for clients: {there} of {self._terms.sampled} are there"))
+                self._sink.emit(Noted(f"waiting for clients: {there} of {wanted} are there"))
                 said = there
             self._sleep(_PAUSE)
 

@@ -28,6 +28,7 @@ from tacit.events import (
     RunStarted,
     SharesDisputed,
     Stepped,
+    StoppedEarly,
     Tabled,
     TrainingResumed,
     TrainingStarted,
@@ -43,6 +44,7 @@ _OfRound = (
     | Evaluated
     | RoundAborted
     | BudgetReached
+    | StoppedEarly
 )
 _REFUSALS = {
     "budget": "answers no more",
@@ -138,6 +140,8 @@ def _of_round(event: _OfRound) -> str:
             )
         case RoundAborted():
             return f"changed nothing: {event.reason} {event.seconds or 0:.1f} s"
+        case StoppedEarly():
+            return f"is the last: {event.reason}"
         case BudgetReached():
             return (
                 f"not begun: it would bring the epsilon of {event.of} to "

@@ -16,6 +16,7 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 from torch.optim import Optimizer
 
+from tacit.training.libraries import unsupported
 from tacit.training.rules import rule
 
 _OBSERVERS = ("ObserverBase", "FakeQuantizeBase")  # of torch.ao, by name: it takes long to import
@@ -83,6 +84,8 @@ def _unrecorded(module: nn.Module) -> str | None:
             return "replicas would draw samples and noise of their own and diverge: attach the module inside it"
         case _ if any(isinstance(h, WeightNorm | BasePruningMethod) for h in module._forward_pre_hooks.values()):
             return "computes its weight in a hook: use torch.nn.utils.parametrizations, or torch.nn.utils.parametrize"
+        case _ if (reason := unsupported(module)) is not None:
+            return reason
         case nn.Embedding() | nn.EmbeddingBag() if module.sparse:
             return "sparse gradients: use sparse=False"
         case nn.EmbeddingBag() if rule(module) is None:

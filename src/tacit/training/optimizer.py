@@ -26,15 +26,16 @@ from tacit.training.independence import Watch
 from tacit.training.monitor import Monitor, most_steps
 from tacit.training.plan import Plan
 from tacit.training.sampler import Piece, Sampler
+from tacit.training.several_optimizers import Settings, each_of, settings_of, step_with
 from tacit.training.sums import NoisySum
 
 
 class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
-    """Takes the place of the optimizer in the ordinary loop; `inner` is the one that was attached.
+    """Takes the place of the optimizer in the ordinary loop; `inner` is the one that was attached, or all of them.
 
     `step` after each backward pass; the model moves when a sample is whole. `steps` are the moves so far, `clip_norm`
-    is the norm of the next one. `unclipped` is the share of records of the last sample that flat clipping left: derived
-    from private records and covered by no epsilon. `checking` says that the batch at hand is shown again, to see that
+    is the norm of the next one. `unclipped` is the share of the last sample that flat clipping left: derived from
+    private records and covered by no epsilon. `checking` says that the batch at hand is shown again, to see that
     records keep apart, and adds nothing: leave it out of averages, counters and schedulers.
 
     Guarantee: what the model's parameters show after each move is paid for in `ledger`, before the sample is looked at.
@@ -72,7 +73,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._abandoned: dict[int, int] = {}  # steps whose samples were begun in vain, and how often
         self._limits: dict[tuple[Method, float], int] = {}
         self._piece: Piece | None = None
-        self._settings: list[dict[str, Any]] | None = None  # of `inner`, for a move that waits
+        self._settings: Settings | None = None  # of `inner`, for a move that waits
         self._whole = False  # the sample, all but what is shown again
         self.under_way = False  # whether a sample was begun that is neither whole nor abandoned
         self._seen = self._below = 0
@@ -134,11 +135,13 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             if piece.again:
                 self._compare(piece)
             else:
-                self._take(self._norms(piece), piece)
+                self._take(piece)
         except Exception:
             self.abandon()
             raise
         self._piece = None
+        for each in each_of(self.inner):
+            each._opt_called = True  # a move may wait, of which a scheduler of the optimizer itself would warn
         if self._watch is None or self._watch.asks() is None:
             self.settle()
 
@@ -240,11 +243,15 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if self._contents is not None:
             refuse_changed(self._contents, contents(self.engine.model, leave_out=self.engine.parameters))
 
-    def _norms(self, piece: Piece) -> Tensor:
+    def _measured(self) -> Tensor:
         try:
-            norms = self.engine.norms(order=self._sum.order)
+            return self.engine.norms(order=self._sum.order)
         except FloatingPointError as error:
             raise ValueError(f"nothing was released, the model is as before: {error}") from error
+
+    def _norms(self, piece: Piece) -> Tensor:
+        """Of the records of a piece."""
+        norms = self._measured()
         if len(norms) != len(piece.indices):
             raise ValueError(
                 f"the backward pass saw {len(norms)} records, the batch has {len(piece.indices)}: the first dimension "
@@ -253,12 +260,22 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             )
         return norms
 
-    def _take(self, norms: Tensor, piece: Piece) -> None:
+    def _take(self, piece: Piece) -> None:
+        looked = self._watch is not None and self._watch.armed
+        norms = self._norms(piece) if piece.starts is None or looked else torch.empty(0)
+        if self._watch is not None:
+            self._look(self._watch, norms)
+        elif (undecided := self.engine.undecided) is not None:
+            raise ValueError(
+                f"{undecided} may have a row for each record or be shared by all, which is not looked at with "
+                "check=False: call the model as a whole, or give what it takes a row for each record (ids[:, None])"
+            )
+        if piece.starts is not None:
+            self.engine.gather(piece.starts)
+            norms = self._measured()
         counted = len(norms) - piece.padding
         self._seen += counted
         self._below += int((norms[:counted] <= self.clip_norm).sum())
-        if self._watch is not None:
-            self._look(self._watch, norms)
         if piece.padding:
             norms = norms.clone()
             norms[counted:] = math.inf  # by which their factors are 0
@@ -272,7 +289,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if watch.asks() is not None:
             self._refuse_changed()
             self._shown = contents(self.engine.model)
-            self._settings = [_settings(group) for group in self.param_groups]
+            self._settings = settings_of(self.inner)
         elif undecided is not None:
             raise ValueError(
                 f"{undecided} is as long as the batch, and came up after the first step, so it cannot be told whether "
@@ -296,9 +313,10 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._sum.finish(clip, self.plan.noise_of(self.steps))
         for parameter, view in zip(engine.parameters, engine.views, strict=True):
             parameter.grad = view.to(parameter.dtype)  # the same memory, but for bfloat16
-        if isinstance(self.inner, AdamBC):
-            noise = self.plan.noise_of(self.steps)
-            self.inner.noise_deviation = deviation_of(self.plan.noise, noise, clip, self.plan.batch)
+        deviation = deviation_of(self.plan.noise, self.plan.noise_of(self.steps), clip, self.plan.batch)
+        for each in each_of(self.inner):
+            if isinstance(each, AdamBC):
+                each.noise_deviation = deviation
         self._move()
         for parameter in engine.parameters:
             parameter.grad = None  # the buffer is about to hold another sample
@@ -311,20 +329,13 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def _move(self) -> None:
         """Step `inner`. If the step waited for what was shown again, a scheduler has moved on: not for this one."""
-        moved = []
-        for group, before in zip(self.param_groups, self._settings or (), strict=False):
-            later = {key: group[key] for key, value in before.items() if not _equal(group[key], value)}
-            group.update({key: before[key] for key in later})
-            moved.append((group, later))
-        self.inner.step()
-        for group, later in moved:
-            group.update(later)
+        step_with(self.inner, self._settings)
 
     def _adapt(self) -> None:
-        """Move the clipping norm by the noisy share of records below it.
+        """Move the clipping norm by the noisy share of records, or owners, below it.
 
-        Guarantee: the count, centred so that a record changes it by 1/2, gets noise of count_noise times the expected
-        batch; with the noise of the gradients it costs what one Gaussian of `plan.event` does.
+        Guarantee: the count, centred so that one of them changes it by 1/2, gets noise of count_noise times the
+        expected batch; with the noise of the gradients it costs what one Gaussian of `plan.event` does.
         Source: Andrew, Thakkar, McMahan, Ramaswamy 2021, Theorem 1.
         """
         self.unclipped = self._below / self._seen if self._seen and self.plan.clipping == "flat" else None
@@ -436,12 +447,3 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         checkpoint.load(self.inner, state)
         self.steps, self.clip_norm, self._abandoned = steps, clip_norm, abandoned
         self._limits.clear()
-
-
-def _settings(group: dict[str, Any]) -> dict[str, Any]:
-    """Learning rate and the like. Schedulers write into tensors."""
-    return {k: v.clone() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
-
-
-def _equal(one: Any, other: Any) -> bool:
-    return torch.equal(one, other) if isinstance(one, Tensor) and isinstance(other, Tensor) else bool(one == other)

@@ -30,7 +30,7 @@ def test_a_state_is_stored_when_it_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(join, "write_twice", lambda path, data: (written.append(path), write_twice(path, data)))
     state = {"attempts": 1, "uploads": 1, "sums": 0}
     client = SimpleNamespace(state=lambda: dict(state))
-    store = join._storer(tmp_path, 3, Costs(Settings(task="digits", rounds=3, clients=5), 10))
+    store = join._storer(tmp_path, 3, Costs(Settings(task="digits", rounds=3, clients=5), 10), "same")
     for changed in ({}, {}, {"sums": 1}, {}, {"attempts": 2}):
         state.update(changed)
         store(client)
@@ -41,7 +41,7 @@ def test_a_state_is_stored_when_it_changed(tmp_path, monkeypatch):
 def test_a_state_that_could_not_be_stored_is_stored_the_next_time(tmp_path):
     client = SimpleNamespace(state=lambda: {"attempts": 1, "uploads": 1, "sums": 0})
     folder = tmp_path / "gone"
-    store = join._storer(folder, 0, Costs(Settings(task="digits", rounds=3, clients=5), 10))
+    store = join._storer(folder, 0, Costs(Settings(task="digits", rounds=3, clients=5), 10), "same")
     with pytest.raises(OSError, match="gone"):
         store(client)
     folder.mkdir()
@@ -66,21 +66,21 @@ def test_a_client_that_is_stopped_when_it_has_heard_the_end_is_done(tmp_path, mo
 
 def test_what_an_earlier_release_stored_has_answered_no_model(tmp_path):
     old = {"attempts": 4, "uploads": 4, "sums": 0}
-    join._storer(tmp_path, 2, Costs(Settings(task="digits", rounds=3, clients=5), 10))(
+    join._storer(tmp_path, 2, Costs(Settings(task="digits", rounds=3, clients=5), 10), "same")(
         SimpleNamespace(state=lambda: dict(old))
     )
-    assert join._stored(tmp_path, 2) == old
+    assert join._stored(tmp_path, 2, "same") == old
     client = Client(Settings(task="digits", rounds=3, clients=5), 2, None, Layout.of({"weights": np.zeros(10)}))
-    client.restore(join._stored(tmp_path, 2))
+    client.restore(join._stored(tmp_path, 2, "same"))
     assert client.state() == old | {"models": [], "repeats": 0, "opened": []}
 
 
 def test_what_a_client_answered_is_stored_and_read(tmp_path):
     state = {"attempts": 4, "uploads": 4, "sums": 2, "models": ["0a" * 32], "repeats": 1, "opened": [[0, 1], [1, 4]]}
-    store = join._storer(tmp_path, 2, Costs(Settings(task="digits", rounds=3, clients=5), 10))
+    store = join._storer(tmp_path, 2, Costs(Settings(task="digits", rounds=3, clients=5), 10), "same")
     store(SimpleNamespace(state=lambda: dict(state)))
-    assert join._stored(tmp_path, 2) == state
+    assert join._stored(tmp_path, 2, "same") == state
     for name, wrong in (("models", ["0a"]), ("repeats", -1), ("opened", [["x"]])):
         write_twice(tmp_path / "client-2.json", {"state": state | {name: wrong}, "ledger": {}})
         with pytest.raises(ConfigError, match="what was spent cannot be read from it"):
-            join._stored(tmp_path, 2)
+            join._stored(tmp_path, 2, "same")

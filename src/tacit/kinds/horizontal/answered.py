@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import Declined, Unfit
+from tacit.kinds.horizontal.bounded_participation import Participations, check_participations
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Flat, Layout
 
@@ -110,6 +111,7 @@ class Answers:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.participations = Participations(settings)
         self.counts = settings.unpaid_sums
         self._keeps_lists = settings.round.least_difference is not None
         self._answered: set[int] = set()  # who uploaded for the present model
@@ -124,9 +126,12 @@ class Answers:
 
     def uploaded(self, client: int) -> None:
         """A client uploaded: once in a round, however often its message comes."""
-        if not self.counts or client in self._this_round:
+        if client in self._this_round:
             return
         self._this_round.add(client)
+        self.participations.uploaded(client)
+        if not self.counts:
+            return
         if client in self._answered:
             self._again[client] += 1
         self._answered.add(client)
@@ -138,6 +143,7 @@ class Answers:
 
     def declined(self, client: int) -> None:
         """A client left a round before it answered the model."""
+        self.participations.declined(client)
         if self.counts:
             self._declined.add(client)
 
@@ -171,10 +177,12 @@ class Answers:
 
     def state(self, under_way: Collection[int]) -> dict[str, Any]:
         """Arrays and plain data, in which all clients of a round that is under way have uploaded."""
-        pending = set(under_way) - self._this_round if self.counts else set()
+        absent = set(under_way) - self._this_round
+        pending = absent if self.counts else set()
         again = self._again + Counter(pending & self._answered)
         clients = sorted(again)
         return {
+            **self.participations.state(absent),
             "answered": np.array(sorted(self._answered | pending), dtype=np.int64),
             "repeating": np.array(clients, dtype=np.int64),
             "repeats": np.array([again[client] for client in clients], dtype=np.int64),
@@ -189,6 +197,7 @@ class Answers:
         self._again = Counter(dict(pairs))
         self._opened = [list(survivors) for survivors in state.get("opened", ())]
         self._this_round = set()
+        self.participations.restore(state)
 
 
 def check_answers(state: Mapping[str, Any], settings: Settings) -> None:
@@ -198,6 +207,7 @@ def check_answers(state: Mapping[str, Any], settings: Settings) -> None:
     whole = all(isinstance(each, np.ndarray) and each.dtype == np.int64 and each.ndim == 1 for each in found)
     if not whole or len(found[1]) != len(found[2]) or any((each < 0).any() for each in found):
         raise ValueError("the stored state cannot be: what its clients answered is damaged")
+    check_participations(state, settings)
     opened = state.get("opened", [])
     check_state({"opened": opened})
     clients = [*found[0].tolist(), *found[1].tolist(), *(client for survivors in opened for client in survivors)]

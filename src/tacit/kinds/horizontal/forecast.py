@@ -15,12 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.dp.accounting import HIDES_NOTHING, Reading, strength
-from tacit.kinds.horizontal import boundary
+from tacit.kinds.horizontal import boundary, participation_forecast
+from tacit.kinds.horizontal.bounded_participation import expected_samples
 from tacit.kinds.horizontal.costs import Costs, Spent
 from tacit.kinds.horizontal.masked import inside_of
 from tacit.kinds.horizontal.messages import HEAD_BYTES
+from tacit.kinds.horizontal.participation_forecast import MOST_DRAWS
 from tacit.kinds.horizontal.protections.contract import Covers
-from tacit.kinds.horizontal.sampling import sample
+from tacit.kinds.horizontal.record_forecast import RecordPrices, record_prices, sized_beyond_rounds
+from tacit.kinds.horizontal.record_privacy import weighted
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Layout
 from tacit.secagg.traffic import traffic
@@ -28,7 +31,6 @@ from tacit.secagg.traffic import traffic
 _SLACK = 1 << 20  # bytes
 _LARGE_PART = 0.1  # of the mean, for one client
 _EXAMPLE = 100  # samples of a client, where nobody knows them
-_MOST_DRAWS = 10**7  # of the sampling, to know who is asked how often
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Plan:
     unprotected: tuple[str, ...]
     warnings: tuple[str, ...]
     laplace_scale: float | None  # of the noise on inference vectors
+    records: RecordPrices | None = None  # what private training costs the records of clients
 
 
 def plan(settings: Settings, layout: Layout, classes: int | None, samples: Sequence[int] | None = None) -> Plan:
@@ -95,8 +98,8 @@ def plan(settings: Settings, layout: Layout, classes: int | None, samples: Seque
         _price(once, whole, worst, settings, most)
         for once, whole, worst in zip(
             costs.spent(1, 1),
-            costs.spent(most, settings.rounds),
-            costs.spent(settings.answers, settings.rounds),  # no sum beyond them is opened: its noise is sized for them
+            costs.spent(most, settings.most_sums),
+            costs.spent(settings.answers, settings.most_sums),  # no client is in more: the noise is sized for them
             strict=True,
         )
     )
@@ -106,19 +109,26 @@ def plan(settings: Settings, layout: Layout, classes: int | None, samples: Seque
             f"{settings.updates.name}, {size} parameters"
         ),
         prices=prices,
-        noise=(*settings.updates.noise(settings, size), *settings.vectors.noise(settings, size)),
+        noise=(
+            *settings.updates.noise(settings, size),
+            *participation_forecast.cap_in_words(settings),
+            *settings.vectors.noise(settings, size),
+        ),
         traffic=_traffic(settings, layout, classes or 0),
         rounds=settings.rounds,
         sees=tuple(boundary.sentences(settings)),
         unprotected=(*boundary.unprotected(settings), *_weight(settings, samples)),
         warnings=(
             *_budget(settings, costs),
+            *sized_beyond_rounds(settings),
+            *participation_forecast.lacking_clients(settings),
             *_weak(prices),
             *_same_clients(settings),
             *_heavy(settings, samples),
             *settings.notes(),
         ),
         laplace_scale=settings.vectors.scale(settings),
+        records=record_prices(settings, samples),
     )
 
 
@@ -130,7 +140,7 @@ def largest_part(settings: Settings, typical: float) -> float:
 
 def _weight(settings: Settings, samples: Sequence[int] | None) -> list[str]:
     """What one client can claim of the mean, as a sentence; nothing where all weigh the same."""
-    if not settings.updates.weighted:
+    if not weighted(settings):
         return []
     most, others = settings.encrypt.pw_encrypt.largest_weight, settings.sampled - 1
     said = f"A client weighs as much as the samples that it says it has, up to largest_weight {most}: "
@@ -146,7 +156,7 @@ def _weight(settings: Settings, samples: Sequence[int] | None) -> list[str]:
 
 
 def _heavy(settings: Settings, samples: Sequence[int] | None) -> list[str]:
-    if not settings.updates.weighted or settings.sampled == 1:
+    if not weighted(settings) or settings.sampled == 1:
         return []
     most = settings.encrypt.pw_encrypt.largest_weight
     if samples is not None and (above := sum(count > most for count in samples)):
@@ -171,11 +181,11 @@ def _heavy(settings: Settings, samples: Sequence[int] | None) -> list[str]:
 
 def most_uploads(settings: Settings) -> int:
     """How often the client is sampled that is sampled most; sampling is drawn from the seed, so that it is known."""
-    if settings.sampled == settings.clients or settings.clients * settings.rounds > _MOST_DRAWS:
-        return settings.rounds
+    if settings.sampled == settings.clients or settings.clients * settings.rounds > MOST_DRAWS:
+        return settings.most_sums
     asked: Counter[int] = Counter()
-    for attempt in range(settings.rounds):
-        asked.update(sample(settings, attempt))
+    for sampled in expected_samples(settings):
+        asked.update(sampled)
     return max(asked.values())
 
 
@@ -190,9 +200,9 @@ def _price(once: Spent, whole: Spent, worst: Spent, settings: Settings, most: in
         once.delta,
         once.epsilon,
         whole.epsilon,
-        most if local else settings.rounds,
+        most if local else settings.most_sums,
         min(worst.epsilon, limit),
-        settings.answers if local else settings.rounds,
+        settings.answers if local else settings.most_sums,
         whole.reading(),
     )
 
@@ -219,14 +229,12 @@ def _budget(settings: Settings, costs: Costs) -> list[str]:
     if settings.budget is None:
         return []
     asked: Counter[int] = Counter()
-    for attempt in range(settings.rounds):
-        if settings.clients * settings.rounds > _MOST_DRAWS:
-            most = attempt + 1
-        else:
-            sampled = sample(settings, attempt)
-            asked.update(sampled)
-            most = max(asked[client] for client in sampled)
-        if (beyond := costs.beyond(most, attempt + 1)) is not None:
+    known = settings.clients * settings.rounds <= MOST_DRAWS
+    for attempt, sampled in enumerate(expected_samples(settings) if known else [()] * settings.rounds):
+        asked.update(sampled)
+        most = max(asked[client] for client in sampled) if known else min(attempt + 1, settings.most_sums)
+        sums = attempt + 1 if settings.round.participations is None else most
+        if (beyond := costs.beyond(most, sums)) is not None:
             paid = f"pays for {attempt} of {settings.rounds} rounds" if attempt else "does not pay for a single round"
             sized = costs.limit if beyond.view == "composed" else None
             remedy = f"; with a smaller {sized.key} it reaches further" if sized else ""

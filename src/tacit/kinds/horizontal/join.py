@@ -13,14 +13,16 @@ from typing import Any
 from tacit.config.source import ConfigError
 from tacit.errors import PeerError
 from tacit.events import Noted, Sink
-from tacit.kind import Here, Result, Seat
+from tacit.kind import Here, Result, Seat, fingerprint
 from tacit.kinds.horizontal.answered import check_state
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.costs import Costs
 from tacit.kinds.horizontal.frames import FramedClient, FramedCoordinator
+from tacit.kinds.horizontal.kept_arrays import KeptArrays
 from tacit.kinds.horizontal.last_model import LastModel
 from tacit.kinds.horizontal.prepared import Prepared
+from tacit.kinds.horizontal.record_level import check_records, records_spent
 from tacit.kinds.horizontal.run import execute, started
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Task
@@ -127,16 +129,18 @@ async def _answer(
     thread = ThreadPoolExecutor(1, "clients")
     running = []
     keep = last_model.keep if last_model is not None else lambda round, model: None
-    if settings.spends and _stored(folder, clients[0]) is None:
+    under = fingerprint(settings)
+    if settings.spends and _stored(folder, clients[0], under) is None:
         here.sink.emit(
             Noted(
                 "the ledger begins at nothing: a client that took part before resumes with --resume RUN, or --state DIR"
             )
         )
+    kept = KeptArrays(folder)
     for identity in clients:
-        store = _storer(folder, identity, Costs(settings, prepared.layout.size))
-        leaf = FramedClient(prepared, identity, site.credentials, store, keep)
-        if (stored := _stored(folder, identity)) is not None:
+        store = _storer(folder, identity, Costs(settings, prepared.layout.size), under, kept)
+        leaf = FramedClient(prepared, identity, site.credentials, store, keep, fit=kept.around(prepared.task.fit))
+        if (stored := _stored(folder, identity, under)) is not None:
             leaf.client.restore(stored)
         guest = StarGuest(leaf, site, here.sink, thread=thread, pins=site.pins)
         running.append(asyncio.create_task(guest.run(here.should_stop)))
@@ -157,30 +161,44 @@ async def _answer(
             raise PeerError(f"the coordinator ended the run: {last.reason or 'it did not say why'}")
 
 
-def _storer(folder: Path, identity: int, costs: Costs) -> Callable[[Client], None]:
+def _storer(
+    folder: Path, identity: int, costs: Costs, under: str, kept: KeptArrays | None = None
+) -> Callable[[Client], None]:
+    """Stores what a client answered and paid. `under`: the fingerprint of the settings that it paid under."""
     stored: dict[str, Any] = {}
 
     def store(client: Client) -> None:
         state = client.state()
-        if state == stored:  # not every answer costs something, and a file that must reach the disk takes its time
-            return
-        ledgers = [spent.to_json() for spent in costs.spent(state["uploads"], state["sums"])]
-        data = {"state": state, "ledger": {"version": 1, "ledgers": ledgers}}
-        write_twice(folder / f"{client_name(identity)}.json", data)
-        stored.update(state)
+        if state != stored:  # not every answer costs something, and a file that must reach the disk takes its time
+            spent = costs.spent(state["uploads"], state["sums"]) + records_spent(costs.settings, state)
+            ledgers = [each.to_json() for each in spent]
+            data = {"state": state, "ledger": {"version": 1, "ledgers": ledgers}, "settings": under}
+            write_twice(folder / f"{client_name(identity)}.json", data)
+            stored.update(state)
+        if kept is not None:
+            kept.store(state["attempts"], identity)  # after the ledger: what it was paid for is stored first
 
     return store
 
 
-def _stored(folder: Path, identity: int) -> dict[str, Any] | None:
+def _stored(folder: Path, identity: int, under: str) -> dict[str, Any] | None:
+    """What a client stored; ConfigError if that was under other settings, under which it cost something else."""
     path = folder / f"{client_name(identity)}.json"
     if (stored := read_intact(path, CLIENT)) is None:
         return None
+    if stored.get("settings", under) != under:  # an earlier release stored none
+        raise ConfigError(
+            f"{path}: config.yaml was changed since this client last answered, and what it spent so far was spent "
+            "under the old settings: put them back, or start a new run"
+        )
     try:
         state = stored["state"]
         found = {name: state[name] for name in ("attempts", "uploads", "sums")}
-        answered = {name: state[name] for name in ("models", "repeats", "opened") if name in state}
+        answered = {
+            name: state[name] for name in ("models", "repeats", "opened", "trained", "records") if name in state
+        }
         check_state(answered)
+        check_records(answered)
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path}: what was spent cannot be read from it, so this client cannot go on") from error
     if any(type(value) is not int or value < 0 for value in found.values()):

@@ -9,6 +9,7 @@ from tacit.config.source import ConfigError
 from tacit.kinds.horizontal.costs import Costs
 from tacit.kinds.horizontal.forecast import plan
 from tacit.kinds.horizontal.plan_words import in_words
+from tacit.kinds.horizontal.record_privacy import weighted
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.kinds.horizontal.vector import Layout
@@ -27,6 +28,7 @@ def party_forecast(settings: Settings, own: Own) -> PartyForecast:
     task = tasks.make(
         settings.task, settings.clients, settings.seed, {**settings.task_options, **own.local.task_options}
     )
+    tasks.check_private_fit(task, settings)
     layout = Layout.of(task.model())
     judged = tasks.infers(task, settings)
     costs = Costs(settings, layout.size)
@@ -70,6 +72,8 @@ def _joining(settings: Settings, own: Own, identity: int | None) -> list[str]:
         found.append(
             f"It answers {settings.rounds} rounds, and at most {settings.answers} times if rounds are abandoned."
         )
+        if (most := settings.round.participations) is not None:
+            found.append(f"It uploads at most {most} times in the run, whatever it is asked (round.participations).")
     return found
 
 
@@ -90,7 +94,7 @@ def _data(settings: Settings, own: Own, task: Any, identity: int | None) -> list
 
 def _largest_weight(settings: Settings) -> int | None:
     """The most samples that a client may have; None where all weigh the same."""
-    return settings.encrypt.pw_encrypt.largest_weight if settings.updates.weighted else None
+    return settings.encrypt.pw_encrypt.largest_weight if weighted(settings) else None
 
 
 # --- what was paid
@@ -114,6 +118,10 @@ def _sent(settings: Settings, counters: dict[str, int], uploads: int) -> list[st
     if settings.unpaid_sums:
         used = counters.get("repeats", 0)
         found.append(f"It used {used} of {settings.round.repeats} repeats (round.repeats): uploads for the same model.")
+    if (most := settings.round.participations) is not None:
+        sent = counters.get("sums", 0)
+        over = ": it answers no more" if sent >= most else ""
+        found.append(f"It uploaded {sent} of {most} times (round.participations){over}.")
     return found
 
 
@@ -122,6 +130,8 @@ def _further(settings: Settings, costs: Costs, counters: dict[str, int]) -> list
     answers, uploads, sums = (counters.get(name, 0) for name in ("attempts", "uploads", "sums"))
     found = []
     left = max(0, settings.answers - answers)
+    if (cap := settings.round.participations) is not None:
+        left = max(0, min(left, cap - sums))
     beyond = _affordable(costs, uploads, sums, left)
     if beyond < left:  # by the file's budget, or by what the noise of the sums was sized for
         sized = costs.limit if settings.budget is None else None
@@ -134,7 +144,7 @@ def _further(settings: Settings, costs: Costs, counters: dict[str, int]) -> list
     if beyond:
         found += [f"One more upload: {price(each)}." for each in costs.spent(uploads + 1, sums + 1)]
     if beyond > 1:
-        most = costs.spent(uploads + beyond, min(sums + beyond, max(settings.rounds, sums)))
+        most = costs.spent(uploads + beyond, min(sums + beyond, max(settings.most_sums, sums)))
         found += [f"All {beyond} uploads that it may still make: {price(each)}." for each in most]
     return found
 

@@ -9,10 +9,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, TypeAdapter, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from tacit import sections
 from tacit.kinds.horizontal.encrypt import Encrypt, Milliseconds
+from tacit.kinds.horizontal.record_privacy import RecordPrivacy
 from tacit.secagg.settings import Settings as SecureSettings
 from tacit.secagg.settings import a_third, active_threshold
 from tacit.sections import Address, Count, Delta, Name, Positive, Probability, Section, Seed
@@ -39,6 +47,13 @@ class Round(Section):
     # model that it has uploaded for before, as after an aborted round
     least_difference: Annotated[int, Field(ge=2, strict=True)] | None = None  # under masks: a client opens no list of
     # survivors that differs from an earlier one by fewer clients, unless it is the same
+    participations: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = None  # DDP_ENCRYPT: rounds in which
+    # a client uploads, at most; the noise is sized for them, and not for all rounds
+
+    @model_serializer(mode="wrap")
+    def _without_no_cap(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have the key."""
+        return {key: value for key, value in handler(self).items() if (key, value) != ("participations", None)}
 
 
 class Unsupervised(Section):
@@ -55,6 +70,22 @@ class Budget(Section):
     delta: Delta | None = None  # dp_delta by default
 
 
+class Stop(Section):
+    """When a run ends before its last round: a metric of the coordinator's own evaluation no longer improves."""
+
+    metric: str  # that the task's evaluate() returns
+    patience: Count  # evaluated rounds without an improvement after which the run ends
+    minimum_improvement: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0  # a smaller one is none
+    goal: Literal["max", "min"] | None = None  # min by default for a loss, an error or a perplexity, max for others
+
+    @property
+    def upwards(self) -> bool:
+        """Whether more is better."""
+        if self.goal is not None:
+            return self.goal == "max"
+        return not any(word in self.metric.lower() for word in ("loss", "error", "perplexity"))
+
+
 class Training(Section):
     """What `fit` is told."""
 
@@ -62,6 +93,12 @@ class Training(Section):
     batch: Count = 32
     learning_rate: Positive = 0.1
     proximal_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0  # FedProx; 0 is FedAvg
+    privacy: RecordPrivacy | None = None  # private SGD at each client: an epsilon for its records
+
+    @model_serializer(mode="wrap")
+    def _without_no_privacy(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have the key."""
+        return {key: value for key, value in handler(self).items() if (key, value) != ("privacy", None)}
 
 
 class ServerOptimizer(Section):
@@ -121,6 +158,7 @@ class Settings(sections.Settings):
     encrypt: Encrypt = Field(default_factory=Encrypt)  # not made here: it asks for protections, which import this
     unsupervised: Unsupervised | None = None
     budget: Budget | None = None
+    stop: Stop | None = None
     train: Training = Training()
     server: ServerOptimizer = ServerOptimizer()
     network: Network = Network()
@@ -131,6 +169,11 @@ class Settings(sections.Settings):
     seed: Seed = 0
 
     flat: ClassVar = {"round": Round}
+
+    @model_serializer(mode="wrap")
+    def _without_no_stop(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have the key."""
+        return {key: value for key, value in handler(self).items() if (key, value) != ("stop", None)}
 
     @field_validator("task")
     @classmethod
@@ -166,6 +209,7 @@ class Settings(sections.Settings):
                 f"least_difference is {self.round.least_difference}, and without masks there is no list of survivors: "
                 f"leave it out, or take encrypt_type: {protections.one_of('masked')}"
             )
+        self._check_participations()
         self.vectors.check(self)
         if self.unsupervised is not None and self.unsupervised.cluster_client_num > self.sampled:
             raise ValueError(
@@ -174,12 +218,41 @@ class Settings(sections.Settings):
             )
         if (bad := sum(self.simulation.bad.values())) > self.clients:
             raise ValueError(f"simulation.bad names {bad} clients, but there are {self.clients} clients: name fewer")
-        if self.budget is not None and not self.spends:
+        if self.train.privacy is not None and self.unsupervised is not None:
+            raise ValueError(
+                "train.privacy does not cover inference vectors, which are made of single records: leave out "
+                "unsupervised"
+            )
+        if self.budget is not None and not (self.updates.promises or self.vectors.promises):
             raise ValueError(
                 f"a budget needs a protection with an epsilon, and {self.encrypt.encrypt_type} has none: "
                 f"leave out budget, or take encrypt_type: {protections.one_of('promises')}"
             )
         return self
+
+    def _check_participations(self) -> None:
+        from tacit.kinds.horizontal import protections
+
+        most = self.round.participations
+        if most is None:
+            return
+        if not (self.updates.masked and self.updates.sized_for_rounds):
+            raise ValueError(
+                f"participations is {most}, and {self.encrypt.encrypt_type} has no noise that is sized for the sums "
+                f"that a client is in: leave it out, or take encrypt_type: {protections.one_of('sized_for_rounds')}"
+            )
+        if self.sampled == self.clients:
+            raise ValueError(
+                f"participations is {most}, but every client is in each round: set start_fl_job_threshold below the "
+                "number of clients, or leave it out"
+            )
+        if self.clients * most < self.rounds * self.needed:
+            least = -(-self.rounds * self.needed // self.clients)
+            raise ValueError(
+                f"participations is {most}, so that {self.clients} clients upload {self.clients * most} times at most, "
+                f"and {self.rounds} rounds need {self.rounds * self.needed} updates: set it to {least} or more, or "
+                "take fewer rounds"
+            )
 
     def secure(self, columns: int, modulus_bits: int) -> SecureSettings:
         """The secure aggregation of one round."""
@@ -244,6 +317,12 @@ class Settings(sections.Settings):
         return self.rounds + self.round.abandoned_rounds
 
     @property
+    def most_sums(self) -> int:
+        """Opened sums that one client may be in, for which noise is sized: one a round, unless clients take part less
+        often. See `bounded_participation`."""
+        return min(self.rounds, self.round.participations or self.rounds)
+
+    @property
     def least(self) -> int:
         """Clients without whom there is no point in opening a round."""
         return max(self.needed, self.sharing) if self.masked else self.needed
@@ -292,7 +371,7 @@ class Settings(sections.Settings):
     @property
     def spends(self) -> bool:
         """Whether anything that leaves a client has an epsilon."""
-        return self.updates.promises or self.vectors.promises
+        return self.updates.promises or self.vectors.promises or self.train.privacy is not None
 
     @property
     def insecure(self) -> bool:
@@ -338,6 +417,11 @@ class Settings(sections.Settings):
                     f"a round needs {topology.minimum} clients to the end (colluders: {self.colluders}), and goes on "
                     f"when {self.sharing} of {self.sampled} shared their secrets: then none of them may leave"
                 )
+        if self.stop is not None:
+            found.append(
+                f"the run may end before its {self.rounds} rounds: when {self.stop.metric} of the coordinator's "
+                f"evaluation has not improved in {self.stop.patience} of them. Rounds that are left out cost nothing"
+            )
         unseen = self.simulation.bad.keys() & {"nan", "dtype", "norm"}
         if self.masked and unseen:
             found.append(

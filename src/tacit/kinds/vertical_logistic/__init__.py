@@ -15,7 +15,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from tacit.kind import Kind, Scorecard
+from tacit.kind import Kind, Scorecard, templates_in
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.lockstep import verbs
 
@@ -96,4 +96,5 @@ KIND = Kind(
     predict=verbs.predict(_lockstep),
     scorecard=Scorecard(lambda settings: settings.owners, _scorecard, _good_class),
     tables=_tables,
+    templates=lambda: templates_in(__name__, "tables"),
 )

@@ -23,6 +23,7 @@ from tacit.kinds.private_training.attacks.single_steps import (
     step_curve,
     step_plan,
 )
+from tacit.kinds.private_training.attacks.truncated import truncated_like
 from tacit.kinds.private_training.attacks.whole_training import Work, guess_trainings, training_plan
 from tacit.training import passes, sums
 from tacit.training.engine import Engine
@@ -66,6 +67,25 @@ def test_samples_and_clipping_norms_are_seen(physical):
     came = (seen.drawn & present).sum(axis=1)  # all above the norm: the centred count is minus half of them
     moved = np.log(seen.clips[:, 1] / seen.clips[:, 0])
     assert moved == pytest.approx(0.2 * came / 2 / 10, abs=0.01)
+
+
+@pytest.mark.parametrize("physical", [None, 9])
+@pytest.mark.parametrize("tier", ["fast", "secure"])
+def test_batches_that_are_filled_up_show_who_was_there_and_nothing_else(physical, tier, monkeypatch):
+    """The audit plays the truncation that the file names: the records that fill a batch are copies of a canary."""
+    sizes = []
+    begin = PrivateOptimizer.begin
+    monkeypatch.setattr(PrivateOptimizer, "begin", lambda self, piece: [sizes.append(piece), begin(self, piece)])
+    rng = np.random.default_rng(0)
+    subject = training()
+    spots, _ = spread(subject.sizes(), 40, rng)
+    coins = rng.random((6, 40)) < 0.5
+    plan = step_plan(replace(SILENT, truncate=126, physical=physical, tier=tier), 40, 6)
+    assert (plan.truncate, plan.physical) == ((41, None) if physical is None else (45, 9))
+    seen = observe(subject, plan, Cast(spots, np.full(40, 10.0), coins, spots, fresh=True))
+    assert seen.released == pytest.approx(coins.astype(float), abs=0.01)
+    assert {len(piece.indices) for piece in sizes} == {physical or 41}
+    assert any(piece.padding for piece in sizes)
 
 
 def test_an_empty_sample_is_a_step_too():
@@ -169,6 +189,9 @@ HONEST = {
     "decay": ("linear", {"decay": "Exp", "rate": 0.01}),
     "laplace": ("linear", {"noise": "laplace", "noise_multiplier": 3.0}),
     "secure": ("linear", {"tier": "secure"}),
+    "filled up": ("linear", {"truncate": 120}),
+    "filled up in pieces, fallback, secure": ("fallback", {"truncate": 126, "physical": 18, "tier": "secure"}),
+    "filled up, adaptive": ("reading", {"truncate": 120, "adapt": ADAPT}),
     "shuffled": ("linear", {"sampling": "shuffled", "noise_multiplier": 3.0}),
 }
 
@@ -384,6 +407,30 @@ def test_a_fault_shows_with_few_records(fault, opposing, changed, monkeypatch):
     assert refuted_with_few(
         replace(PLAN, **changed), training(), opposing, steps=800 if opposing else 300 if few else 500
     )
+
+
+def filling_counts(patch):
+    honest = PrivateOptimizer._take
+    patch.setattr(PrivateOptimizer, "_take", lambda self, piece: honest(self, replace(piece, padding=0)))
+
+
+def test_records_that_fill_a_batch_and_count_show(monkeypatch):
+    filling_counts(monkeypatch)
+    assert not refuted_with_few(PLAN, training(), 0, steps=100)
+    filled = replace(PLAN, truncate=120)
+    assert refuted_with_few(filled, training(), 0, steps=300)
+
+
+def test_a_smaller_plan_cuts_samples_at_most_as_often():
+    plan = replace(PLAN, noise_multiplier=None, epsilon=1.0, truncate=105)  # 105 is too small without an epsilon
+    small = training_plan(plan, 80, 60)
+    assert small.truncate is not None
+    assert small.event(0).log2_slack <= plan.event(0).log2_slack
+    smaller = replace(small, truncate=None)
+    assert small.epsilon_after(5) == pytest.approx(smaller.epsilon_after(5), rel=1e-3)
+    with pytest.raises(ValueError, match="too often"):
+        replace(small, truncate=small.truncate - 1)
+    assert truncated_like(PLAN, small).truncate is None
 
 
 def sampled_more_often(patch):

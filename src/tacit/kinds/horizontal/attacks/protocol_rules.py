@@ -365,10 +365,9 @@ class _Infers(_Still):
 
 def audit_inference(settings: Settings, layout: Layout, classes: int, *, protection: str) -> Finding:
     """Ask a client for inference vectors in two rounds, as if it inferred the same: only the noise is different."""
-    settings = Settings.model_validate(
-        {**settings.model_dump(), "rounds": max(2, settings.rounds), "budget": None, "simulation": {}, "engine": {}}
-        | {"encrypt": protected_by(CLEAR, settings.model_dump()["encrypt"])}
-    )
+    data = settings.model_dump() | {"rounds": max(2, settings.rounds), "budget": None, "simulation": {}, "engine": {}}
+    data["encrypt"], data["round"]["participations"] = protected_by(CLEAR, data["encrypt"]), None
+    settings = Settings.model_validate(data)
     model = np.zeros(layout.size, dtype=layout.dtype)
     sent: list[NDArray[np.float64]] = []
     task = _Infers(layout.unflatten(model), classes)

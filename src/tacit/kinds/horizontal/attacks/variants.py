@@ -3,7 +3,9 @@
 of_scene        its protection for a federation of another size, as a file would have it
 one_round       one round as the file has it
 same_clients    few clients, all of them in each round
+few_sampled     few clients, all but one of them in a round, with the file's cap on participations
 unlimited       without a budget, and with noise from the operating system
+without_privacy without private training at the clients: for what is asked of the protection of updates
 """
 
 from __future__ import annotations
@@ -41,11 +43,27 @@ def same_clients(settings: Settings, scope: Scope) -> Settings:
     """The file with few clients, all of them in each round, and what is opened of a round as the file has it."""
     data = settings.model_dump()
     data |= {"clients": min(settings.sampled, scope.pick(*_SUBTRACTED)), "unsupervised": None, "engine": {}}
-    data["round"] |= {"start_fl_job_threshold": None, "over_select": 1.0}
+    data["rounds"] = settings.most_sums  # for which the noise of the file is sized, with a cap on participations
+    data["round"] |= {"start_fl_job_threshold": None, "over_select": 1.0, "participations": None}
     data["encrypt"] = without_vectors(data["encrypt"])
     data["encrypt"]["pw_encrypt"] |= {"reconstruct_secrets_threshold": None, "mode": "semi_honest", "graph": "auto"}
     data["encrypt"]["ddp_encrypt"] |= {"n_min": None, "colluders": None}
     data["simulation"] = {"insecure_noise_seed": scope.number("sums subtracted")}
+    return Settings.model_validate(data)
+
+
+def few_sampled(settings: Settings, scope: Scope) -> Settings:
+    """The file with few clients, a round of all but one of them, and as many participations of each as in the file."""
+    data = settings.model_dump() | {"budget": None, "unsupervised": None, "engine": {}, "simulation": {}}
+    few = min(settings.sampled, scope.pick(*_SUBTRACTED))
+    most = settings.round.participations or settings.rounds
+    data |= {"clients": few + 1, "rounds": most}  # no fewer than the cap: the clients are asked for more of them
+    data["round"] |= {"start_fl_job_threshold": few, "over_select": 1.0, "abandoned_rounds": most + 10}
+    data["round"] |= {"least_difference": None}
+    data["encrypt"] = without_vectors(data["encrypt"])
+    data["encrypt"]["pw_encrypt"] |= {"reconstruct_secrets_threshold": None, "mode": "semi_honest", "graph": "auto"}
+    data["encrypt"]["pw_encrypt"] |= {"colluders": None, "collusion": False}
+    data["encrypt"]["ddp_encrypt"] |= {"n_min": None}
     return Settings.model_validate(data)
 
 
@@ -54,6 +72,13 @@ def unlimited(settings: Settings) -> Settings:
     data = settings.model_dump() | {"budget": None, "engine": {}, "unsupervised": None, "simulation": {}}
     data["encrypt"] = without_vectors(data["encrypt"])
     data["encrypt"]["dp_encrypt"]["dp_delta"] = settings.delta
+    return Settings.model_validate(data)
+
+
+def without_privacy(settings: Settings) -> Settings:
+    """Without private training at the clients."""
+    data = settings.model_dump()
+    data["train"].pop("privacy", None)
     return Settings.model_validate(data)
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Attack = Literal["closed form", "DLG", "cosine DLG", "imprint"]
 Target = Literal["upload", "sum"]
-Covers = Literal["updates", "inference vectors"]
+Covers = Literal["updates", "inference vectors", "training records"]
 Loss = tuple[float, int]  # a client's training loss, and its weight
 ENORMOUS = 1e30  # no number of an honest model or update is larger
 SMALLEST_CLIP = 1e-6  # of the first clipping norm: an adaptive one does not fall below this part of it
@@ -236,7 +236,7 @@ class Protection(Described, Protocol):
     masked: ClassVar[bool]  # which carrier: under masks, or alone
     weighted: ClassVar[bool]  # whether a client counts as much as the samples that it says it has
     hides_failure: ClassVar[bool]  # whether a client whose training failed sends noise around nothing
-    sized_for_rounds: ClassVar[bool] = False  # whether its noise is: then their number is fixed
+    sized_for_rounds: ClassVar[bool] = False  # whether its noise is, or for `settings.most_sums`: then they are fixed
     inversions: ClassVar[tuple[tuple[Attack, Target], ...]]  # attacks on gradients that are worth trying
 
     @abstractmethod

@@ -78,17 +78,23 @@ class NoisySum:
 
 
 def skellam_encoding(settings: Settings, size: int) -> SkellamEncoding:
-    """The encoding with the least noise for which the sums of all rounds stay within the run's epsilon."""
-    epsilon, delta = central(settings)
-    clip = settings.encrypt.ddp_encrypt.ddp_norm_clip
-    numbers = (size, clip, settings.sampled, fewest(settings), settings.colluders, epsilon, delta, settings.rounds)
+    """The encoding with the least noise for which all sums that one client may be in stay within the run's epsilon.
+
+    Guarantee: that of `SkellamEncoding.event`, so often: see `bounded_participation`.
+    """
+    (epsilon, delta), sums = central(settings), settings.most_sums
     try:
-        return _skellam(*numbers)
+        return _for_sums(settings, size, sums)
     except ValueError as error:
         raise ValueError(
-            f"ddp_eps {epsilon:g} at delta {delta:g} over {settings.rounds} rounds cannot be reached here ({error}): "
+            f"ddp_eps {epsilon:g} at delta {delta:g} over {sums} rounds cannot be reached here ({error}): "
             "take a larger ddp_eps, fewer rounds or more clients"
         ) from None
+
+
+def _for_sums(settings: Settings, size: int, sums: int) -> SkellamEncoding:
+    clip = settings.encrypt.ddp_encrypt.ddp_norm_clip
+    return _skellam(size, clip, settings.sampled, fewest(settings), settings.colluders, *central(settings), sums)
 
 
 @lru_cache(maxsize=16)  # the search takes half a second, and each of thousands of simulated clients asks
@@ -134,7 +140,14 @@ class DistributedDifferentialPrivacy(Protection):
             )
 
     def unprotected(self, settings: Settings) -> list[str]:
-        return []
+        most = settings.round.participations
+        if most is None:
+            return []
+        return [
+            f"epsilon holds for a client that uploads {most} times at most (round.participations). Each client counts "
+            "its own uploads, also over restarts: one that is started anew without its folder, or with an old copy of "
+            "it, counts fewer than it sent."
+        ]
 
     def price(self, settings: Settings, size: int) -> Price:
         return Price(central=(Cost("updates", skellam_encoding(settings, size).event()),))
@@ -146,16 +159,21 @@ class DistributedDifferentialPrivacy(Protection):
             f"the coordinator learns only the noisy sum over {fewest(settings)} or more survivors, epsilon {epsilon:g} "
             f"at delta {delta:.3g} for the run"
         )
+        if (most := settings.round.participations) is not None:
+            how += f", in which a client uploads {most} times at most"
         return (Release("Masked", "words", "the update", how),)
 
     def noise(self, settings: Settings, size: int) -> list[str]:
         encoding = skellam_encoding(settings, size)
-        share = math.sqrt(encoding.share_variance) / encoding.scale * math.sqrt(size)
-        return [
+        share = _share(encoding, size)
+        found = [
             noise_on_updates(encoding.clip, share, settings.sampled)
             + f" That of one upload alone is not what protects it: its masks are, and the noise of all together is "
             f"sized for {encoding.fewest} survivors, {encoding.colluders} of whom may tell theirs."
         ]
+        if settings.most_sums < settings.rounds:
+            found.append(_saved(settings, size, share))
+        return found
 
     def tests(self, settings: Settings) -> Sequence[NoiseTest]:
         def noise(scope: Scope, effort: Effort, task: Task) -> Finding:
@@ -190,6 +208,23 @@ class DistributedDifferentialPrivacy(Protection):
 
 
 PROTECTION = DistributedDifferentialPrivacy()
+
+
+def _share(encoding: SkellamEncoding, size: int) -> float:
+    """The norm of the noise on one upload."""
+    return math.sqrt(encoding.share_variance) / encoding.scale * math.sqrt(size)
+
+
+def _saved(settings: Settings, size: int, share: float) -> str:
+    """What the cap on participations saves, as a sentence."""
+    most, rounds = settings.most_sums, settings.rounds
+    said = f"It is sized for the {most} sums that one client may be in (round.participations), not for {rounds}: "
+    try:
+        uncapped = _share(_for_sums(settings, size, rounds), size)
+    except ValueError:
+        return f"{said}for {rounds}, ddp_eps {central(settings)[0]:g} could not be reached."
+    mean = uncapped / math.sqrt(settings.sampled)
+    return f"{said}for {rounds}, that on the mean would be about {mean:.3g}, {uncapped / share:.2f} times as much."
 
 
 def _noise_of_a_sum(settings: Settings, scope: Scope, effort: Effort, task: Task) -> Finding:
