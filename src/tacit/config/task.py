@@ -110,7 +110,7 @@ def module_of(name: str, built_in: dict[str, str], default: str, what: str = "ta
             ) from error
         raise ValueError(
             f"{what} {name!r} needs the module {error.name!r}, which is not installed, not in the folder of the FILE "
-            "and not in the current folder: install it, or move it to one of these folders"
+            "and not in the current folder: install it, or start in the folder that holds it"
         ) from error
     finally:
         _being_imported.reset(before)
