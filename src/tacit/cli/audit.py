@@ -121,7 +121,7 @@ def _carried_out(settings: Settings, scope: Scope, quiet: bool) -> Audit:
     if quiet:
         return audit(settings, scope)
     console = Console(stderr=True)
-    if not console.is_terminal or console.is_dumb_terminal:
+    if not console.file.isatty() or console.is_dumb_terminal:  # as in progress.screen
         return audit(settings, scope, lambda number, of, name: click.echo(f"step {number + 1}/{of}: {name}", err=True))
     columns = (MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True) as bar:
@@ -137,4 +137,4 @@ def _width() -> int:
     from rich.console import Console
 
     console = Console()
-    return max(_NARROWEST, console.width) if console.is_terminal else _WIDTH
+    return max(_NARROWEST, console.width) if console.file.isatty() else _WIDTH
