@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
 
+from docs import draw_who_sees_what as draw
 from tacit.boundary import CLEAR
 from tacit.kind import kind_of
 from tacit.runs.load import load
@@ -21,15 +20,6 @@ WORDS = {  # of which a protection has one, by the mark in the picture
 }
 
 
-def imported(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # for its dataclasses
-    spec.loader.exec_module(module)
-    return module
-
-
-draw = imported("draw_who_sees_what")
 CROSSING = [(panel, arrow) for panel in draw.PANELS for arrow in panel.arrows if arrow.field]
 
 
