@@ -312,7 +312,7 @@ def test_announced_sizes_are_bounded(count):
     ("hostile", "kind", "changes", "message"),
     [
         ("shop", Joining, {"count": 1_000_000}, "shop sent"),  # then its store is too short
-        ("bank", Roster, {"count": 2}, "bytes in a Blinded where 64 are due"),
+        ("bank", Roster, {"count": 2}, "bytes in a Blinded, expected 64"),
         ("bank", Roster, {"keys": bytes(32)}, "a list of keys"),
         ("bank", Roster, {"keys": bytes(33)}, "a list of keys"),
         ("bank", Common, {"count": 4}, "says that 4 ids are common"),

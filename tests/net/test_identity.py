@@ -128,7 +128,7 @@ def test_unreadable_files_are_refused(broken):
 
 def test_two_authorities_in_one_file_are_refused():
     both = AUTHORITY.certificate_pem + OTHER.certificate_pem
-    with pytest.raises(ValueError, match="2 certificates where one is expected"):
+    with pytest.raises(ValueError, match="2 certificates, one is expected"):
         identity_of(CLIENT.certificate, both)
 
 

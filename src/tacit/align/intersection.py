@@ -368,5 +368,5 @@ def _receive(channel: Channel, sender: str, kind: type[Chunked], count: int, wid
 def _chunk(channel: Channel, sender: str, kind: type[Chunked], count: int, width: int) -> bytes:
     items = channel.recv(kind, LIMIT).items
     if len(items) != count * width:
-        raise PeerError(f"{sender} sent {len(items)} bytes in a {kind.__name__} where {count * width} are due")
+        raise PeerError(f"{sender} sent {len(items)} bytes in a {kind.__name__}, expected {count * width}")
     return items

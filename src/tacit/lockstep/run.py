@@ -72,9 +72,9 @@ class Lockstep(Generic[P]):
     """What a kind of parties in lock step is made of; `verbs` makes the rest of it."""
 
     party: Callable[[P, str, Place], Callable[[Mapping[str, Channel]], Part]]
-    """The function of one party. Raises ValueError where its data or its settings do not fit."""
+    """The function of one party. Raises ValueError if its data or its settings do not fit."""
     predictor: Callable[[P, str, Mapping[str, Any], Path | None, Place], Predictor]
-    """One party of a prediction. Raises ValueError where its rows or its part do not fit, or rows are missing."""
+    """One party of a prediction. Raises ValueError if its rows or its part do not fit, or rows are missing."""
     complete: Callable[[P, Mapping[str, Any]], bool]
     """Whether a party with this state has trained to the end; others may still need it."""
     over: Callable[[P, Mapping[str, Any]], str]  # why there is nothing left to do, once all are done

@@ -139,7 +139,7 @@ def read_certificate(data: bytes) -> x509.Certificate:
     except MALFORMED:
         raise ValueError("this is not a readable certificate") from None
     if len(found) != 1:
-        raise ValueError(f"there are {len(found)} certificates where one is expected")
+        raise ValueError(f"there are {len(found)} certificates, one is expected")
     return found[0]
 
 
