@@ -25,8 +25,8 @@ def command(run: Path, tensorboard: Path | None, mlflow: str | None, experiment:
     Exported figures include some that no ε covers, such as the training loss, the number of clients and the duration
     of a round: do not share them, or use --share. Exporting a run again replaces the earlier export.
 
-    Needs the extra: pip install 'tacit[export]'. It writes for both tools; to view the result, install tensorboard
-    or mlflow.
+    Needs the extra: pip install 'tacit-learning[export]'. It writes for both tools; to view the figures, install
+    tensorboard or mlflow.
     """
     from tacit.runs.export import ExportError, read_exported, store_uri, to_mlflow, to_tensorboard
 
