@@ -129,9 +129,9 @@ def test_mistakes_are_told_in_a_sentence():
         task_of(local=[3])
     with pytest.raises(ValueError, match="device is 'gpu'"):
         task_of(device="gpu")
-    with pytest.raises(TypeError, match="numbers, and 'a' is str"):
+    with pytest.raises(ValueError, match="numbers, and 'a' is str"):
         task_of(evaluate=lambda module: {"a": "b"}).evaluate(task_of().model())
-    with pytest.raises(TypeError, match="a dict of numbers, got float"):
+    with pytest.raises(ValueError, match="a dict of numbers, got float"):
         task_of(evaluate=lambda module: 0.5).evaluate(task_of().model())
 
 
