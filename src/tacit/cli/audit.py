@@ -66,7 +66,7 @@ def command(
         if own is None and isinstance(error, ValueError | TacitError):
             end(str(error), USER)
         if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-            end("this audit needs torch: pip install 'tacit[torch]'", USER)
+            end("this audit needs torch: pip install 'tacit-learning[torch]'", USER)
         click.echo(own or traceback.format_exc(), err=True)
         end("the audit could not be carried out: this is a mistake in Tacit or in a task, not a false claim", FAILED)
     try:
@@ -121,7 +121,7 @@ def _carried_out(settings: Settings, scope: Scope, quiet: bool) -> Audit:
     if quiet:
         return audit(settings, scope)
     console = Console(stderr=True)
-    if not console.is_terminal or console.is_dumb_terminal:
+    if not console.file.isatty() or console.is_dumb_terminal:  # as in progress.screen
         return audit(settings, scope, lambda number, of, name: click.echo(f"step {number + 1}/{of}: {name}", err=True))
     columns = (MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True) as bar:
@@ -137,4 +137,4 @@ def _width() -> int:
     from rich.console import Console
 
     console = Console()
-    return max(_NARROWEST, console.width) if console.is_terminal else _WIDTH
+    return max(_NARROWEST, console.width) if console.file.isatty() else _WIDTH
