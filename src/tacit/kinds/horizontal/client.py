@@ -35,8 +35,8 @@ from tacit.secagg.messages import Abort
 
 _TRAINING = 12  # what a seed is for: see `sampling.SAMPLING`
 _LEFT_OUT = (
-    "gradients of single records are not finite, and were left out: look for NaN in the data, log(0), 0/0 or overflow in "
-    "the model and the loss, or lower the learning rate"
+    "gradients of single records are not finite, and were left out: look for NaN in the data, log(0), 0/0 or overflow "
+    "in the model and the loss, or lower the learning rate"
 )
 T = TypeVar("T")
 Fit = Callable[[int, Arrays, FitWork], Fitted]

@@ -33,6 +33,8 @@ def test_a_loss_of_another_shape_is_refused():
         mean_loss(torch.zeros(3, 2, requires_grad=True), 3)
     with pytest.raises(ValueError, match="must return a tensor, got float"):
         mean_loss(0.5, 3)
+    with pytest.raises(ValueError, match="depends on no trained parameter"):
+        mean_loss(torch.zeros(3), 3)
 
 
 def test_the_generator_of_torch_is_as_it_was_and_its_state_has_no_influence():

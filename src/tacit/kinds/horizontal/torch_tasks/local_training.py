@@ -84,8 +84,8 @@ def mean_loss(returned: object, records: int) -> Tensor:
         raise TaskError(f"loss(module, batch) must return a tensor, got {type(returned).__name__}")
     if not returned.requires_grad:
         raise TaskError(
-            "loss(module, batch) returned a tensor that depends on no trained parameter: compute it from what the module "
-            "returns, without detach(), item() or no_grad()"
+            "loss(module, batch) returned a tensor that depends on no trained parameter: compute it from what the "
+            "module returns, without detach(), item() or no_grad()"
         )
     if returned.ndim == 0:
         return returned

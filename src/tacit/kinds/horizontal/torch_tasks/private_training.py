@@ -102,6 +102,8 @@ def train_privately(
                 mean_loss(loss, len(loss) if isinstance(loss, Tensor) and loss.ndim else 0).backward()
                 with sentences():
                     optimizer.step()
+        with sentences():
+            optimizer.refuse_changed_contents()  # a buffer that the model wrote would stay at the client without noise
         return Trained(tuple(plan.ledger(plan.steps).lines), optimizer.engine.left_out)
     finally:
         optimizer.engine.detach()

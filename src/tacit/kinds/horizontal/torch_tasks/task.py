@@ -176,6 +176,7 @@ class TorchTask:
 
     def _module(self) -> tuple[nn.Module, Weights]:
         if self._built is None:
+            _check_present(self._device)
             with seeded((self._seed, _MODEL), self._device):
                 module = self._make()
             weights = Weights(module.to(self._device) if isinstance(module, nn.Module) else module, self._local)
@@ -197,6 +198,14 @@ def _device(device: str | torch.device | None) -> torch.device:
         return torch.device(device or "cpu")
     except RuntimeError:
         raise ValueError(f"device is {device!r}: give cpu, cuda, cuda:1 or auto") from None
+
+
+def _check_present(device: torch.device) -> None:
+    """When it is needed: a task may name a device that the file of a site without one replaces."""
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(
+            f"device is {str(device)!r}, and torch sees {torch.cuda.device_count()} GPUs: give cpu or auto"
+        )
 
 
 def _number(name: str, value: Any) -> float:
