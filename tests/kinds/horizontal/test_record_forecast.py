@@ -77,8 +77,7 @@ def test_an_epsilon_that_leaves_nothing_to_learn_is_noted():
     # By hand: the noise of a mean gradient adds up like a root over steps and clients, moves add up as they are.
     ratio = largest.noise_multiplier / 32 * (650 * steps / 4) ** 0.5 / steps
     assert f"the noise is {ratio:.3g} times as long as all that clients of 10,000 records could learn" in said
-    layout = Layout.of(Numbers().model())
-    assert drowned(tiny, prices, layout.size)[0] in plan(tiny, layout, None).warnings
+    assert said in plan(tiny, Layout(("weights",), ((650,),), "float32"), None).warnings
     assert drowned(private(), record_prices(private()), 650) == []
     assert drowned(settings_for(), None, 650) == []
 

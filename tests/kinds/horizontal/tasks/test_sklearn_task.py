@@ -6,8 +6,8 @@ from sklearn.datasets import load_digits, make_regression
 from sklearn.linear_model import LogisticRegression, Perceptron, SGDClassifier, SGDRegressor
 from sklearn.naive_bayes import MultinomialNB
 
-from tacit.kinds.horizontal.settings import Training
 from tacit.errors import TaskError
+from tacit.kinds.horizontal.settings import Training
 from tacit.kinds.horizontal.task import Evaluates, FitWork
 from tacit.kinds.horizontal.tasks.sklearn_task import SklearnTask
 from tests.kinds.horizontal.federations import run, settings_for
