@@ -3,6 +3,7 @@
 ValueError            the caller's mistake (Python's own; the message gives value, bound and remedy)
   ├─ Unfit            one that the other parties may be told: its sentence holds names, shapes and counts only
   ├─ Diverged         the settings make the training diverge: its user can mend that
+  ├─ TaskError        a task's own function returns what cannot be used: its author can mend that
   └─ NotResumed       this party was started anew, and the others resume a training: its user can mend that
 TacitError
   ├─ PeerError        another party broke the protocol; nothing was sent in reply
@@ -33,6 +34,13 @@ class Unfit(ValueError):
 
 class Diverged(ValueError):
     """A training whose numbers grow without end, as with a learning rate that is too large: its user can mend that."""
+
+
+class TaskError(ValueError):
+    """What a function of a task returned cannot be used, or its model cannot be trained so: its author can mend that.
+
+    It is raised by our code, so that its sentence says more than a traceback.
+    """
 
 
 class NotResumed(ValueError):

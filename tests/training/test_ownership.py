@@ -205,6 +205,9 @@ def test_ids_of_every_form_number_the_same_owners():
     forms = [np.array([3, 1, 3, 2]), torch.tensor([3, 1, 3, 2]), ["c", "a", "c", "b"], np.array(["c", "a", "c", "b"])]
     for given in [*forms, lambda record: record["who"]]:
         assert of_ids(ids_of(records, given)).of.tolist() == [0, 1, 0, 2]
+    # Tensors compare by identity: in a tuple, each record would have an owner of its own.
+    pairs = [(torch.tensor(who), (np.int64(7), "site")) for who in (3, 1, 3, 2)]
+    assert of_ids(pairs).of.tolist() == [0, 1, 0, 2]
     loader = DataLoader(records, batch_size=2)
     assert of_ids(ids_of(loader, lambda record: record["who"])).of.tolist() == [0, 1, 0, 2]
 
@@ -237,6 +240,9 @@ def test_a_plan_of_owners_that_does_not_fit_is_refused(changed, said):
         ([None, *IDS[1:]], "record 0 has no owner"),
         ([*IDS[:-1], math.nan], "record 39 has no owner"),
         ([[1], *IDS[1:]], "owner of record 0 is a list"),
+        ([("site", None), *IDS[1:]], "record 0 has no owner"),
+        ([("site", math.nan), *IDS[1:]], "record 0 has no owner"),
+        ([("site", torch.ones(2)), *IDS[1:]], "owner of record 0 is a Tensor"),
         (7, "owners is a int"),
     ],
 )

@@ -30,7 +30,7 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
     `blame` comes before another party's fault; `always`: name the directory even if no round was begun.
     """
     from tacit.cli.task_errors import task_traceback
-    from tacit.errors import BudgetError, Diverged, NotResumed, PeerAway, PeerError, Unfit, comes_back
+    from tacit.errors import BudgetError, Diverged, NotResumed, PeerAway, PeerError, TaskError, Unfit, comes_back
 
     def stop(message: str, code: int) -> NoReturn:
         kept = directory.path.exists() and (always or directory.begun)
@@ -57,6 +57,8 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
     except ValueError as error:
         if directory.begun and isinstance(error, Unfit):
             stop(str(error), USER)  # no further round can be had under the file, which the sentence names
+        if isinstance(error, TaskError):
+            end(str(error), USER)
         if directory.begun and not isinstance(error, NotResumed | Diverged):
             raise  # not the file's fault: it was good enough to start a round
         if task_traceback(error) is not None:

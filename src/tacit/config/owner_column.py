@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tacit.config.task import module_of
+from tacit.errors import TaskError
 
 _SHOWN = 5
 
@@ -22,15 +23,15 @@ def owner_reader(owner: str | int, key: str) -> Callable[[Any], Any]:
             if isinstance(record, list | tuple) and owner < len(record):
                 return record[owner]
             shape = f"has {len(record)} columns" if isinstance(record, list | tuple) else f"is a {_kind(record)}"
-            raise ValueError(f"{key} is column {owner}, a record {shape}: name one that is there")
+            raise TaskError(f"{key} is column {owner}, a record {shape}: name one that is there")
         if not isinstance(record, Mapping):
-            raise ValueError(
+            raise TaskError(
                 f"{key} is column {owner!r}, a record is a {_kind(record)} without names: give a number of a column, "
                 "or package.module:function from a record to an id"
             )
         if owner not in record:
             names = ", ".join(map(str, list(record)[:_SHOWN]))
-            raise ValueError(f"{key} is column {owner!r}, records have {names}: name one that is there")
+            raise TaskError(f"{key} is column {owner!r}, records have {names}: name one that is there")
         return record[owner]
 
     return column

@@ -35,6 +35,7 @@ def attach(
     check: bool = True,
     memory: int = 512 << 20,
     owners: Any = None,
+    leave_out: bool = False,
     source: NoiseSource | None = None,
     rng: Generator | None = None,
     check_rng: Generator | None = None,
@@ -53,6 +54,8 @@ def attach(
         memory: bytes that the gradients of single records may take; more is slower to do without.
         owners: for unit="owner" whose each record is: one id a record, in their order, or a function from a record of
             `data` to an id, called once for each of them. Ids are compared only.
+        leave_out: whether a record (an owner) whose gradient is not finite counts as one with a gradient of 0.
+            Otherwise the step is refused, which tells that there was one: a party that chooses the model could ask.
         source: noise of the fast tier. Secret, as `rng` is, from which samples and all other noise are drawn: both
             come from the operating system by default, and others are for tests.
         check_rng: of the times at which batches are shown again; secret likewise.
@@ -64,7 +67,9 @@ def attach(
     _check_optimizer(model, inner)
     refuse_replicas()
     plan.noise_of(0)  # calibrated now, and refused where the count leaves nothing for the gradients
-    engine = Engine(model, reduction=reduction, memory=memory, loss_scale=loss_scale, resize=not check)
+    engine = Engine(
+        model, reduction=reduction, memory=memory, loss_scale=loss_scale, resize=not check, leave_out=leave_out
+    )
     try:
         sampler = Sampler(plan, rng, ownership(plan, data, owners))
         noisy = noisy_sum(plan, engine, source, rng)

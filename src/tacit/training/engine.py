@@ -88,6 +88,8 @@ class Engine:
     `memory` is how many bytes the gradients of single records may take in one pass; layers that do not fit are
     measured without keeping them and then summed by one more product. `announce` hears of layers without a rule.
     With `resize` the model runs once more, with a record less, if an argument of a layer may be of records or shared.
+    With `leave_out` a record (an owner) whose gradient is not finite has a gradient of 0, and `left_out` becomes true;
+    otherwise the pass is refused.
 
     Guarantee: with factors of `factors(norms(), clip)`, what one record adds to `sum` has at most norm `clip`: as real
     numbers, for the gradients and factors (x, g) that were recorded. What the sum over records rounds is not counted.
@@ -107,6 +109,7 @@ class Engine:
         loss_scale: float = 1.0,
         announce: Callable[[str], None] = _warn,
         resize: bool = False,
+        leave_out: bool = False,
     ) -> None:
         if reduction not in ("mean", "sum"):
             raise ValueError(f"reduction is {reduction!r}: it must be 'mean' or 'sum' over records")
@@ -130,6 +133,8 @@ class Engine:
         self._scale = float(loss_scale)
         self._announce = announce
         self._resize = resize
+        self._leave_out = leave_out
+        self.left_out = False  # whether there was a gradient that is not finite; no epsilon covers that
         self._pass = Pass(self.parameters, self.names, memory)
         self._bypassed = False
         self._patched: list[tuple[nn.Module, Forward | None]] = []
@@ -150,7 +155,12 @@ class Engine:
         with torch.no_grad(), exactly(self.sum.device.type):
             self._recorded()
             norms = self.whole(self._pass.total(order)).mul_(1 + gamma(4))
-            if not bool(torch.isfinite(norms).all()):
+            finite = torch.isfinite(norms)
+            if not bool(finite.all()):
+                if self._leave_out:
+                    self.left_out = True
+                    self._pass.leave_out(~finite)
+                    return self.whole(self._pass.total(order)).mul_(1 + gamma(4))
                 raise FloatingPointError(
                     "gradients of single records are not finite: lower the learning rate, or look for log(0), 0/0 or "
                     "overflow in the model and the loss"

@@ -244,7 +244,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if not self._moving and self.engine.attached:
             refuse_gradients(self.engine.parameters)
 
-    def _refuse_changed(self) -> None:
+    def refuse_changed_contents(self) -> None:
         """Whatever is stored with the model, is not trained under noise and was written nevertheless."""
         if self._contents is not None:
             refuse_changed(self._contents, contents(self.engine.model, leave_out=self.engine.parameters))
@@ -293,7 +293,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         undecided = self.engine.undecided
         watch.look(norms, self.engine.weighted, resize=undecided is not None)
         if watch.asks() is not None:
-            self._refuse_changed()
+            self.refuse_changed_contents()
             self._shown = contents(self.engine.model)
             self._settings = settings_of(self.inner)
         elif undecided is not None:
@@ -382,7 +382,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def report(self) -> dict[str, Any]:
         """What was done and what it cost, as plain data. What is under `not_covered` derives from private records."""
-        self._refuse_changed()
+        self.refuse_changed_contents()
         plan = self.plan
         return {
             "steps": self.steps,
@@ -402,7 +402,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def state(self) -> dict[str, Any]:
         """Arrays and plain numbers, all but the model. Taken within a sample, it says that this one was abandoned."""
-        self._refuse_changed()
+        self.refuse_changed_contents()
         return {
             "version": checkpoint.VERSION,
             "round": self.epoch,

@@ -89,17 +89,26 @@ def ids_of(data: Any, owners: Any) -> list[Any]:
         ) from None
 
 
+def _compared(given: Any, place: int) -> Hashable:
+    """An id by its value. Tensors, and NaN, compare by identity: each record would have an owner of its own."""
+    if isinstance(given, tuple):
+        return tuple(_compared(each, place) for each in given)
+    value = given.item() if hasattr(given, "item") and getattr(given, "ndim", 1) == 0 else given
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        raise ValueError(f"record {place} has no owner (its id is {value!r}): give it an id of its own")
+    if not isinstance(value, str | int | float | bytes):
+        raise ValueError(
+            f"the owner of record {place} is a {type(value).__name__}: give a number, a text, bytes or a tuple of these"
+        )
+    return value
+
+
 def of_ids(ids: list[Any]) -> Ownership:
     """Number the owners. ValueError where a record has no owner, or an id that cannot be compared."""
     numbers: dict[Hashable, int] = {}
     of = np.empty(len(ids), dtype=np.int64)
     for place, given in enumerate(ids):
-        value = given.item() if hasattr(given, "item") and getattr(given, "ndim", 1) == 0 else given
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            raise ValueError(f"record {place} has no owner (its id is {value!r}): give it an id of its own")
-        if not isinstance(value, str | int | float | bytes | tuple):
-            raise ValueError(f"the owner of record {place} is a {type(value).__name__}: give a number, a text or bytes")
-        of[place] = numbers.setdefault(value, len(numbers))
+        of[place] = numbers.setdefault(_compared(given, place), len(numbers))
     order = np.argsort(of, kind="stable")
     ends = np.cumsum(np.bincount(of, minlength=len(numbers)))
     return Ownership(of, tuple(np.split(order, ends[:-1])) if len(ids) else ())

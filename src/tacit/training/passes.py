@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import CheckpointFunction
 
 from tacit.training.arguments import Arguments
+from tacit.training.left_out import without
 from tacit.training.margins import gamma
 from tacit.training.owner_gradients import gathered
 from tacit.training.recorded import Part, absolute_norms, join, squared_norms_of, stack, tensors_of, widened
@@ -125,6 +126,10 @@ class Pass:
             for part, parameter in pairs
         ]
         self.owners = len(starts) - 1
+
+    def leave_out(self, chosen: Tensor) -> None:
+        """From here on the gradients of the records, or owners, at which `chosen` is true are 0."""
+        self._joined = [None if part is None else without(part, chosen) for part in self.join()]
 
     def _refuse_overwritten(self) -> None:
         """A part holds the inputs of a layer as they were given. One buffer for several passes would give the records

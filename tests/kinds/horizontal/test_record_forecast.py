@@ -8,7 +8,7 @@ import pytest
 
 from tacit.kinds.horizontal.forecast import plan
 from tacit.kinds.horizontal.plan_words import in_words
-from tacit.kinds.horizontal.record_forecast import record_prices, record_warnings
+from tacit.kinds.horizontal.record_forecast import drowned, record_prices, record_warnings
 from tacit.kinds.horizontal.record_plan import round_plan
 from tacit.kinds.horizontal.vector import Layout
 from tests.kinds.horizontal.federations import Numbers, settings_for
@@ -66,6 +66,20 @@ def test_noise_for_rounds_that_may_never_come_is_noted():
     assert record_warnings(settings_for()) == []
     weak = private(round={"abandoned_rounds": 0}, train=TRAIN | {"privacy": {"epsilon": 50.0}})
     assert record_warnings(weak) == ["train.privacy.epsilon 50 for each record hides nothing."]
+
+
+def test_an_epsilon_that_leaves_nothing_to_learn_is_noted():
+    tiny = private(train=TRAIN | {"privacy": {"epsilon": 1e-4}})
+    prices = record_prices(tiny)
+    (said,) = drowned(tiny, prices, 650)
+    largest = prices.sizes[-1]
+    steps = largest.steps * 10
+    # By hand: the noise of a mean gradient adds up like a root over steps and clients, moves add up as they are.
+    ratio = largest.noise_multiplier / 32 * (650 * steps / 4) ** 0.5 / steps
+    assert f"the noise is {ratio:.3g} times as long as all that clients of 10,000 records could learn" in said
+    assert said in plan(tiny, Layout(("weights",), ((650,),), "float32"), None).warnings
+    assert drowned(private(), record_prices(private()), 650) == []
+    assert drowned(settings_for(), None, 650) == []
 
 
 def test_weights_are_not_claimed_by_samples():

@@ -231,6 +231,19 @@ def test_a_training_without_events_or_of_another_unit_is_refused():
         ledger.pay(((GaussianEvent(9.0, "owner", "add-remove"), 1),))
 
 
+def test_a_training_whose_model_cannot_be_sent_is_paid_for():
+    """What it leaves at the client, such as local parameters, is in later uploads."""
+    settings = private(encrypt={"encrypt_type": "DP_ENCRYPT"})
+    client = client_of(settings, Counting(settings))
+    client._fit = lambda identity, model, work: Fitted(
+        {"other": np.zeros(3)}, 10, events=_costlier(0, model, work).events
+    )
+    ask(client, 0)
+    assert client.withheld
+    assert client.state()["trained"] == 1
+    assert len(client.spent()[-1].ledger.lines) == 1
+
+
 def test_the_ledger_of_records_is_stored_and_read(tmp_path):
     settings = private(rounds=3)
     client = client_of(settings, Counting(settings))

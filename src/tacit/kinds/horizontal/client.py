@@ -16,7 +16,7 @@ from numpy.random import Generator
 
 from tacit.crypto.signing import SigningKey
 from tacit.dp.release import Event, Released
-from tacit.errors import BudgetError, Declined, PeerError
+from tacit.errors import BudgetError, Declined, PeerError, TaskError
 from tacit.kinds.horizontal.answered import Answered
 from tacit.kinds.horizontal.bounded_participation import decline_beyond
 from tacit.kinds.horizontal.carrier import Carrier, Participant, Round, carrier_of
@@ -34,6 +34,10 @@ from tacit.randomness import seeded_rng
 from tacit.secagg.messages import Abort
 
 _TRAINING = 12  # what a seed is for: see `sampling.SAMPLING`
+_LEFT_OUT = (
+    "gradients of single records are not finite, and were left out: look for NaN in the data, log(0), 0/0 or overflow "
+    "in the model and the loss, or lower the learning rate"
+)
 T = TypeVar("T")
 Fit = Callable[[int, Arrays, FitWork], Fitted]
 
@@ -91,6 +95,7 @@ class Client:
         self._carrier = carrier or carrier_of(settings, layout)
         self._round: Round | None = None  # that is under way, or was answered last
         self.withheld: list[str] = []  # why what left in the last round was noise around nothing, in words of ours
+        self.notes: list[str] = []  # what else this site should know of the last round; nothing of it leaves
         self._declined = False  # whether it leaves out the round that is under way
         self._costs = Costs(settings, layout.size)
         self._answered = Answered(settings)
@@ -141,7 +146,7 @@ class Client:
     def end_round(self) -> None:
         """Drop what belongs to a round that is over."""
         self._round = None
-        self.withheld = []
+        self.withheld, self.notes = [], []
         self._declined = False
 
     def _work(self, work: Work, now: float) -> list[ToCoordinator]:
@@ -257,6 +262,7 @@ class Client:
         fitted = self._fit(self.identity, model, fit_work)
         if not isinstance(fitted, Fitted):
             raise TypeError(f"fit must return Fitted(model, samples, loss), got {type(fitted).__name__}")
+        self._pay_records(fitted)
         samples: object = fitted.samples
         if not isinstance(samples, int | np.integer) or samples < 1:
             raise UnusableUpdate("its training used no samples")
@@ -265,9 +271,17 @@ class Client:
         except ValueError as error:  # names, shapes and types
             raise UnusableUpdate(str(error)) from None
         if settings.train.privacy is not None:  # how many records there are, and their loss, no epsilon covers
-            self._records.pay(fitted.events)
             return Learned(work.model, trained, 1)
         return Learned(work.model, trained, int(samples), fitted.loss)
+
+    def _pay_records(self, fitted: Fitted) -> None:
+        """Before anything else is looked at: what the training left at the client, and later uploads, depend on it."""
+        if self._settings.train.privacy is None or (not fitted.events and fitted.samples == 0):
+            return
+        self._records.pay(fitted.events)
+        if fitted.left_out:
+            self._failed("fit", TaskError(_LEFT_OUT))
+            self.notes.append(_LEFT_OUT)
 
     def _nothing(self, work: Work, error: Exception) -> Learned:
         """What a client learnt whose training failed, if its protection hides that; else raise the error."""

@@ -22,7 +22,7 @@ from tacit.kinds.horizontal.masked import inside_of
 from tacit.kinds.horizontal.messages import HEAD_BYTES
 from tacit.kinds.horizontal.participation_forecast import MOST_DRAWS
 from tacit.kinds.horizontal.protections.contract import Covers
-from tacit.kinds.horizontal.record_forecast import RecordPrices, record_prices, record_warnings
+from tacit.kinds.horizontal.record_forecast import RecordPrices, drowned, record_prices, record_warnings
 from tacit.kinds.horizontal.record_privacy import weighted
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Layout
@@ -94,6 +94,7 @@ def plan(settings: Settings, layout: Layout, classes: int | None, samples: Seque
     size = layout.size
     costs = Costs(settings, size)
     most = most_uploads(settings)
+    records = record_prices(settings, samples)
     prices = tuple(
         _price(once, whole, worst, settings, most)
         for once, whole, worst in zip(
@@ -121,6 +122,7 @@ def plan(settings: Settings, layout: Layout, classes: int | None, samples: Seque
         warnings=(
             *_budget(settings, costs),
             *record_warnings(settings),
+            *drowned(settings, records, size),
             *participation_forecast.lacking_clients(settings),
             *_weak(prices),
             *_same_clients(settings),
@@ -128,7 +130,7 @@ def plan(settings: Settings, layout: Layout, classes: int | None, samples: Seque
             *settings.notes(),
         ),
         laplace_scale=settings.vectors.scale(settings),
-        records=record_prices(settings, samples),
+        records=records,
     )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tacit.channel import sentence
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerError
-from tacit.events import Answered, AnswerRefused, Event, Sink
+from tacit.events import Answered, AnswerRefused, Event, Noted, Sink
 from tacit.kinds.horizontal.client import Client, Fit
 from tacit.kinds.horizontal.coordinator import Phase
 from tacit.kinds.horizontal.forecast import largest_frames
@@ -318,6 +318,8 @@ class FramedClient:
         events.append(Answered(self.identity, self._round, dict(sent), epsilons, deltas))
         while self.client.withheld:
             events.append(self._refused("training", self.client.withheld.pop(0)))
+        while self.client.notes:
+            events.append(Noted(f"client {self.identity}: {self.client.notes.pop(0)}"))
         return Answer(tuple(frames), tuple(events))
 
     def _refused(self, why: Literal["budget", "request", "update", "training"], reason: str) -> AnswerRefused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from tacit.kinds.horizontal.record_privacy import most_answers
 from tacit.kinds.horizontal.settings import Settings
 from tacit.report.forecast import Priced
 
+_DROWNED = 3.0  # times the signal, above which noise leaves nothing to learn
 _MANY = 1.25  # times the rounds, for which noise is sized
 _SIZES = (100, 1_000, 10_000)  # of clients, if nobody knows them
 
@@ -105,6 +107,27 @@ def _of_size(settings: Settings, size: int, answers: int, rounds: int) -> SizePr
         once,
         ledger.epsilon(plan.delta, plan.method),
     )
+
+
+def drowned(settings: Settings, prices: RecordPrices | None, parameters: int) -> list[str]:
+    """If the noise of the whole run is far longer than all that clients could learn, whatever their records are.
+
+    A client's T steps add noise of norm noise_of_mean · √(T · parameters) to moves of at most T · clip. The mean over
+    the clients of a round leaves 1 / √clients of the noise.
+    """
+    privacy = settings.train.privacy
+    if privacy is None or prices is None:
+        return []
+    best = prices.sizes[-1]
+    steps = best.steps * prices.rounds
+    noise = best.noise_of_mean * math.sqrt(parameters / (steps * settings.sampled)) / privacy.clip
+    if noise <= _DROWNED:
+        return []
+    return [
+        f"train.privacy.epsilon {privacy.epsilon:g}: over the run, the noise is {noise:.3g} times as long as all that "
+        f"clients of {best.units:,} {privacy.unit}s could learn: raise epsilon, train fewer parameters, or take more "
+        f"clients or {privacy.unit}s."
+    ]
 
 
 def record_warnings(settings: Settings) -> list[str]:

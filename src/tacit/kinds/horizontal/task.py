@@ -74,6 +74,7 @@ class Fitted:
     loss: float | None = None
     kept: Arrays | None = None  # what stays at the client until its next `fit`; None: what it kept before
     events: tuple[tuple[Event, int], ...] = ()  # of private training, each with how often it happened
+    left_out: bool = False  # whether gradients were left out of a private training, because they were not finite
 
 
 class Task(Protocol):

@@ -6,6 +6,7 @@ from sklearn.datasets import load_digits, make_regression
 from sklearn.linear_model import LogisticRegression, Perceptron, SGDClassifier, SGDRegressor
 from sklearn.naive_bayes import MultinomialNB
 
+from tacit.errors import TaskError
 from tacit.kinds.horizontal.settings import Training
 from tacit.kinds.horizontal.task import Evaluates, FitWork
 from tacit.kinds.horizontal.tasks.sklearn_task import SklearnTask
@@ -90,6 +91,30 @@ def test_training_is_that_of_the_seed_and_leaves_what_it_was_given():
     np.testing.assert_array_equal(one["coef_"], other["coef_"])
     assert not model["coef_"].any()
     one["coef_"] += 1
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (None, "must return features and targets, got NoneType"),
+        ((X[:, :3], Y), r"features of the shape \(\d+, 3\)"),
+        ((X, Y[:3]), r"targets of \(3,\): there must be 64 columns of features, and one target for each row"),
+        ((X * np.nan, Y), "with NaN or infinity"),
+        ((X, Y + 1), "labels that are not among the classes"),
+        (([["a"] * 64], [0]), "no table of numbers"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused_in_a_sentence(returned, said):
+    task = SklearnTask(SGDClassifier, lambda client: returned, features=64, classes=range(10))
+    with pytest.raises(TaskError, match=said):
+        task.fit(0, task.model(), work())
+
+
+def test_functions_that_cannot_be_called_are_refused():
+    with pytest.raises(ValueError, match=r"model\(\) must be a function, got SGDClassifier"):
+        digits(SGDClassifier())
+    with pytest.raises(ValueError, match=r"data\(client\) must be a function with these arguments"):
+        SklearnTask(SGDClassifier, lambda: None, features=64)
 
 
 def test_unfit_estimators_are_refused_in_a_sentence():

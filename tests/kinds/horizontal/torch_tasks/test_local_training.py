@@ -30,9 +30,11 @@ def test_a_loss_for_each_record_and_their_mean_train_the_same():
 
 def test_a_loss_of_another_shape_is_refused():
     with pytest.raises(ValueError, match=r"shape \(3, 2\) for 3 records"):
-        mean_loss(torch.zeros(3, 2), 3)
-    with pytest.raises(TypeError, match="must return a tensor, got float"):
+        mean_loss(torch.zeros(3, 2, requires_grad=True), 3)
+    with pytest.raises(ValueError, match="must return a tensor, got float"):
         mean_loss(0.5, 3)
+    with pytest.raises(ValueError, match="depends on no trained parameter"):
+        mean_loss(torch.zeros(3), 3)
 
 
 def test_the_generator_of_torch_is_as_it_was_and_its_state_has_no_influence():

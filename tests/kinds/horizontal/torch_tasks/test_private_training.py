@@ -9,10 +9,16 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
+from tacit.events import Noted
+from tacit.kinds.horizontal.client import Client
+from tacit.kinds.horizontal.frames import FramedClient, to_frame
+from tacit.kinds.horizontal.messages import Work
+from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.record_plan import round_plan
 from tacit.kinds.horizontal.settings import Training
 from tacit.kinds.horizontal.task import FitsPrivately, FitWork
 from tacit.kinds.horizontal.tasks.load import check_private_fit
+from tacit.kinds.horizontal.vector import Layout
 from tests.kinds.horizontal.federations import Numbers, settings_for
 from tests.kinds.horizontal.torch_tasks.nets import plain_net, records, same, task_of
 from tests.kinds.horizontal.torch_tasks.private_nets import loss_of_owned, many, owned
@@ -180,6 +186,92 @@ def test_models_that_mix_records_are_refused_before_anything_is_trained():
     check_private_fit(task_of(model=plain_net), private)
     with pytest.raises(ValueError, match=r"task digits does not train privately: take a tacit.TorchTask"):
         check_private_fit(Numbers(), private)
+
+
+def overflowing(target):
+    """A model of which the gradient of every record that reaches as far as `target` in its direction overflows."""
+    model = {name: np.zeros_like(array) for name, array in task_of(model=plain_relu).model().items()}
+    length = float(target.norm())
+    model["0.weight"][0] = (target / length).numpy() * np.float32(1e25)
+    model["0.bias"][0] = -np.float32((length - 1e-3) * 1e25)
+    model["2.weight"][:2, 0] = 1e30, -1e30
+    return model
+
+
+def plain_relu():
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))
+
+
+@pytest.mark.parametrize("encrypt_type", ["NOT_ENCRYPT", "PW_ENCRYPT"])
+def test_a_coordinator_cannot_ask_by_overflow_whether_a_record_is_there(encrypt_type):
+    """It chooses a model whose gradient is not finite for one record alone. A client that failed would tell."""
+    x, y = many(0)
+    x[5] *= 20
+    settings = settings_for(rounds=2, encrypt={"encrypt_type": encrypt_type}, train={"batch": 1000, "privacy": PRIVACY})
+    for there in (True, False):
+        own = [index for index in range(len(x)) if there or index != 5]
+        task = task_of(model=plain_relu, data=lambda client, own=own: (x[own], y[own]))
+        model = overflowing(x[5])
+        client = Client(settings, 0, task.fit, Layout.of(model))
+        layout = Layout.of(model)
+        learned = client._train(Work(0, layout.flatten(model), None))
+        assert np.isfinite(learned.model).all()
+        assert client.spent()[-1].ledger.lines  # paid for alike
+        assert bool(client.notes) == there  # which stays at the client
+
+
+def test_a_site_is_told_what_was_left_out_and_the_coordinator_is_not():
+    x, y = many(0)
+    x[5] *= 20
+    task = task_of(model=plain_relu, data=lambda client: (x, y))
+    settings = settings_for(encrypt={"encrypt_type": "NOT_ENCRYPT"}, train={"batch": 1000, "privacy": PRIVACY})
+    leaf = FramedClient(Prepared.of(settings, task), 3, None)
+    model = overflowing(x[5])
+    answer = leaf.receive(to_frame(Work(0, Layout.of(model).flatten(model), None)), 0.0)
+    assert len(answer.frames) == 1
+    told = [event.text for event in answer.events if isinstance(event, Noted)]
+    assert [text.startswith("client 3: gradients of single records are not finite") for text in told] == [True]
+
+
+def test_a_record_that_is_left_out_moves_an_upload_by_no_more_than_a_clipped_one():
+    """So that the noise hides whether it is there."""
+    x, y = many(0)
+    x[5] *= 20
+    model = overflowing(x[5])
+    results = []
+    for own in (list(range(len(x))), [index for index in range(len(x)) if index != 5]):
+        task = no_noise(task_of(model=plain_relu, data=lambda client, own=own: (x[own], y[own])))
+        results.append(task.fit(0, model, work(batch=1000, epochs=1)).model)
+    apart = np.sqrt(sum(np.square(results[0][name] - results[1][name]).sum() for name in model))
+    # One record less also divides by another number: at most clip times the learning rate over the records each.
+    assert apart <= 2 * 0.5 * 0.3 / (len(x) - 1)
+
+
+class Remembers(nn.Module):
+    """Writes the mean of the last batch into a buffer, by a way that torch does not count."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 4)
+        self.register_buffer("seen", torch.zeros(6))
+        self.last = lambda: False
+
+    def forward(self, x):
+        if self.last():
+            self.seen.data.copy_(x.mean(0))
+        return self.linear(x)
+
+
+def test_a_buffer_that_the_training_wrote_is_not_kept():
+    module = Remembers()
+    task = task_of(model=lambda: module, data=many)
+
+    def attached(optimizer, loader):
+        module.last = lambda: optimizer.steps == optimizer.plan.steps - 1 and not optimizer.checking
+
+    task.attached = attached
+    with pytest.raises(ValueError, match="seen"):
+        task.fit(0, task.model(), work(epochs=1))
 
 
 def test_a_client_without_records_has_nothing_to_send():

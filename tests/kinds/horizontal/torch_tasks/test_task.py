@@ -124,14 +124,36 @@ def test_the_file_gives_seed_clients_and_options():
         task_of(data=dealt).fit(0, task_of().model(), work())
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"model": nn.Linear(2, 2)}, "model must be a function that returns the module, got the module"),
+        ({"loss": lambda module: 1}, r"loss\(module, batch\) must be a function with these arguments"),
+        ({"data": lambda: 1}, r"data\(client\) must be a function with these arguments"),
+        ({"data": 3}, r"data\(client\) must be a function, got int"),
+        ({"evaluate": lambda: {}}, r"evaluate\(module\) must be a function with these arguments"),
+    ],
+)
+def test_functions_that_cannot_be_called_are_refused(given, said):
+    with pytest.raises(ValueError, match=said):
+        task_of(**given)
+
+
+def test_a_gpu_that_is_not_there_is_named():
+    task = task_of(device="cuda:99")
+    with pytest.raises(ValueError, match=r"device is 'cuda:99', and torch sees \d+ GPUs: give cpu or auto"):
+        task.model()
+    assert task(clients=3, seed=0, device="cpu").model()
+
+
 def test_mistakes_are_told_in_a_sentence():
     with pytest.raises(ValueError, match="local must be a list of patterns"):
         task_of(local=[3])
     with pytest.raises(ValueError, match="device is 'gpu'"):
         task_of(device="gpu")
-    with pytest.raises(TypeError, match="numbers, and 'a' is str"):
+    with pytest.raises(ValueError, match="numbers, and 'a' is str"):
         task_of(evaluate=lambda module: {"a": "b"}).evaluate(task_of().model())
-    with pytest.raises(TypeError, match="a dict of numbers, got float"):
+    with pytest.raises(ValueError, match="a dict of numbers, got float"):
         task_of(evaluate=lambda module: 0.5).evaluate(task_of().model())
 
 

@@ -16,6 +16,30 @@ def data_of(data: Callable[..., Any], client: int, clients: int | None) -> Any:
     return data(client, clients)
 
 
+def check_function(function: object, name: str, *counts: int) -> None:
+    """ValueError unless it can be called with one of so many arguments; what hides its signature is believed."""
+    if not callable(function):
+        raise ValueError(f"{name} must be a function, got {type(function).__name__}: give the function itself")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    if not any(_binds(signature, count) for count in counts):
+        raise ValueError(f"{name} must be a function with these arguments, got {function_name(function)}{signature}")
+
+
+def function_name(function: object) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _binds(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
 def _takes_two(data: Callable[..., Any]) -> bool:
     try:
         named = inspect.signature(data).parameters.values()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tacit.config.owner_column import owner_reader
 from tacit.config.task import made
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import FitsPrivately, Infers, Task
@@ -31,6 +32,8 @@ def check_private_fit(task: Task, settings: Settings) -> None:
         )
     try:
         task.check_private_fit()
+        if (owner := settings.train.privacy.owner) is not None:
+            owner_reader(owner, "owner")
     except ValueError as error:
         raise ValueError(f"train.privacy: {error}") from error
 

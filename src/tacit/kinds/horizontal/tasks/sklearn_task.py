@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tacit.errors import TaskError
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork
-from tacit.kinds.horizontal.tasks.client_data import data_of
+from tacit.kinds.horizontal.tasks.client_data import check_function, data_of
 
 _TRAVEL = ("coef_", "intercept_")
 
@@ -44,6 +46,10 @@ class SklearnTask:
         evaluate: Callable[[Any], Mapping[str, Any]] | None = None,
         clients: int | None = None,
     ) -> None:
+        check_function(model, "model()", 0)
+        check_function(data, "data(client)", 1, 2)
+        if evaluate is not None:
+            check_function(evaluate, "evaluate(estimator)", 1)
         self._given: dict[str, Any] = {"features": features, "classes": classes, "evaluate": evaluate}
         self._make = model
         self._data = data
@@ -67,8 +73,7 @@ class SklearnTask:
         """Passes over the client's records by `partial_fit`."""
         if work.train.proximal_mu:
             raise ValueError("train.proximal_mu is set, and partial_fit of scikit-learn has no such pull: leave it out")
-        x, y = data_of(self._data, client, self._clients)
-        x, y = np.asarray(x, dtype=np.float64), np.asarray(y)
+        x, y = self._records(data_of(self._data, client, self._clients))
         if len(y) == 0:
             return Fitted({name: np.array(array) for name, array in model.items()}, 0)
         estimator = self.estimator(model)
@@ -81,6 +86,27 @@ class SklearnTask:
             estimator.partial_fit(x[order], y[order])
         return Fitted({name: np.array(getattr(estimator, name), dtype=np.float64) for name in _TRAVEL}, len(y))
 
+    def _records(self, data: Any) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """A client's features and targets; TaskError if they do not fit the model or each other."""
+        if not isinstance(data, tuple | list) or len(data) != 2:
+            raise TaskError(f"data(client) must return features and targets, got {type(data).__name__}")
+        try:
+            x, y = np.asarray(data[0], dtype=np.float64), np.asarray(data[1])
+        except (TypeError, ValueError):
+            raise TaskError("data(client) returned features that are no table of numbers: convert them first") from None
+        if len(x) == len(y) == 0:
+            return x, y
+        if x.ndim != 2 or x.shape[1] != self._features or y.shape != (len(x),):
+            raise TaskError(
+                f"data(client) returned features of the shape {x.shape} and targets of {y.shape}: there must be "
+                f"{self._features} columns of features, and one target for each row"
+            )
+        if not np.isfinite(x).all():
+            raise TaskError("data(client) returned features with NaN or infinity: fill or drop them first")
+        if self._classes is not None and not np.isin(y, self._classes).all():
+            raise TaskError("data(client) returned labels that are not among the classes: give all of them as classes=")
+        return x, y
+
     def estimator(self, model: Arrays) -> Any:
         """A new estimator with a model: `predict` and `score` work."""
         made = copy.deepcopy(self._template())
@@ -91,7 +117,7 @@ class SklearnTask:
     def _evaluate(self, model: Arrays) -> dict[str, float]:
         found = self._judge(self.estimator(model)) if self._judge is not None else {}
         if not isinstance(found, Mapping):
-            raise TypeError(f"evaluate(estimator) must return a dict of numbers, got {type(found).__name__}")
+            raise TaskError(f"evaluate(estimator) must return a dict of numbers, got {type(found).__name__}")
         return {name: float(value) for name, value in found.items()}
 
     def _template(self) -> Any:

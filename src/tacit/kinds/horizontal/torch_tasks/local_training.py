@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from tacit.errors import TaskError
 from tacit.kinds.horizontal.task import FitWork
 from tacit.kinds.horizontal.torch_tasks.optimizers import MakeOptimizer, make_optimizer
 from tacit.kinds.horizontal.torch_tasks.records import Records
@@ -80,11 +81,16 @@ def batches(records: int, size: int) -> list[tuple[int, int]]:
 def mean_loss(returned: object, records: int) -> Tensor:
     """What `loss` returned as the mean over a batch: it may be that already, or a loss for each record."""
     if not isinstance(returned, Tensor):
-        raise TypeError(f"loss(module, batch) must return a tensor, got {type(returned).__name__}")
+        raise TaskError(f"loss(module, batch) must return a tensor, got {type(returned).__name__}")
+    if not returned.requires_grad:
+        raise TaskError(
+            "loss(module, batch) returned a tensor that depends on no trained parameter: compute it from what the "
+            "module returns, without detach(), item() or no_grad()"
+        )
     if returned.ndim == 0:
         return returned
     if returned.shape != (records,):
-        raise ValueError(
+        raise TaskError(
             f"loss(module, batch) returned a tensor of the shape {tuple(returned.shape)} for {records} records: return "
             "one number, the mean, or one for each record"
         )
@@ -96,6 +102,15 @@ def pull(travel: Mapping[str, nn.Parameter], start: list[Tensor], mu: float) -> 
     for parameter, origin in zip(travel.values(), start, strict=False):  # no origins if mu is 0
         if parameter.grad is not None:
             parameter.grad.add_(parameter.detach() - origin, alpha=mu)
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """Around code of ours that looks at what a task's functions returned: its ValueErrors are sentences for a user."""
+    try:
+        yield
+    except ValueError as error:
+        raise TaskError(str(error)) from error
 
 
 @contextmanager

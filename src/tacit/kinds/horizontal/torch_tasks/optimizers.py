@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from tacit.config.explain import nearest
+from tacit.errors import TaskError
 
 MakeOptimizer = Callable[..., Optimizer]
 
@@ -36,13 +37,18 @@ def make_optimizer(
 ) -> Optimizer:
     """A new optimizer: one of a name, or `chosen(parameters, lr=learning_rate, **options)`, as of torch's classes."""
     if not isinstance(chosen, str):
-        return chosen(list(parameters), lr=learning_rate, **options)
+        made_by_user = chosen(list(parameters), lr=learning_rate, **options)
+        if not isinstance(made_by_user, Optimizer):
+            raise TaskError(
+                f"optimizer(parameters, lr) must return a torch optimizer, got {type(made_by_user).__name__}"
+            )
+        return made_by_user
     check_optimizer(chosen)
     made, usual = _NAMED[chosen]
     try:
         return made(list(parameters), **{"lr": learning_rate, **usual, **options})
-    except TypeError as error:
-        raise ValueError(f"optimizer_options: {chosen} does not take these: {error}") from None
+    except (TypeError, ValueError) as error:
+        raise TaskError(f"optimizer_options: {chosen} does not take these: {error}") from None
 
 
 def check_optimizer(chosen: object) -> None:

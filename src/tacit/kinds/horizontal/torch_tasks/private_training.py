@@ -1,6 +1,6 @@
 """The private training of one client in one round: `tacit.training` on its records, by the plan of the file.
 
-    train_privately(module, weights, own, work, recipe)     the module is trained in place; the events that it cost
+    train_privately(module, weights, own, work, recipe)     the module is trained in place; what it cost
 
 Samples and noise come from the operating system; the seed of the round is only for the rest, such as dropout.
 """
@@ -20,7 +20,7 @@ from tacit.dp.release import Event
 from tacit.kinds.horizontal.record_plan import round_plan
 from tacit.kinds.horizontal.settings import Training
 from tacit.kinds.horizontal.task import FitWork
-from tacit.kinds.horizontal.torch_tasks.local_training import Recipe, mean_loss, pull
+from tacit.kinds.horizontal.torch_tasks.local_training import Recipe, mean_loss, pull, sentences
 from tacit.kinds.horizontal.torch_tasks.optimizers import make_optimizer
 from tacit.kinds.horizontal.torch_tasks.records import Records
 from tacit.kinds.horizontal.torch_tasks.weights import Weights
@@ -39,6 +39,14 @@ class Own:
 
     data: Any
     records: Records
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What a private training cost, and whether gradients were left out of it because they were not finite."""
+
+    events: tuple[tuple[Event, int], ...]
+    left_out: bool = False
 
 
 class _Indices:
@@ -61,13 +69,16 @@ def train_privately(
     work: FitWork,
     recipe: Recipe,
     attached: Attached = lambda optimizer, loader: None,
-) -> tuple[tuple[Event, int], ...]:
+) -> Trained:
     """Train the module in place by private SGD, and return what that cost each record, or each owner.
 
+    A record, or owner, whose gradient is not finite counts as one with a gradient of 0. To stop would tell the
+    coordinator that it is there: who chooses the model can make gradients overflow for the records that it looks for.
     `attached` is told of the private optimizer and its loader before the first step: for audits.
     """
     owners = _owners(own, work.train)
-    plan = _plan(own, work.train, work.answers, owners)
+    with sentences():
+        plan = _plan(own, work.train, work.answers, owners)
     trained = [*weights.travel.values(), *weights.local.values()]
     inner = make_optimizer(recipe.optimizer, recipe.optimizer_options, trained, work.train.learning_rate)
     if recipe.scheduler is not None:
@@ -80,16 +91,20 @@ def train_privately(
     loader = DataLoader(
         _Indices(len(records)), collate_fn=lambda indices: records.batch(np.asarray(indices, dtype=np.int64))
     )
-    _, optimizer, batches = attach(plan, module, inner, loader, owners=owners)
+    with sentences():
+        _, optimizer, batches = attach(plan, module, inner, loader, owners=owners, leave_out=True)
     try:
         attached(optimizer, batches)
         module.train()
         for _ in range(plan.epochs):
             for batch in batches:
                 loss = recipe.loss(module, batch)
-                mean_loss(loss, loss.numel() if isinstance(loss, Tensor) else 0).backward()
-                optimizer.step()
-        return tuple(plan.ledger(plan.steps).lines)
+                mean_loss(loss, len(loss) if isinstance(loss, Tensor) and loss.ndim else 0).backward()
+                with sentences():
+                    optimizer.step()
+        with sentences():
+            optimizer.refuse_changed_contents()  # a buffer that the model wrote would stay at the client without noise
+        return Trained(tuple(plan.ledger(plan.steps).lines), optimizer.engine.left_out)
     finally:
         optimizer.engine.detach()
         inner.zero_grad(set_to_none=True)
@@ -110,7 +125,8 @@ def _owners(own: Own, train: Training) -> list[Any] | None:
     privacy = train.privacy
     if privacy is None or privacy.owner is None:
         return None
-    read = owner_reader(privacy.owner, "train.privacy.owner")
+    with sentences():
+        read = owner_reader(privacy.owner, "train.privacy.owner")
     return [read(_record(own.data, index)) for index in range(len(own.records))]
 
 

@@ -53,8 +53,20 @@ def records_of(data: Any, collate: Collate | None, device: torch.device) -> Reco
             found = _columns(columns)
             if found is not None:
                 return found_records(found, device)
+        _refuse_columns(columns)
     together = collate or default_collate
     return Records(len(data), device, lambda indices: together([data[int(index)] for index in indices]))
+
+
+def _refuse_columns(data: Any) -> None:
+    """ValueError for columns that would be taken for records: a tuple that is not of tensors, or a list of columns."""
+    tensors = [each for each in data if isinstance(each, Tensor | np.ndarray)] if isinstance(data, tuple | list) else []
+    if tensors and (isinstance(data, tuple) or len({tuple(each.shape) for each in tensors}) > 1):
+        kinds = ", ".join(type(each).__name__ for each in data[:4])
+        raise ValueError(
+            f"data(client) returned a {type(data).__name__} of {kinds}: return the columns as a tuple, or a dict, of "
+            "tensors with a row for each record, or give `collate` for records of different shapes"
+        )
 
 
 def found_records(columns: tuple[Tensor, ...] | dict[str, Tensor], device: torch.device) -> Records:

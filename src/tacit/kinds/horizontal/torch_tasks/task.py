@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.errors import TaskError
 from tacit.kinds.horizontal.settings import Training
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork
-from tacit.kinds.horizontal.tasks.client_data import data_of
+from tacit.kinds.horizontal.tasks.client_data import check_function, data_of
 
 try:
     import torch
@@ -18,7 +19,7 @@ try:
 except ModuleNotFoundError as error:
     raise ValueError("TorchTask needs torch: pip install 'tacit-learning[torch]'") from error
 
-from tacit.kinds.horizontal.torch_tasks.local_training import Loss, MakeScheduler, Recipe, seeded, train
+from tacit.kinds.horizontal.torch_tasks.local_training import Loss, MakeScheduler, Recipe, seeded, sentences, train
 from tacit.kinds.horizontal.torch_tasks.optimizers import MakeOptimizer, check_optimizer
 from tacit.kinds.horizontal.torch_tasks.private_training import Attached, Own, private_plan, train_privately
 from tacit.kinds.horizontal.torch_tasks.records import Collate, records_of
@@ -73,6 +74,13 @@ class TorchTask:
         clients: int | None = None,
         seed: int = 0,
     ) -> None:
+        if isinstance(model, nn.Module):
+            raise ValueError("model must be a function that returns the module, got the module: give lambda: module")
+        check_function(model, "model()", 0)
+        check_function(loss, "loss(module, batch)", 2)
+        check_function(data, "data(client)", 1, 2)
+        if evaluate is not None:
+            check_function(evaluate, "evaluate(module)", 1)
         check_optimizer(optimizer)
         self._given = {
             "model": model,
@@ -121,12 +129,14 @@ class TorchTask:
         weights.load(model, work.kept)
         with seeded(work.seed, self._device):
             data = data_of(self._data, client, self._clients)
-            records = records_of(data, self._collate, self._device)
+            with sentences():
+                records = records_of(data, self._collate, self._device)
             if len(records) == 0:
                 return Fitted(weights.arrays(), 0)
             if work.train.privacy is not None:
-                events = train_privately(module, weights, Own(data, records), work, self._recipe, self.attached)
-                return Fitted(weights.arrays(), len(records), None, weights.kept() if weights.keeps else None, events)
+                cost = train_privately(module, weights, Own(data, records), work, self._recipe, self.attached)
+                kept = weights.kept() if weights.keeps else None
+                return Fitted(weights.arrays(), len(records), None, kept, cost.events, cost.left_out)
             loss = train(module, weights, records, work, self._recipe)
         return Fitted(weights.arrays(), len(records), loss, weights.kept() if weights.keeps else None)
 
@@ -144,7 +154,7 @@ class TorchTask:
         with seeded((self._seed, _EVALUATION), self._device), torch.no_grad():
             found = self._judge(module) if self._judge is not None else {}
         if not isinstance(found, Mapping):
-            raise TypeError(f"evaluate(module) must return a dict of numbers, got {type(found).__name__}")
+            raise TaskError(f"evaluate(module) must return a dict of numbers, got {type(found).__name__}")
         return {name: _number(name, value) for name, value in found.items()}
 
     # --- what the parties compare, and what clients keep
@@ -166,6 +176,7 @@ class TorchTask:
 
     def _module(self) -> tuple[nn.Module, Weights]:
         if self._built is None:
+            _check_present(self._device)
             with seeded((self._seed, _MODEL), self._device):
                 module = self._make()
             weights = Weights(module.to(self._device) if isinstance(module, nn.Module) else module, self._local)
@@ -189,8 +200,16 @@ def _device(device: str | torch.device | None) -> torch.device:
         raise ValueError(f"device is {device!r}: give cpu, cuda, cuda:1 or auto") from None
 
 
+def _check_present(device: torch.device) -> None:
+    """When it is needed: a task may name a device that the file of a site without one replaces."""
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(
+            f"device is {str(device)!r}, and torch sees {torch.cuda.device_count()} GPUs: give cpu or auto"
+        )
+
+
 def _number(name: str, value: Any) -> float:
     try:
         return float(value.item() if isinstance(value, torch.Tensor | np.ndarray) else value)
     except (TypeError, ValueError, RuntimeError):
-        raise TypeError(f"evaluate(module) must return numbers, and {name!r} is {type(value).__name__}") from None
+        raise TaskError(f"evaluate(module) must return numbers, and {name!r} is {type(value).__name__}") from None
