@@ -42,6 +42,7 @@ client_manager  # Flower
 _.aggregate_fit  # Flower
 driver  # bench.ray: started by name in another process
 _.handle_starttag  # html.parser
+on_page_markdown  # mkdocs
 _.handle_endtag  # html.parser
 _.handle_data  # html.parser
 _.get_extra_state  # torch

@@ -204,7 +204,7 @@ FAULTS = (
         "first records sampled more often",  # and the others never: the mean is right
         (
             Patch(
-                "Sampler.sample",
+                "Sampler._units",
                 "< plan.probability",
                 "< 2 * plan.probability * (np.arange(plan.records) < plan.records / 2)",
             ),
@@ -214,7 +214,7 @@ FAULTS = (
     ),
     Fault(
         "sampler at 1.5 q",
-        (Patch("Sampler.sample", "< plan.probability", "< 1.5 * plan.probability"),),
+        (Patch("Sampler._units", "< plan.probability", "< 1.5 * plan.probability"),),
         ("test_each_record_is_sampled_by_itself",),
         "training.yaml",
     ),
@@ -222,8 +222,8 @@ FAULTS = (
         "fixed batches",
         (
             Patch(
-                "Sampler.sample",
-                "np.flatnonzero(self._rng.random(plan.records) < plan.probability)",
+                "Sampler._units",
+                "np.flatnonzero(self._rng.random(plan.units) < plan.probability)",
                 "np.array_split(np.arange(plan.records), plan.steps_an_epoch)[step % plan.steps_an_epoch]",
             ),
         ),
@@ -283,7 +283,26 @@ FAULTS = (
         ("test_a_sampled_step_is_never_priced_below_what_it_costs",),
         None,
     ),
+    # --- owners
+    Fault(
+        "records of an owner clipped one by one",
+        (Patch("PrivateOptimizer._take", "self.engine.gather(piece.starts)", "pass"),),
+        ("test_steps_are_those_of_a_loop_over_owners", "test_an_owner_adds_at_most_the_clipping_norm_whatever_it_has"),
+        "owners.yaml",
+    ),
     # --- clients of a federation
+    Fault(
+        "ledger of records not kept",
+        (Patch("RecordLedger.state", '"records": self._ledger.to_json()["lines"]', '"records": []'),),
+        ("test_a_restart_forgets_nothing_that_was_spent",),
+        None,
+    ),
+    Fault(
+        "number of records sent",
+        (Patch("Client._train", "return Learned(work.model, trained, 1)", "pass"),),
+        ("test_every_protection_of_updates_goes_along",),
+        None,
+    ),
     Fault(
         "local DP with C for 2C",
         (Patch("LocalDP.protect", "sensitivity=2 * clip", "sensitivity=clip"),),

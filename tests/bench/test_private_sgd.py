@@ -35,8 +35,10 @@ def test_the_models_are_those_that_were_asked_for():
 def test_models_of_libraries_are_trained_by_rules(name):
     """A warning of a layer without a rule would be an error here."""
     if name != "nn.LSTM":
-        pytest.importorskip("transformers", reason="models of transformers are needed: pip install 'tacit[hf]'")
-        pytest.importorskip("peft", reason="adapters of peft are needed: pip install 'tacit[hf]'")
+        pytest.importorskip(
+            "transformers", reason="models of transformers are needed: pip install 'tacit-learning[hf]'"
+        )
+        pytest.importorskip("peft", reason="adapters of peft are needed: pip install 'tacit-learning[hf]'")
     assert name in MODELS
     model, ids, labels = case(name)
     parameters = [each for each in model.parameters() if each.requires_grad]

@@ -248,7 +248,7 @@ main(["audit", sys.argv[1], "--quiet"])
 """
     done = subprocess.run([sys.executable, "-c", program, f"{name}.yaml"], capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
-    assert done.stderr.strip() == "this audit needs torch: pip install 'tacit[torch]'"
+    assert done.stderr.strip() == "this audit needs torch: pip install 'tacit-learning[torch]'"
 
 
 def test_help_says_how_it_ends():

@@ -62,8 +62,8 @@ class Sentences(Dataset):
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
 def test_the_loop_of_a_model_of_transformers_trains_its_adapter(monkeypatch):
-    transformers = pytest.importorskip("transformers", reason="needs the models: pip install 'tacit[hf]'")
-    pytest.importorskip("peft", reason="needs the adapters: pip install 'tacit[hf]'")
+    transformers = pytest.importorskip("transformers", reason="needs the models: pip install 'tacit-learning[hf]'")
+    pytest.importorskip("peft", reason="needs the adapters: pip install 'tacit-learning[hf]'")
 
     def from_pretrained(name: str, num_labels: int) -> nn.Module:
         config = huggingface.bert().config

@@ -14,7 +14,7 @@ CASES = cases()
 def case(number: int) -> Case:
     found = CASES[number]
     if found.missing is not None:
-        pytest.skip(f"{found.name} needs the package {found.missing}: pip install 'tacit[hf]'")
+        pytest.skip(f"{found.name} needs the package {found.missing}: pip install 'tacit-learning[hf]'")
     return found
 
 

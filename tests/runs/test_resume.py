@@ -163,7 +163,7 @@ def test_what_is_no_run_or_a_broken_one_is_said_in_a_sentence(tmp_path, monkeypa
     done = invoke("run", "--resume", str(tmp_path / "none"))
     assert (done.exit_code, done.stderr) == (
         2,
-        f"{tmp_path / 'none'}: this is not the directory of a run, it has no config.yaml\n",
+        f"{tmp_path / 'none'}: there is no such folder: give the folder of a run, such as runs/<time>-<name>\n",
     )
     folder = stopped(monkeypatch, SMALL, tmp_path, after=1)
     broken = tmp_path / "broken"

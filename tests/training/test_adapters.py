@@ -10,8 +10,8 @@ from tacit.training import Engine
 from tests.training import huggingface
 from tests.training.definition import check, linear_loss, record_gradients
 
-pytest.importorskip("transformers", reason="models of transformers are needed: pip install 'tacit[hf]'")
-pytest.importorskip("peft", reason="adapters of peft are needed: pip install 'tacit[hf]'")
+pytest.importorskip("transformers", reason="models of transformers are needed: pip install 'tacit-learning[hf]'")
+pytest.importorskip("peft", reason="adapters of peft are needed: pip install 'tacit-learning[hf]'")
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
 
 TEXT = ("input_ids", "attention_mask")

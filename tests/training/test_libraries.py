@@ -11,8 +11,8 @@ from torch.utils.data import Dataset
 from tacit.training import Engine, Plan, record_loss
 from tests.training import huggingface
 
-pytest.importorskip("transformers", reason="models of transformers are needed: pip install 'tacit[hf]'")
-pytest.importorskip("peft", reason="adapters of peft are needed: pip install 'tacit[hf]'")
+pytest.importorskip("transformers", reason="models of transformers are needed: pip install 'tacit-learning[hf]'")
+pytest.importorskip("peft", reason="adapters of peft are needed: pip install 'tacit-learning[hf]'")
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore:`gradient_checkpointing_enable` is deprecated:FutureWarning"),

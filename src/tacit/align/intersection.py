@@ -345,6 +345,8 @@ def _check_distinct(points: bytes, sender: str) -> None:
 
 
 def _too_few(minimum: int) -> str:
+    if minimum == 1:
+        return "the parties have no ids in common: check that all use the same ids, written alike"
     return (
         f"the parties have fewer than {minimum} ids in common, which one of them asks for: check that all use the same "
         "ids, written alike, or ask for fewer"

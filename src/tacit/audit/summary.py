@@ -33,6 +33,8 @@ GLOSSARY = {
     "the claim is false; if it is below, that proves nothing.",
     "membership inference": "An attack that tells whether a given record was in the training data.",
     "noise": "Random numbers that are added so that the part of a single record cannot be told from chance.",
+    "owner": "A person or other party to whom records belong: a promise for owners covers all records of one of them "
+    "together.",
     "record": "The data of one person, or one row, image or text: what is protected as a whole.",
     "refuted": "Shown to be false by an attack, with the stated confidence. A claim that is not refuted is not thereby "
     "proved.",

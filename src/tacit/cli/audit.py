@@ -66,7 +66,7 @@ def command(
         if own is None and isinstance(error, ValueError | TacitError):
             end(str(error), USER)
         if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-            end("this audit needs torch: pip install 'tacit[torch]'", USER)
+            end("this audit needs torch: pip install 'tacit-learning[torch]'", USER)
         click.echo(own or traceback.format_exc(), err=True)
         end("the audit could not be carried out: this is a mistake in Tacit or in a task, not a false claim", FAILED)
     try:

@@ -23,7 +23,8 @@ def command(run: Path, tensorboard: Path | None, mlflow: str | None, experiment:
     Exported figures include some that no ε covers, such as the training loss, how many clients came and how long a
     round took: keep them to yourself, or use --share. Exporting a run again replaces what was exported before.
 
-    Needs the extra: pip install 'tacit[export]'. It writes for both tools; to look, install tensorboard or mlflow.
+    Needs the extra: pip install 'tacit-learning[export]'. It writes for both tools; to look at the figures, install
+    tensorboard or mlflow.
     """
     from tacit.runs.export import ExportError, read_exported, store_uri, to_mlflow, to_tensorboard
 

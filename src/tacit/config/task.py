@@ -102,7 +102,7 @@ def module_of(name: str, built_in: dict[str, str], default: str, what: str = "ta
         raise ValueError(str(error)) from None
     except ModuleNotFoundError as error:
         if error.name == "torch":
-            raise ValueError(f"{what} {name!r} needs torch: pip install 'tacit[torch]'") from error
+            raise ValueError(f"{what} {name!r} needs torch: pip install 'tacit-learning[torch]'") from error
         if (error.name or "").startswith("tacit."):
             raise ValueError(
                 f"{what} {name!r} needs the module {error.name}, which does not exist: what tasks need is in "
@@ -115,7 +115,9 @@ def module_of(name: str, built_in: dict[str, str], default: str, what: str = "ta
     finally:
         _being_imported.reset(before)
     if not callable(getattr(module, function, None)):
-        raise ValueError(f"{what} {name!r}: the module {module_name} has no function {function}")
+        raise ValueError(
+            f"{what} {name!r}: the module {module_name} has no function {function}: define it there, or name another"
+        )
     return module, function
 
 

@@ -33,7 +33,7 @@ def ray_module() -> Any:
         import ray
     except ModuleNotFoundError:
         raise ValueError(
-            "engine.kind is ray, which is not installed: pip install 'tacit[ray]', or take engine.kind: memory"
+            "engine.kind is ray, which is not installed: pip install 'tacit-learning[ray]', or take engine.kind: memory"
         ) from None
     return ray
 

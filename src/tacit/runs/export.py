@@ -43,7 +43,7 @@ _PRICES = frozenset(
     {"epsilon", "delta", "evaluation_epsilon", "composed_epsilon", "composed_delta"}
 )  # they say what is covered
 _PLACES = ("task_options", "network", "parties", "data", "seed")  # settings that may name a place, or who was sampled
-_MISSING = "{} needs the package {}: pip install 'tacit[export]'"
+_MISSING = "{} needs the package {}: pip install 'tacit-learning[export]'"
 
 
 class ExportError(ValueError):

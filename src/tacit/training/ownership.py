@@ -76,7 +76,7 @@ def ownership(plan: Plan, data: Any, owners: Any) -> Ownership | None:
 
 def ids_of(data: Any, owners: Any) -> list[Any]:
     """An id for each record: as given in order, or what a function gives for each record of `data`."""
-    dataset = getattr(data, "dataset", data) if type(data).__name__ == "DataLoader" else data
+    dataset = data.dataset if hasattr(data, "collate_fn") else data  # of a DataLoader
     if callable(owners):
         function: Callable[[Any], Any] = owners
         return [function(dataset[index]) for index in range(len(dataset))]

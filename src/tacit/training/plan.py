@@ -81,6 +81,7 @@ class Plan:
     Why drawing records anew is free: given the owners in a sample, the records of each are drawn by themselves, from
     its own. Take any outcome of the draws of all other owners: the two sums differ by what the one owner adds, at most
     `clip` whatever was drawn of it. The price of a mixture of such pairs is at most that of the worst one.
+    Source: McMahan, Ramage, Talwar, Zhang 2018, section 2: users are sampled, and the update of each is clipped.
     """
 
     records: int

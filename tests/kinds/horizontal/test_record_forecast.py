@@ -8,7 +8,7 @@ import pytest
 
 from tacit.kinds.horizontal.forecast import plan
 from tacit.kinds.horizontal.plan_words import in_words
-from tacit.kinds.horizontal.record_forecast import record_prices, sized_beyond_rounds
+from tacit.kinds.horizontal.record_forecast import record_prices, record_warnings
 from tacit.kinds.horizontal.record_plan import round_plan
 from tacit.kinds.horizontal.vector import Layout
 from tests.kinds.horizontal.federations import Numbers, settings_for
@@ -51,7 +51,8 @@ def test_the_plan_says_it_in_words_and_figures():
     (price,) = made.parts["What it costs in privacy"]
     assert price.head.startswith("training records: for each record of a client, for adding it or leaving it out")
     assert price.head.endswith("(unit record, add-remove)")
-    assert [name for name, _ in price.rows][2:] == ["100 records", "1,000 records", "10,000 records"]
+    assert [name for name, _ in price.rows][2:] == ["100", "1,000", "10,000"]
+    assert price.rows[2][1].startswith("records at a client: noise multiplier")
     assert made.figures["records"]["epsilon"] == 3.0
     both = in_words(plan(private(encrypt={"encrypt_type": "DDP_ENCRYPT"}), Layout.of(Numbers().model()), None))
     assert len(both.parts["What it costs in privacy"]) == 2
@@ -60,9 +61,11 @@ def test_the_plan_says_it_in_words_and_figures():
 
 
 def test_noise_for_rounds_that_may_never_come_is_noted():
-    assert "sized for 20 trainings" in sized_beyond_rounds(private())[0]
-    assert sized_beyond_rounds(private(round={"abandoned_rounds": 1})) == []
-    assert sized_beyond_rounds(settings_for()) == []
+    assert "sized for 20 trainings" in record_warnings(private())[0]
+    assert record_warnings(private(round={"abandoned_rounds": 1})) == []
+    assert record_warnings(settings_for()) == []
+    weak = private(round={"abandoned_rounds": 0}, train=TRAIN | {"privacy": {"epsilon": 50.0}})
+    assert record_warnings(weak) == ["train.privacy.epsilon 50 for each record hides nothing."]
 
 
 def test_weights_are_not_claimed_by_samples():

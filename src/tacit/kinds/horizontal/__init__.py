@@ -14,6 +14,8 @@
     coordinator   the coordinator, the same; `sampling` chooses clients, `optimizer` turns a mean into the next model,
                   `stopping` ends a run that no longer improves
     kept_arrays   what clients keep from round to round and never send
+    record_privacy  private training at clients, as the file has it; `record_plan` is the plan of a round at one client,
+                  `record_level` the ledger of its records, `record_forecast` the prices by size
     simulate      every client on one machine or one cluster; `join`: one party over a network; `run`: either of them
     rounds_view   a run as its record tells it; `participation` that of a client; `report` makes pages of both
     attacks       what the coordinator learns of the clients

@@ -22,7 +22,7 @@ from tacit.kinds.horizontal.masked import inside_of
 from tacit.kinds.horizontal.messages import HEAD_BYTES
 from tacit.kinds.horizontal.participation_forecast import MOST_DRAWS
 from tacit.kinds.horizontal.protections.contract import Covers
-from tacit.kinds.horizontal.record_forecast import RecordPrices, record_prices, sized_beyond_rounds
+from tacit.kinds.horizontal.record_forecast import RecordPrices, record_prices, record_warnings
 from tacit.kinds.horizontal.record_privacy import weighted
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Layout
@@ -120,7 +120,7 @@ def plan(settings: Settings, layout: Layout, classes: int | None, samples: Seque
         unprotected=(*boundary.unprotected(settings), *_weight(settings, samples)),
         warnings=(
             *_budget(settings, costs),
-            *sized_beyond_rounds(settings),
+            *record_warnings(settings),
             *participation_forecast.lacking_clients(settings),
             *_weak(prices),
             *_same_clients(settings),

@@ -6,13 +6,14 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tacit.dp.accounting import reading
+from tacit.dp.accounting import HIDES_NOTHING, reading, strength
 from tacit.kinds.horizontal.record_level import RECORDS, against
 from tacit.kinds.horizontal.record_plan import round_plan
 from tacit.kinds.horizontal.record_privacy import most_answers
 from tacit.kinds.horizontal.settings import Settings
 from tacit.report.forecast import Priced
 
+_MANY = 1.25  # times the rounds, for which noise is sized
 _SIZES = (100, 1_000, 10_000)  # of clients, if nobody knows them
 
 
@@ -54,10 +55,11 @@ class RecordPrices:
         ]
         rows += [
             (
-                f"{each.units:,} {self.unit}s",
-                f"noise multiplier {each.noise_multiplier:.4g}, {each.steps} steps a round on samples of "
-                f"{each.sampling_probability:.3g}, {each.noise_of_mean:.3g} on each number of a mean gradient; epsilon "
-                f"{each.epsilon_round:.4g} after one round, {each.epsilon_run:.4g} after {self.rounds}",
+                f"{each.units:,}",
+                f"{self.unit}s at a client: noise multiplier {each.noise_multiplier:.4g}, {each.steps} steps a round "
+                f"on samples of {each.sampling_probability:.3g}, {each.noise_of_mean:.3g} on each number of a mean "
+                f"gradient; epsilon {each.epsilon_round:.4g} after one round, {each.epsilon_run:.4g} after "
+                f"{self.rounds}",
             )
             for each in self.sizes
         ]
@@ -105,15 +107,18 @@ def _of_size(settings: Settings, size: int, answers: int, rounds: int) -> SizePr
     )
 
 
-def sized_beyond_rounds(settings: Settings) -> list[str]:
-    """A note if much of the noise is for rounds that may never come."""
+def record_warnings(settings: Settings) -> list[str]:
+    """If the promise hides nothing, and if much of the noise is for rounds that may never come."""
     privacy = settings.train.privacy
     if privacy is None:
         return []
+    found = []
+    if privacy.epsilon > HIDES_NOTHING:
+        found.append(f"train.privacy.epsilon {privacy.epsilon:g} for each {privacy.unit} {strength(privacy.epsilon)}.")
     answers, rounds = most_answers(settings), min(settings.most_sums, most_answers(settings))
-    if answers <= 1.25 * rounds:
-        return []
-    return [
-        f"train.privacy: the noise is sized for {answers} trainings of a client, and a run without abandoned rounds "
-        f"takes {rounds}: with a smaller round.abandoned_rounds there is less noise for the same epsilon."
-    ]
+    if answers > _MANY * rounds:
+        found.append(
+            f"train.privacy: the noise is sized for {answers} trainings of a client, and a run without abandoned "
+            f"rounds takes {rounds}: with a smaller round.abandoned_rounds there is less noise for the same epsilon."
+        )
+    return found

@@ -16,7 +16,7 @@ def round_plan(train: Training, answers: int, records: int, owners: int | None =
     return _round_plan(train.privacy, train.epochs, train.batch, answers, records, owners)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1 << 16)
 def _round_plan(
     privacy: RecordPrivacy, epochs: int, batch: int, answers: int, records: int, owners: int | None
 ) -> Plan:

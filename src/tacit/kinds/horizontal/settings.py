@@ -194,7 +194,10 @@ class Settings(sections.Settings):
                 "start_fl_job_threshold below the number of clients"
             )
         if self.masked and self.sampled < 3:
-            raise ValueError(f"{self.encrypt.encrypt_type} needs 3 clients in a round, got {self.sampled}")
+            raise ValueError(
+                f"{self.encrypt.encrypt_type} needs 3 clients in a round, got {self.sampled}: give more clients, or "
+                "another encrypt_type"
+            )
         self.updates.check(self)
         protections.check_offered(self.updates, self)
         if self.masked:

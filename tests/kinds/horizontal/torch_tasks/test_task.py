@@ -206,4 +206,4 @@ def test_without_torch_there_is_a_sentence():
         "except ValueError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "TorchTask needs torch: pip install 'tacit[torch]'"
+    assert done.stdout.strip() == "TorchTask needs torch: pip install 'tacit-learning[torch]'"

@@ -16,7 +16,7 @@ try:
     import torch
     from torch import nn
 except ModuleNotFoundError as error:
-    raise ValueError("TorchTask needs torch: pip install 'tacit[torch]'") from error
+    raise ValueError("TorchTask needs torch: pip install 'tacit-learning[torch]'") from error
 
 from tacit.kinds.horizontal.torch_tasks.local_training import Loss, MakeScheduler, Recipe, seeded, train
 from tacit.kinds.horizontal.torch_tasks.optimizers import MakeOptimizer, check_optimizer

@@ -25,7 +25,7 @@ from tacit.kinds.split.task import Ends, Part, Rows, Seat, Trunk
 try:
     from torch import Tensor, nn
 except ModuleNotFoundError as error:
-    raise ValueError("a split network needs torch: pip install 'tacit[torch]'") from error
+    raise ValueError("a split network needs torch: pip install 'tacit-learning[torch]'") from error
 
 LARGEST = 1 << 27  # bytes of a text
 LARGEST_VOCABULARY = 1 << 16
