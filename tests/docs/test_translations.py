@@ -26,7 +26,7 @@ BLOCK = re.compile(r"^```[^\n]*\n.*?^```$|(?<=\n\n)(?: {4}[^\n]*\n)+", flags=re.
 HEADING = re.compile(r"(#+) (.*)")
 SPAN = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-FIGURE = re.compile(r"(\d+(?:,\d{3})*(?:\.\d+)?)(?:\s*(thousand|million|billion|万|亿))?")
+FIGURE = re.compile(r"(\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)(?:\s*(thousand|million|billion|万|亿))?")
 SCALES = {"": 1, "thousand": 10**3, "万": 10**4, "million": 10**6, "亿": 10**8, "billion": 10**9}
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 LATIN = re.compile(r"[A-Za-z]{2}")
@@ -161,6 +161,16 @@ def test_the_links_of_a_translation_lead_to_files_and_anchors_and_to_chinese_pag
             assert not anchor or anchor in anchors(file), f"{chinese.name} links to {link}: no such heading or anchor"
         translated = file.with_name(f"{file.stem}.zh{file.suffix}")
         assert not translated.exists(), f"{chinese.name} links to {target}: link to {translated.name}"
+
+
+@pytest.mark.parametrize("chinese", pairs().values(), ids=lambda path: path.name)
+def test_a_paragraph_is_one_line_and_its_emphasis_ends_before_the_punctuation(chinese):
+    """A browser shows a line break between Chinese characters as a space, and GitHub does not end **bold。** there."""
+    text = BLOCK.sub("", chinese.read_text(encoding="utf-8"))
+    broken = re.findall(r"^.*\S\n *[\u4e00-\u9fff].*$|^.*[\u3000-\uffef]\n *[A-Za-z`\[(].*$", text, re.MULTILINE)
+    assert not broken, f"{chinese.name}: write this paragraph in one line: {broken[0]}"
+    unended = re.findall(r"[，。：；？！）”]\*\*[\u4e00-\u9fff].*", text)
+    assert not unended, f"{chinese.name}: put the punctuation after the **: {unended[0]}"
 
 
 def anchors(page: Path) -> set[str]:
