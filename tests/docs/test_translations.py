@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,12 +120,13 @@ def _problems(our: Section, their: Section) -> list[str]:
     for number, (mine, yours) in enumerate(zip(our.blocks, their.blocks, strict=False), 1):
         if mine != yours:
             found.append(f"code block {number} differs from the English page: copy it, with its comments and output")
-    for what, mine, yours in (
+    counts: list[tuple[str, Counter[Any], Counter[Any]]] = [
         ("figures", our.figures, their.figures),
         ("names in code", our.names, their.names),
         ("links", our.links, their.links),
-    ):
-        missing, extra = (", ".join(sorted(map(str, part.elements()))) for part in (yours - mine, mine - yours))
+    ]
+    for what, ours, theirs in counts:
+        missing, extra = (", ".join(sorted(map(str, part.elements()))) for part in (theirs - ours, ours - theirs))
         if missing or extra:
             found.append(f"the {what} differ: {missing or 'none'} only in English, {extra or 'none'} only in Chinese")
     if our.cells != their.cells:
