@@ -33,6 +33,7 @@ _._without_no_privacy  # pydantic
 _._without_owners  # pydantic
 _._only_given  # pydantic
 _.KIND  # the registry of kinds
+make_owned  # a file of bench/sabotage names it
 toys  # a fixture that a test only needs to have
 _.total_steps  # a field of a message: it is on the wire
 _.task_id  # Flower, in a benchmark

@@ -231,10 +231,22 @@ FAULTS = (
         "training.yaml",
     ),
     Fault(
+        "a failed step lends its noise to the next",
+        (Patch("PrivateOptimizer._finish", "self.abandon()", "pass"),),
+        ("test_after_a_step_that_failed_halfway_the_next_is_paid_for_and_has_noise_of_its_own",),
+        None,
+    ),
+    Fault(
+        "samples that are cut for nothing",
+        (Patch("Plan._log2_slack", "float(np.logaddexp2(LOG2_SLACK[self.tier], cut))", "LOG2_SLACK[self.tier]"),),
+        ("test_what_is_cut_is_paid_for_as_slack",),
+        None,
+    ),
+    Fault(
         "division by the actual batch",
         (
             Patch(
-                "PrivateOptimizer._finish",
+                "PrivateOptimizer._release",
                 "self._sum.finish(clip, self.plan.noise_of(self.steps))",
                 "self._sum.finish(clip, self.plan.noise_of(self.steps))\n"
                 "engine.sum.mul_(self.plan.batch / max(1, self._seen))",
@@ -260,7 +272,7 @@ FAULTS = (
     ),
     Fault(
         "adaptive count without noise",
-        (Patch("PrivateOptimizer._adapt", "float(released.value[0])", "float(centred[0])"),),
+        (Patch("next_norm", "float(released.value[0])", "float(centred[0])"),),
         ("test_the_clipping_norm_follows_a_noisy_count",),
         "adaptive.yaml",
     ),

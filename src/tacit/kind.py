@@ -226,8 +226,8 @@ def find(name: Any, where: str = "") -> Kind[Any]:
             raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConfigError(
-            f"{where}the kind {name} cannot be loaded from {place}, which an installed package offers ({reason}): mend "
-            "or uninstall that package"
+            f"{where}the kind {name} cannot be loaded from {place}, which an installed package offers ({reason}): "
+            "repair or uninstall that package"
         ) from error
     if not isinstance(kind, Kind) or kind.name != name:
         raise ConfigError(f"{where}{place} is offered as the kind {name}, and is not one: uninstall that package")

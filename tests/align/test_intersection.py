@@ -312,7 +312,7 @@ def test_announced_sizes_are_bounded(count):
     ("hostile", "kind", "changes", "message"),
     [
         ("shop", Joining, {"count": 1_000_000}, "shop sent"),  # then its store is too short
-        ("bank", Roster, {"count": 2}, "bytes in a Blinded where 64 are due"),
+        ("bank", Roster, {"count": 2}, "bytes in a Blinded, expected 64"),
         ("bank", Roster, {"keys": bytes(32)}, "a list of keys"),
         ("bank", Roster, {"keys": bytes(33)}, "a list of keys"),
         ("bank", Common, {"count": 4}, "says that 4 ids are common"),
@@ -347,7 +347,7 @@ def test_an_active_that_ignores_a_minimum_is_refused():
         lower = replacing(Roster, lambda channel, message: [msgspec.structs.replace(message, minimum=1)])
         return align({"shop": Tampering(channels["shop"], lower)}, name, "bank", ["a"])
 
-    with pytest.raises(PeerError, match="would go on with 1 common ids, this party asks for 2"):
+    with pytest.raises(PeerError, match="would continue with 1 common ids, this party asks for 2"):
         run_parties({name: partial(one, name) for name in NAMES[:2]}, patience=HANGS)
 
 

@@ -189,7 +189,7 @@ def test_a_run_is_audited_in_the_folder_of_its_task(monkeypatch, here):
     monkeypatch.chdir(here)
     done = audit(folder, "--quiet")
     assert done.exit_code == 2
-    assert "or start in the folder where it lies" in done.stderr
+    assert "or start in the folder that holds it" in done.stderr
     assert "Traceback" not in done.output
 
 

@@ -54,8 +54,8 @@ def test_a_run_without_a_figure_to_share_says_so(run):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([f"runs/{NAME}"], "Where to? Give --tensorboard DIR or --mlflow URI\n"),
-        ([f"runs/{NAME}", "--tensorboard", "b", "--experiment", "x"], "--experiment is of MLflow: give --mlflow URI"),
+        ([f"runs/{NAME}"], "No destination: give --tensorboard DIR or --mlflow URI\n"),
+        ([f"runs/{NAME}", "--tensorboard", "b", "--experiment", "x"], "--experiment is for MLflow: add --mlflow URI"),
         (["nowhere", "--tensorboard", "b"], "nowhere: there is no such folder: give the folder of a run"),
         (["runs", "--tensorboard", "b"], "runs: this is not the folder of a run, it has no config.yaml"),
     ],

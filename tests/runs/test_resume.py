@@ -190,7 +190,7 @@ def test_what_is_no_run_or_a_broken_one_is_said_in_a_sentence(tmp_path, monkeypa
             lambda folder: (folder / "state-2.safetensors").unlink(),
             "state-2.safetensors: this file is damaged or missing",
         ),
-        (lambda folder: (folder / "events.jsonl").write_text("garbage\n"), "events.jsonl:1: this line is no event"),
+        (lambda folder: (folder / "events.jsonl").write_text("garbage\n"), "events.jsonl:1: this line is not an event"),
         (
             lambda folder: (folder / "config.yaml").write_text(
                 (folder / "config.yaml").read_text().replace("dp_eps: 5.0", "dp_eps: 0.1")
@@ -202,7 +202,7 @@ def test_what_is_no_run_or_a_broken_one_is_said_in_a_sentence(tmp_path, monkeypa
                 (folder / "ledger.json").unlink(),
                 (folder / "ledger.json").symlink_to(folder.parent / "other.json"),
             ),
-            "a run's files are no links",
+            "a run's files must not be links",
         ),
     ],
 )

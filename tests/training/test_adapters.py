@@ -136,6 +136,70 @@ def test_a_layer_that_is_trained_below_ia3_records_itself():
     check(model, *masked())
 
 
+@pytest.mark.parametrize("frozen", [["magnitude"], ["lora_A", "lora_B"], ["lora_A", "magnitude"]])
+def test_parts_of_dora_that_are_frozen(frozen):
+    torch.manual_seed(0)
+    model, slow = dora(), []
+    for name, parameter in model.named_parameters():
+        if any(part in name for part in frozen):
+            parameter.requires_grad_(False)
+    Engine(copy.deepcopy(model), announce=slow.append).model(*masked()).sum().backward()
+    assert not slow
+    check(model, *masked())
+
+
+def test_a_frozen_scale_beside_a_trained_one():
+    torch.manual_seed(0)
+    model = ia3()
+    adapters(model, "ia3_l")[0].ia3_l.requires_grad_(False)
+    check(model, *masked())
+
+
+@pytest.mark.parametrize("make", [dora, ia3])
+def test_one_adapter_in_two_places_and_vectors_that_are_tied(make):
+    torch.manual_seed(0)
+    kind = "lora_magnitude_vector" if make is dora else "ia3_l"
+    model = make()
+    first, second = (each.attention.self for each in model.model.base_model.model.bert.encoder.layer)
+    second.query = first.query
+    tied = getattr(first.value, kind)["default"]
+    if make is dora:
+        second.value.lora_magnitude_vector["default"].weight = tied.weight
+    else:
+        second.value.ia3_l["default"] = tied
+    check(model, *masked())
+
+
+@pytest.mark.parametrize("kind", ["dora", "lora", "ia3"])
+def test_two_adapters_at_once_and_then_one_of_them(kind):
+    import peft
+
+    torch.manual_seed(0)
+    model = (ia3() if kind == "ia3" else dora()).double()
+    named = {"target_modules": ["query", "value", "output.dense"], "feedforward_modules": ["output.dense"]}
+    config = peft.IA3Config(init_ia3_weights=False, **named)
+    if kind != "ia3":
+        config = peft.LoraConfig(
+            r=3, init_lora_weights=False, target_modules=["query", "value"], use_dora=kind == "dora"
+        )
+    model.model.add_adapter("second", config)
+    model.double()
+    found = adapters(model, "ia3_l" if kind == "ia3" else "lora_magnitude_vector")
+    for each in found:
+        each.set_adapter(["default", "second"])
+    exact, slow = copy.deepcopy(model), []
+    engine = Engine(model, reduction="sum", announce=slow.append)
+    for active in (["default", "second"], ["second"], ["default"]):
+        for each in [*found, *adapters(exact, "ia3_l" if kind == "ia3" else "lora_magnitude_vector")]:
+            vars(each).update(_active_adapter=active)  # what is trained stays
+        given, aims = masked(), torch.randn(3, 2, dtype=torch.float64)
+        wanted = record_gradients(exact, given, aims, linear_loss).norm(dim=1)
+        linear_loss(model(*given), aims).backward()
+        torch.testing.assert_close(engine.norms(), wanted, rtol=1e-10, atol=1e-12)
+        engine.discard()
+    assert not slow
+
+
 def test_adapters_that_are_disabled_for_a_while_add_nothing():
     torch.manual_seed(0)
     model = ia3().double()

@@ -302,3 +302,15 @@ def test_groups_of_parameters_and_their_schedules_move_as_without_privacy(kind):
             theirs.step()
     assert [group["lr"] for group in optimizer.param_groups] == [group["lr"] for group in plain.param_groups]
     torch.testing.assert_close(flat(trained), flat(ordinary), rtol=1e-6, atol=1e-8)
+
+
+def test_a_second_model_in_the_same_process_may_be_compiled_too():
+    """What a compiler traced of the first one says nothing about the second."""
+    trained = []
+    for compiled in (False, True, True, True):
+        module = model()
+        inner = torch.optim.SGD(module.parameters(), 0.1)
+        _, optimizer, loader = attach(plan(), module, inner, data(), source=Silent(), rng=seeded_rng(3), check=False)
+        train(torch.compile(module, backend="eager") if compiled else module, optimizer, loader, 1)
+        trained.append(flat(module))
+    assert all(torch.equal(each, trained[0]) for each in trained)

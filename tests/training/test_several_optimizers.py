@@ -1,5 +1,7 @@
 """Several optimizers of one model: one clipped and noised gradient over all parameters, paid for once."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -67,6 +69,96 @@ def test_the_noise_is_drawn_once_over_all_parameters():
     assert counted[0] == counted[1]
     assert len(counted[1]) == 8
     assert {size for size, _ in counted[1]} == {flat(one).numel()}
+
+
+class Numbered:
+    """Noise that tells its number: 1 at the first draw, 2 at the second."""
+
+    def __init__(self):
+        self.drawn = 0
+
+    def normal(self, flat, deviation):
+        self.drawn += 1
+        flat.fill_(self.drawn)
+
+
+class Fails(torch.optim.SGD):
+    """Fails at its first step, before it moves anything."""
+
+    failed = False
+
+    def step(self, closure=None):
+        if not self.failed:
+            self.failed = True
+            raise RuntimeError("no memory left")
+        super().step(closure)
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("fails", ["the second optimizer", "a hook"])
+def test_after_a_step_that_failed_halfway_the_next_is_paid_for_and_has_noise_of_its_own(fails, check):
+    """The first optimizer has moved. The same noise under two moves would be taken out by their difference."""
+    module, source = model(), Numbered()
+    first, second = torch.optim.SGD(module[0].parameters(), 1e-3), Fails(module[2].parameters(), 1e-3)
+    second.failed = fails != "the second optimizer"
+    _, optimizer, loader = attach(
+        plan(epochs=3, delta=1e-3), module, [first, second], data(), source=source, rng=seeded_rng(3), check=check
+    )
+    if fails == "a hook":
+        optimizer.register_step_post_hook(fail_once())
+    caught = 0
+    for _ in range(2):
+        for x, y in loader:
+            before, steps, draws = deepcopy(module), optimizer.steps, source.drawn
+            F.cross_entropy(module(x), y).backward()
+            try:
+                optimizer.step()
+            except RuntimeError:
+                caught += 1
+            if optimizer.steps > steps and not optimizer.checking:
+                assert source.drawn == draws + 1
+                for new, old, total in zip(
+                    module.parameters(), before.parameters(), clipped_sum(before, x, y, 0.5), strict=True
+                ):
+                    torch.testing.assert_close(old - new, 1e-3 * (total / 10 + source.drawn), rtol=1e-9, atol=1e-12)
+    assert caught == 1
+    assert all(parameter.grad is None for parameter in module.parameters())
+    assert source.drawn == optimizer.steps + 1 == sum(line["count"] for line in optimizer.ledger.to_json()["lines"])
+
+
+@pytest.mark.parametrize("given", [two, groups])
+def test_one_that_is_stepped_by_itself_moves_nothing(given):
+    """In training mode there is no gradient; in eval mode, or set by hand, it was neither clipped nor noised."""
+    module = model()
+    _, optimizer, loader = attach(
+        plan(), module, given(module), data(), source=Silent(), rng=seeded_rng(3), check=False
+    )
+    inner = optimizer.inner.optimizers[0] if given is two else optimizer.inner
+    x, y = next(iter(loader))
+    F.cross_entropy(module(x), y).backward()
+    before = flat(module)
+    inner.step()
+    assert torch.equal(flat(module), before)
+    optimizer.step()
+    moved = flat(module)
+    module.eval()
+    F.cross_entropy(module(x), y).backward()
+    with pytest.raises(ValueError, match="stepped by itself, with gradients that were neither clipped nor noised"):
+        inner.step()
+    assert torch.equal(flat(module), moved)
+    optimizer.engine.detach()
+    inner.step()  # an ordinary one again
+    assert not torch.equal(flat(module), moved)
+
+
+def fail_once():
+    left = [RuntimeError("no disk left")]
+
+    def hook(inner, args, kwargs):
+        if left:
+            raise left.pop()
+
+    return hook
 
 
 def test_two_of_one_kind_are_what_two_groups_of_one_are():
@@ -206,6 +298,23 @@ def test_what_is_unfrozen_later_is_refused_in_each():
     module[2].bias.requires_grad_(True)
     with pytest.raises(ValueError, match=r"of shape \(3,\) that was not trained when the optimizer was attached"):
         train(module, optimizer, loader, 1)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_what_is_unfrozen_or_added_later_is_refused_whatever_moves_it(check):
+    """An optimizer that was not attached would move it without noise."""
+    for added in (False, True):
+        module = model()
+        module[2].requires_grad_(added)
+        module[2].weight.grad = torch.ones_like(module[2].weight)  # of earlier times: it moves nothing
+        given = torch.optim.SGD([each for each in module.parameters() if each.requires_grad], 0.1)
+        _, optimizer, loader = attach(plan(), module, given, data(), rng=seeded_rng(3), check=check)
+        train(module, optimizer, loader, 1)
+        if added:
+            module.append(nn.Linear(3, 3).double())
+        module[2].requires_grad_(True)
+        with pytest.raises(ValueError, match="that was not trained when the optimizer was attached is trainable now"):
+            train(module, optimizer, loader, 1)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ class _Verbs(click.Group):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a verb. Of an error in the code of a task, its author sees the own frames, and not ours.
+        """Run a verb. If the code of a task fails, the traceback shows the frames of that code only.
 
         From here on SIGTERM stops it as Ctrl-C does; a run takes the signals over once it begins.
         """
@@ -89,4 +89,4 @@ def _refuse(error: click.UsageError) -> None:
 @click.command("tacit", cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tacit")
 def main() -> None:
-    """Several parties learn one model without telling each other what they know."""
+    """Train one model across several parties that do not share their data."""

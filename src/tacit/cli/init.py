@@ -19,13 +19,13 @@ _SUFFIXES = (".yaml", ".yml")
 @click.command("init")
 @click.argument("kind", default="horizontal")
 @click.argument("path", required=False, type=click.Path(path_type=Path))
-@click.option("--task", metavar="NAME", help="Of a folder: torch, sklearn or lora for a horizontal federation.")
+@click.option("--task", metavar="NAME", help="Task of a folder; of a horizontal federation: torch, sklearn or lora.")
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 def command(kind: str, path: Path | None, task: str | None, force: bool) -> None:
     """Write a commented file, or a folder that runs, to start from.
 
     KIND is horizontal, private_training, vertical_logistic or split, or a kind that an installed package offers. A PATH
-    that ends with .yaml is a file (KIND.yaml by default). Any other PATH is a folder with data, a model, a file, a test
+    that ends with .yaml is a file (default: KIND.yaml). Any other PATH is a folder with data, a model, a file, a test
     and a README.
     """
     from tacit.config.load import ConfigError, write_folder, write_starter

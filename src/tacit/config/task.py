@@ -1,7 +1,7 @@
 """Finding and making the task that a file names.
 
-Its module is looked for among what is installed, then beside the file, then in the current folder. What an earlier file
-brought with it from another folder is forgotten first: two folders may hold modules of the same name.
+Its module is looked for among the installed ones, then in the folder of the file, then in the current folder. What an
+earlier file brought with it from another folder is forgotten first: two folders may hold modules of the same name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _beside: list[str] = []  # the folder of the file, if there is one
 
 
 def look_beside(file: Path | None) -> None:
-    """Find modules of tasks beside the file and then in this folder. Last, so that none there hides an installed one.
+    """Find modules of tasks in the folder of the file, then in this one. Last, so that none hides an installed one.
 
     Of an earlier file neither the folders nor the modules from there stay, unless they are found in the same place.
     """
@@ -57,7 +57,7 @@ def _folder(spec: ModuleSpec) -> Path | None:
 
 
 def _refuse_hidden(named: str, module_name: str) -> None:
-    """Raise ValueError if a module beside the file is hidden by one that is not installed: it would not be run."""
+    """Raise ValueError if a module in the file's folder is hidden by one that is not installed: it would not be run."""
     top = module_name.partition(".")[0]
     own = PathFinder.find_spec(top, _beside) if _beside and top != "__main__" else None
     found = None if own is None or own.origin is None else importlib.util.find_spec(top)
@@ -68,8 +68,8 @@ def _refuse_hidden(named: str, module_name: str) -> None:
     installed -= set() if script is None else {Path(script).resolve().parent}
     if _folder(found) not in installed:
         raise ValueError(
-            f"{named} lies beside the FILE, in {own.origin}, and Python finds {found.origin} first: rename one "
-            "of them, or start from another folder"
+            f"{named} is in the folder of the FILE, {own.origin}, but Python finds {found.origin} first: rename one of "
+            "them, or start from another folder"
         )
 
 
@@ -109,8 +109,8 @@ def module_of(name: str, built_in: dict[str, str], default: str, what: str = "ta
                 "tacit.tasks"
             ) from error
         raise ValueError(
-            f"{what} {name!r} needs the module {error.name!r}, which is not installed, not beside the FILE and not in "
-            "this folder: install it, give the FILE that it lies beside, or start in the folder where it lies"
+            f"{what} {name!r} needs the module {error.name!r}, which is not installed, not in the folder of the FILE "
+            "and not in the current folder: install it, or start in the folder that holds it"
         ) from error
     finally:
         _being_imported.reset(before)

@@ -158,7 +158,7 @@ class Node:
         try:
             taken = to_client(message, self._layout, self._limit)
             if not isinstance(taken, STAGES[stage]):
-                raise PeerError(f"{type(taken).__name__} where {stage} is due")
+                raise PeerError(f"{type(taken).__name__}, expected {stage}")
             if isinstance(taken, Work):
                 before = state.now.joined(self._once.kept())  # Flower may have lost what came after an answer
                 self._once.work(taken.round)

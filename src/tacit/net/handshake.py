@@ -2,9 +2,9 @@
 
 client                                      server
   Hello   who, which conversation, the file   ──►
-          ◄──   Welcome   go on from here, or Refused and the end
+          ◄──   Welcome   resume from here, or Refused and the end
 
-`session` names the client's process, `epoch` the server's: if both are as before, the conversation goes on where it
+`session` names the client's process, `epoch` the server's: if both are as before, the conversation resumes where it
 broke; otherwise it begins anew, and what was under way is lost.
 """
 
@@ -23,7 +23,7 @@ from tacit.wire import Message, Text
 Key16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 LARGEST_FILE = 100_000  # bytes of the shared settings
-FROZEN_WEIGHTS = "frozen_weights"  # a digest, beside the settings, of what is not trained and not sent
+FROZEN_WEIGHTS = "frozen_weights"  # a digest, in addition to the settings, of what is not trained and not sent
 
 
 class Hello(Message, frozen=True, tag=40):

@@ -126,8 +126,8 @@ def _of_round(event: _OfRound) -> str:
             owners = ", ".join(map(str, event.owners)) + (", …" if event.count > len(event.owners) else "")
             whose = f"client {owners}" if event.count == 1 else f"{event.count} clients ({owners})"
             return (
-                f"client {event.holder} says that its shares of {whose} are no good: one "
-                "side lies, nobody can tell which"
+                f"client {event.holder} says that its shares of {whose} are invalid: one side is wrong, "
+                "and it is not known which"
             )
         case RoundFinished():
             return " ".join([*measured(event), f"{event.seconds or 0:.1f} s"])

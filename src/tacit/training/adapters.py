@@ -46,7 +46,7 @@ def _fitted(layer: Layer, path: str, x: Tensor) -> Tensor:
     """A vector with a row for each record, to be multiplied by `x`; one that is frozen as it is."""
     holder, name = named(layer, path), path.rpartition(".")[2]
     if path not in layer.trained:
-        frozen: Tensor = holder.value(name).flatten()
+        frozen: Tensor = getattr(holder.module, name).detach().flatten()
         return frozen
     rows: Tensor = holder.per_record(name, len(x))
     return rows.reshape(len(x), *[1] * (x.dim() - 2), -1)

@@ -59,6 +59,8 @@ class Recorded:
         self._engine, self._module, self._recorded = engine, module, recorded
         self._original: Forward = module.forward
         self._uncompiled: Forward | None = None
+        if "torch._dynamo" in sys.modules:  # now: what a compiler traces for one model would be missing in the next
+            self._uncompiled = torch.compiler.disable(recorded)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._engine.listens():
@@ -245,6 +247,11 @@ class Engine:
         """An argument of a layer that may be of records or shared: see `arguments.Arguments`."""
         found = [each.undecided or (each.unknown if self._resize else None) for each in self._pass.arguments]
         return next((each for each in found if each is not None), None)
+
+    @property
+    def attached(self) -> bool:
+        """Whether the model's layers are recorded: until `detach`."""
+        return bool(self._patched)
 
     def detach(self) -> None:
         """Give the model back as it was."""

@@ -11,14 +11,14 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from tacit.dp import mechanisms
 from tacit.dp.accounting import Ledger
 from tacit.dp.pricing import Method
 from tacit.errors import BudgetError
 from tacit.randomness import secure_rng
 from tacit.training import checkpoint
-from tacit.training.adam import AdamBC, deviation_of
-from tacit.training.checks import refuse_replicas, refuse_unclipped
+from tacit.training.adam import tell_noise
+from tacit.training.adaptive_norm import next_norm
+from tacit.training.checks import refuse_gradients, refuse_replicas, refuse_unclipped
 from tacit.training.contents import Contents, Versions, contents, refuse_changed, refuse_written, versions
 from tacit.training.engine import Engine
 from tacit.training.generators import Generators
@@ -26,7 +26,7 @@ from tacit.training.independence import Watch
 from tacit.training.monitor import Monitor, most_steps
 from tacit.training.plan import Plan
 from tacit.training.sampler import Piece, Sampler
-from tacit.training.several_optimizers import Settings, each_of, settings_of, step_with
+from tacit.training.several_optimizers import Settings, before_each_step, each_of, settings_of, step_with
 from tacit.training.sums import NoisySum
 
 
@@ -77,6 +77,8 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._whole = False  # the sample, all but what is shown again
         self.under_way = False  # whether a sample was begun that is neither whole nor abandoned
         self._seen = self._below = 0
+        self._moving = False  # by `inner`
+        before_each_step(inner, self._refuse_direct)
 
     # --- what the ordinary loop and torch's schedulers use
 
@@ -152,7 +154,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if self._piece is not None:
             self.abandon()
             raise ValueError("the last batch was not stepped: call loss.backward() and optimizer.step() for each one")
-        refuse_unclipped(self.engine.parameters, self.inner)  # here too: an empty sample moves the model at once
+        refuse_unclipped(self.engine.parameters, self.inner, self.engine.model)  # also before empty samples
         refuse_replicas()
         if not self.under_way:
             self._pay()
@@ -234,9 +236,13 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def _refuse_unprotected(self) -> None:
         """Whatever would leave with the model beside the noisy sum."""
-        refuse_unclipped(self.engine.parameters, self.inner)
+        refuse_unclipped(self.engine.parameters, self.inner, self.engine.model)
         if self._watch is not None:
             refuse_written(self.engine.model, self._versions)
+
+    def _refuse_direct(self, *_: Any) -> None:
+        if not self._moving and self.engine.attached:
+            refuse_gradients(self.engine.parameters)
 
     def _refuse_changed(self) -> None:
         """Whatever is stored with the model, is not trained under noise and was written nevertheless."""
@@ -309,43 +315,33 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self.engine.discard()
 
     def _finish(self) -> None:
-        engine, clip = self.engine, self.clip_norm
-        self._sum.finish(clip, self.plan.noise_of(self.steps))
-        for parameter, view in zip(engine.parameters, engine.views, strict=True):
-            parameter.grad = view.to(parameter.dtype)  # the same memory, but for bfloat16
-        deviation = deviation_of(self.plan.noise, self.plan.noise_of(self.steps), clip, self.plan.batch)
-        for each in each_of(self.inner):
-            if isinstance(each, AdamBC):
-                each.noise_deviation = deviation
-        self._move()
-        for parameter in engine.parameters:
-            parameter.grad = None  # the buffer is about to hold another sample
-        self._adapt()
+        try:
+            self._release()
+        except BaseException:
+            self.abandon()  # the model may have moved: the next sample is paid for, and gets noise of its own
+            raise
+        finally:
+            self._moving = False
+            for parameter in self.engine.parameters:
+                parameter.grad = None  # the buffer is about to hold another sample
         self.steps += 1
         self._forget_sample()
         for monitor in self._monitors:
             if monitor.due(self.steps):
                 monitor.tell(self.steps, self._cost(self.steps, monitor.method), monitor.method)
 
-    def _move(self) -> None:
-        """Step `inner`. If the step waited for what was shown again, a scheduler has moved on: not for this one."""
+    def _release(self) -> None:
+        """Move the model by the noisy gradient, and the clipping norm."""
+        engine, clip = self.engine, self.clip_norm
+        self._sum.finish(clip, self.plan.noise_of(self.steps))
+        for parameter, view in zip(engine.parameters, engine.views, strict=True):
+            parameter.grad = view.to(parameter.dtype)  # the same memory, but for bfloat16
+        tell_noise(each_of(self.inner), self.plan.noise, self.plan.noise_of(self.steps), clip, self.plan.batch)
+        self._moving = True
         step_with(self.inner, self._settings)
-
-    def _adapt(self) -> None:
-        """Move the clipping norm by the noisy share of records, or owners, below it.
-
-        Guarantee: the count, centred so that one of them changes it by 1/2, gets noise of count_noise times the
-        expected batch; with the noise of the gradients it costs what one Gaussian of `plan.event` does.
-        Source: Andrew, Thakkar, McMahan, Ramaswamy 2021, Theorem 1.
-        """
         self.unclipped = self._below / self._seen if self._seen and self.plan.clipping == "flat" else None
-        if self.plan.adapt is None:
-            return
-        deviation = self.plan.count_noise * self.plan.batch
-        centred = np.array([self._below - self._seen / 2])
-        released = mechanisms.gaussian(centred, sensitivity=0.5, noise_multiplier=2 * deviation, rng=self._rng)
-        share = float(released.value[0]) / self.plan.batch + 0.5
-        self.clip_norm = self.plan.adapt.next(self.clip_norm, share)
+        if self.plan.adapt is not None:
+            self.clip_norm = next_norm(self.plan, self.plan.adapt, clip, self._below, self._seen, self._rng)
 
     # --- what was spent
 

@@ -64,6 +64,9 @@ class Pass:
         self._kept += size
         return True
 
+    def takes(self, parameter: Tensor) -> bool:
+        return parameter in self._index
+
     def add(self, name: str, parameter: nn.Parameter, part: Part) -> None:
         task = torch._C._current_graph_task_id()
         if task != self._task:

@@ -49,7 +49,8 @@ class Sampler:
         self._order: Indices = np.empty(0, dtype=np.int64)
 
     def sample(self, step: int) -> Indices:
-        """The records of a step. A unit is in a Poisson sample with exactly `plan.probability`: see there."""
+        """The records of a step, before any are cut off. A unit is in a Poisson sample with exactly `plan.probability`:
+        see there."""
         if self._owners is None:
             return self._units(step)
         return self._owners.draw(self._units(step), self._plan.records_per_owner or 1, self._rng)
@@ -57,10 +58,7 @@ class Sampler:
     def _units(self, step: int) -> Indices:
         plan = self._plan
         if plan.sampling == "poisson":
-            found = np.flatnonzero(self._rng.random(plan.units) < plan.probability)
-            if plan.truncate is None or len(found) <= plan.truncate:
-                return found
-            return np.sort(self._rng.choice(found, plan.truncate, replace=False))
+            return np.flatnonzero(self._rng.random(plan.units) < plan.probability)
         place = step % plan.steps_an_epoch
         if place == 0 or len(self._order) == 0:
             self._order = self._rng.permutation(plan.units)
@@ -74,12 +72,20 @@ class Sampler:
             for place, (chosen, starts) in enumerate(made):
                 yield Piece(chosen, place == len(made) - 1, starts=starts)
             return
+        indices = self._cut(indices)
         size = self._plan.physical or self._plan.truncate or max(1, len(indices))
         for start in range(0, max(1, len(indices)), size):
             chosen = indices[start : start + size]
             missing = size - len(chosen) if self._plan.truncate is not None and len(chosen) else 0
             filled = np.concatenate([chosen, np.full(missing, chosen[0])]) if missing else chosen
             yield Piece(filled, start + size >= len(indices), missing)
+
+    def _cut(self, found: Indices) -> Indices:
+        """At most `plan.truncate` of a sample, at random."""
+        most = self._plan.truncate
+        if most is None or len(found) <= most:
+            return found
+        return np.sort(self._rng.choice(found, most, replace=False))
 
     def state(self) -> dict[str, Any]:
         """The order of the epoch under way. Poisson samples need none: each is drawn afresh."""

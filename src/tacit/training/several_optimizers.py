@@ -97,6 +97,12 @@ def each_of(optimizer: torch.optim.Optimizer) -> tuple[torch.optim.Optimizer, ..
     return optimizer.optimizers if isinstance(optimizer, SeveralOptimizers) else (optimizer,)
 
 
+def before_each_step(optimizer: torch.optim.Optimizer, hook: Callable[..., None]) -> None:
+    """Call a hook before each of the optimizers steps, whether it is stepped with the others or by itself."""
+    for each in each_of(optimizer):
+        each.register_step_pre_hook(hook)
+
+
 def kind_of(optimizer: torch.optim.Optimizer) -> str:
     """The names of the classes, for a state and for messages."""
     return " and ".join(type(each).__name__ for each in each_of(optimizer))
@@ -117,9 +123,11 @@ def step_with(optimizer: torch.optim.Optimizer, settings: Settings | None) -> No
         later = {key: group[key] for key, value in before.items() if not _equal(group[key], value)}
         group.update({key: before[key] for key in later})
         moved.append((group, later))
-    optimizer.step()
-    for group, later in moved:
-        group.update(later)
+    try:
+        optimizer.step()
+    finally:
+        for group, later in moved:
+            group.update(later)
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -4,7 +4,7 @@ settings            what the file of such a training says
 protocol            logistic regression under Paillier, one function a role
 own_table           a party's table: opened, checked, fitted on the training rows
 party               one party with its table: aligns, trains, keeps its own part
-boundary, forecast  who sees what, and what it will cost, before anybody trains
+boundary, forecast  who sees what, and what it will cost, before any training
 coefficients        a party's own weights as people read them; `points` and `scorecard`: as points of a scorecard
 release             what a prediction tells about new rows
 attacks             what the active learns of rows, and a passive of labels

@@ -12,6 +12,7 @@ from tacit.audit.attacks.canaries import NOTHING
 from tacit.audit.tradeoff import Curve, gaussian_curve, test_curve
 from tacit.dp import mechanisms
 from tacit.dp.schedules import ClipAdaptation
+from tacit.kinds.private_training.attacks import truncated
 from tacit.kinds.private_training.attacks.few_records import guess_with_few
 from tacit.kinds.private_training.attacks.likelihood import Likelihood, sampled
 from tacit.kinds.private_training.attacks.observer import Cast, Seen, observe
@@ -23,15 +24,17 @@ from tacit.kinds.private_training.attacks.single_steps import (
     step_curve,
     step_plan,
 )
-from tacit.kinds.private_training.attacks.truncated import truncated_like
+from tacit.kinds.private_training.attacks.truncated import filled, truncated_like
 from tacit.kinds.private_training.attacks.whole_training import Work, guess_trainings, training_plan
-from tacit.training import passes, sums
+from tacit.training import optimizer, passes, sums, truncation
+from tacit.training import plan as planned
 from tacit.training.engine import Engine
 from tacit.training.noise import Gaussian
 from tacit.training.optimizer import PrivateOptimizer
 from tacit.training.passes import Pass
 from tacit.training.recorded import squared_norms_of
 from tacit.training.sampler import Loader, Sampler
+from tacit.training.several_optimizers import step_with
 from tests.kinds.private_training.attacks.small_trainings import PLAN, training
 
 SURE = 1 - 1e-8  # of honest trainings: a test must not fail by chance
@@ -421,6 +424,33 @@ def test_records_that_fill_a_batch_and_count_show(monkeypatch):
     assert refuted_with_few(filled, training(), 0, steps=300)
 
 
+def cutting_is_free(patch):
+    for module in (truncation, planned, truncated):
+        patch.setattr(module, "log2_exceeding", lambda trials, probability, most: -300.0)
+
+
+@pytest.mark.parametrize("physical", [None, 6])
+def test_samples_that_are_cut_without_the_price_show(monkeypatch, physical):
+    """The canary takes the place of a record that opposes it: the sum moves by twice the clipping norm."""
+    plan = replace(PLAN, truncate=120, physical=physical)
+    assert not refuted_with_few(plan, training(), filled(plan), SURE, steps=300)
+    cutting_is_free(monkeypatch)
+    cut = replace(PLAN, truncate=60, physical=physical)  # half of the samples are larger
+    assert step_plan(cut, 1 + filled(cut), 300).truncate == filled(cut)
+    assert refuted_with_few(cut, training(), filled(cut), steps=3000)
+
+
+def test_a_record_that_is_not_in_the_data_takes_no_place_in_a_batch(monkeypatch):
+    """All five are drawn, and two of them are in the data: a batch of two holds both."""
+    cutting_is_free(monkeypatch)
+    subject = training()
+    spots, _ = spread(subject.sizes(), 5, np.random.default_rng(0))
+    present = np.tile([True, False, True, False, False], (30, 1))
+    plan = replace(step_plan(SILENT, 5, 30), truncate=2)
+    seen = observe(subject, plan, Cast(spots, np.full(5, 10.0), present, spots, fresh=True))
+    assert seen.released == pytest.approx(present.astype(float), abs=0.01)
+
+
 def test_a_smaller_plan_cuts_samples_at_most_as_often():
     plan = replace(PLAN, noise_multiplier=None, epsilon=1.0, truncate=105)  # 105 is too small without an epsilon
     small = training_plan(plan, 80, 60)
@@ -488,10 +518,10 @@ def test_records_that_are_drawn_too_often_are_judged_by_themselves(monkeypatch):
 
 
 def test_a_second_gradient_for_a_sample_is_seen(monkeypatch):
-    honest = PrivateOptimizer._move
+    honest = step_with
     rng = np.random.default_rng(5)
     assert guess_steps(training(), PLAN, 8, 20, rng)[0].moves == 1
-    monkeypatch.setattr(PrivateOptimizer, "_move", lambda self: [honest(self), honest(self)])
+    monkeypatch.setattr(optimizer, "step_with", lambda *given: [honest(*given), honest(*given)])
     assert guess_steps(training(), PLAN, 8, 20, rng)[0].moves == 2
 
 

@@ -24,7 +24,7 @@ from tacit.kinds.private_training.attacks.few_records import guess_with_few
 from tacit.kinds.private_training.attacks.observer import Training
 from tacit.kinds.private_training.attacks.plan_sizes import of_each, with_units
 from tacit.kinds.private_training.attacks.single_steps import Learned, guess_steps, paid, step_curve
-from tacit.kinds.private_training.attacks.truncated import truncated_like
+from tacit.kinds.private_training.attacks.truncated import filled, truncated_like
 from tacit.kinds.private_training.attacks.whole_training import Work, guess_trainings, training_plan
 from tacit.kinds.private_training.owners import Planned, planned
 from tacit.kinds.private_training.settings import Settings
@@ -60,7 +60,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         raise ValueError(f"the task has {plan.units} owners, an audit needs {_FEWEST} or more")
     if not Training(task, settings, 1).sizes():
         raise ValueError(f"the model of {settings.task} has no parameter that is trained: there is nothing to audit")
-    confidence = scope.confidence(_FINDINGS)
+    confidence = scope.confidence(_FINDINGS + (plan.truncate is not None))
     steps = [
         Step("canaries, every step observed", lambda: _observed(task, settings, plan, scope, confidence)),
         Step("membership inference", lambda: _membership(task, settings, made, scope, confidence)),
@@ -132,10 +132,16 @@ def _steps(own: _Own) -> tuple[Finding, Learned]:
 
 
 def _few(own: _Own) -> list[Finding]:
-    """A canary alone, and among records that oppose it: one guess a step, by the sum and the clipping norm."""
+    """A canary alone, and among records that oppose it: one guess a step, by the sum and the clipping norm.
+
+    With `truncate` also among as many as a batch holds: if that were cut, another record would make room for it.
+    """
     plan, found = own.plan, []
     steps = min(own.scope.pick(800, 4000), own.affordable)
-    for opposing, words in ((0, "a canary or nobody"), (3, "a canary or not, among three records that oppose it")):
+    casts = [(0, "a canary or nobody"), (3, "a canary or not, among three records that oppose it")]
+    if plan.truncate is not None:
+        casts.append((filled(plan), "a canary or not, among as many records as fill a batch"))
+    for opposing, words in casts:
         without, with_it, small = guess_with_few(own.training, plan, opposing, steps, own.scope.rng(words))
         event = small.event(0)
         gaussian = isinstance(event, GaussianEvent)

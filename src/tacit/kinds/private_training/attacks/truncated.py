@@ -24,5 +24,15 @@ def truncated_like(plan: Plan, small: Plan) -> Plan:
     size = max(smallest_size(small.records + 1, small.probability, most), min(plan.truncate, _FILLED))
     if small.physical is None:
         return replace(small, truncate=size)
-    physical = min(small.physical, size)
-    return replace(small, physical=physical, truncate=-(-size // physical) * physical)
+    return replace(small, physical=min(small.physical, size), truncate=_whole_pieces(size, small.physical))
+
+
+def filled(plan: Plan) -> int:
+    """The records of the smallest batch that `truncated_like` makes, if samples are never larger."""
+    size = min(plan.truncate or _FILLED, _FILLED)
+    return size if plan.physical is None else _whole_pieces(size, plan.physical)
+
+
+def _whole_pieces(size: int, physical: int) -> int:
+    piece = min(physical, size)
+    return -(-size // piece) * piece

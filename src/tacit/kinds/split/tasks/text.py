@@ -150,7 +150,7 @@ class Middle(nn.Module):  # type: ignore[misc]  # torch may be missing
 
 
 class Block(nn.Module):  # type: ignore[misc]
-    """Causal attention and a feed-forward layer, each after a normalisation and beside a residual."""
+    """Causal attention and a feed-forward layer, each after a normalisation and with a residual connection."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
