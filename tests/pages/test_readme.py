@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bench.measure import Result, Row
 from bench.stored import load, store
-from pages.readme import BEGIN, END, README, RESULTS, SHOWN, page, table
+from pages.benchmarks import RESULTS
+from pages.readme import BEGIN, END, README, SHOWN, page, table
 
 
 def test_the_readme_has_at_most_200_lines():
