@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from pages import api, benchmarks, events, keys, readme, verbs, wire, wire_vectors
+from pages import api, benchmarks, events, keys, readme, readme_zh, verbs, wire, wire_vectors
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 KINDS = ("horizontal", "private_training", "vertical_logistic", "split", "local")
@@ -15,6 +15,7 @@ PAGES: dict[str, Callable[[], str]] = {
     **{f"reference/keys-{name.replace('_', '-')}.md": partial(keys.page, name) for name in KINDS},
     "benchmarks.md": benchmarks.page,
     "../README.md": readme.page,
+    "../README.zh-CN.md": readme_zh.page,
     "reference/commands.md": verbs.page,
     **{f"reference/api-{name.replace('.', '-')}.md": partial(api.page, name) for name in api.groups()},
     "reference/events.md": events.page,

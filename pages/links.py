@@ -53,6 +53,13 @@ def _target(link: str, source: Path, page: Path, pages: dict[Path, Path]) -> str
     file = pages.get(file, file)
     if file.is_dir() and (file / "index.md").exists():
         file /= "index.md"
+    if file != page and _untranslated(file) == _untranslated(page):  # the README in the other language
+        file = Path(os.path.normpath(source.parent / path))
     if not file.is_relative_to(DOCS):
         return f"{SOURCE}{file.relative_to(ROOT).as_posix()}{mark}{anchor}"
     return Path(os.path.relpath(file, page.parent)).as_posix() + mark + anchor
+
+
+def _untranslated(page: Path) -> Path:
+    """The English page that a page is, or translates."""
+    return page.with_name(page.name.replace(".zh.md", ".md"))

@@ -27,6 +27,15 @@ def test_links_of_a_page_in_a_folder_stay_relative():
     assert rewritten("[a](../api.md) [b](../../README.md#speed)", page, page) == "[a](../api.md) [b](../index.md#speed)"
 
 
+def test_the_readmes_link_to_each_other_in_the_source():
+    """The site turns a link to a page into one to the same language, so it would lead to the page that has it."""
+    assert pages_of_files()[ROOT / "README.zh-CN.md"] == DOCS / "index.zh.md"
+    english = rewritten("[a](README.zh-CN.md)", ROOT / "README.md", DOCS / "index.md")
+    chinese = rewritten("[a](README.md) [b](docs/api.md)", ROOT / "README.zh-CN.md", DOCS / "index.zh.md")
+    assert english == f"[a]({SOURCE}README.zh-CN.md)"
+    assert chinese == f"[a]({SOURCE}README.md) [b](api.md)"
+
+
 def test_code_is_left_alone():
     text = "```\n[a](docs/api.md)\n```\n"
     assert rewritten(text, ROOT / "README.md", DOCS / "index.md") == text
