@@ -24,7 +24,7 @@ WORDS = {  # what lies in a layer, by its first name
     "report": "pages, charts, forecasts",
     "net": "parties on different machines · what a run leaves on disk · clusters",
     "config": "a file becomes settings",
-    "training": "libraries: private SGD, alignment, secure aggregation, tables, splits",
+    "training": "libraries: private SGD, alignment, secure aggregation, transfers, tables, splits",
     "wire": "typed messages and the channels they travel on",
     "crypto": "masks, shares, Paillier, signatures · mechanisms, noise, ledgers",
     "door": "the bottom: no imports of our own below",

@@ -403,4 +403,23 @@ FAULTS = (
         ("test_a_client_reveals_one_share_of_each_peer_and_of_the_right_kind",),
         "masks.yaml",
     ),
+    # --- oblivious transfer; no kind of training uses it yet, so no audit can notice
+    Fault(
+        "a tweak used before it is stored",
+        (Patch("Counter._move", "self._keep(kept)", "pass"),),
+        ("test_numbers_are_kept_before_they_are_given_out",),
+        None,
+    ),
+    Fault(
+        "words of a tree without their tweak",
+        (Patch("words", "keyed(leaves[:, part], tweak)", "keyed(leaves[:, part], 0)"),),
+        ("test_words_are_those_of_one_leaf_at_a_time",),
+        None,
+    ),
+    Fault(
+        "transfers of one number",
+        (Patch("_End._tweaks", "self.used += count", "self.used += 0"),),
+        ("test_no_tweak_is_hashed_twice_in_a_session",),
+        None,
+    ),
 )

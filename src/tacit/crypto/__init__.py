@@ -8,6 +8,11 @@
     signing       Ed25519 over a context and a message
     commitment    a hash that binds a party to a secret value before it is opened
     curve         Curve25519: texts hashed onto it, many points times one secret
+    ristretto     the same curve as a group of prime order, in which points can be added
+    fixed_key     hashes of blocks by the million, from AES under a public key
+    ot            oblivious transfer: one of two messages, one of many, words with a chosen difference
+    punctured     trees of random blocks whose holder misses one leaf
+    counter       numbers that are used once, also after a restart
     key_value     a table that answers some keys with chosen values and shows nobody which keys
     processes     work in chunks on several processes, for primitives that hold the interpreter lock
     paillier      sums, and products with known matrices, of encrypted integers; a pool of processes for it
