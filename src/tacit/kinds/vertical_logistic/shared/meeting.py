@@ -198,9 +198,7 @@ def meet(
     return Meeting(channels, terms, me, columns=found, position=position, seeds=seeds)
 
 
-def greet(
-    channels: Mapping[str, Channel], terms: Agreement, me: str, mine: Greeting
-) -> tuple[int, dict[str, int]]:
+def greet(channels: Mapping[str, Channel], terms: Agreement, me: str, mine: Greeting) -> tuple[int, dict[str, int]]:
     """Exchange greetings with all other data parties: the step to begin after, and each one's number of columns."""
     if me not in terms.parties:
         raise ValueError(f"{me} is none of the parties {', '.join(terms.parties)}")

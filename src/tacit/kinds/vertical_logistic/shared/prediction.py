@@ -176,9 +176,7 @@ def predict(
             return ring.decode(values, EXACT)
 
 
-def parts_of(
-    features: Any, weights: Floats, intercept: Floats | None, releases: Releases, bound: float
-) -> Floats:
+def parts_of(features: Any, weights: Floats, intercept: Floats | None, releases: Releases, bound: float) -> Floats:
     """This party's part of each score, within its bound."""
     table = as_finite(features, "features") if np.size(features) else np.zeros((releases.rows, 0))
     if table.shape != (releases.rows, len(weights)) or weights.shape[1:] != (releases.outputs,):

@@ -1,7 +1,7 @@
 """How much a training between two parties sends, how often they wait for each other, and distances from uniform.
 
-    costs(terms, columns)        of a training without interruptions, before it begins
-    distances(terms, columns)    what a party's words fall short of uniform, and failures of the arithmetic
+costs(terms, columns)        of a training without interruptions, before it begins
+distances(terms, columns)    what a party's words fall short of uniform, and failures of the arithmetic
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Amount:
     """Bytes of bulk data, and random transfers; a message has about 20 bytes more.
 
     Args:
-        exchanges: round trips.
+        exchanges: round trips. Words of products travel with other messages and take none.
     """
 
     bytes: int = 0
@@ -34,9 +34,7 @@ class Amount:
     exchanges: int = 0
 
     def __add__(self, other: Amount) -> Amount:
-        return Amount(
-            self.bytes + other.bytes, self.transfers + other.transfers, self.exchanges + other.exchanges
-        )
+        return Amount(self.bytes + other.bytes, self.transfers + other.transfers, self.exchanges + other.exchanges)
 
     def times(self, count: int) -> Amount:
         """So much, `count` times."""
@@ -123,7 +121,7 @@ def _lookup(count: int, grid: Grid, width: int) -> Amount:
 def _step(terms: Terms, chosen: Scales, width: int, rows: int) -> Amount:
     scores = rows * terms.outputs
     words = scores * width * DIGITS
-    products = Amount(words * (chosen.score_bytes + chosen.gradient_bytes), 0, 1)
+    products = Amount(words * (chosen.score_bytes + chosen.gradient_bytes))
     if terms.model == "linear":
         residues = _transferred(scores, 8)
     else:
@@ -134,11 +132,11 @@ def _step(terms: Terms, chosen: Scales, width: int, rows: int) -> Amount:
 def _figures(terms: Terms, chosen: Scales, width: int) -> Amount:
     rows = terms.counts[1]
     scores = rows * terms.outputs
-    products = Amount(scores * width * DIGITS * chosen.score_bytes, 0, 1)
+    products = Amount(scores * width * DIGITS * chosen.score_bytes)
     if terms.model == "linear":
         return products + _transferred(scores, 8) + _transferred(scores * _WORD, 8) + Amount(8 * terms.outputs, 0, 1)
     bits = terms.buckets.bit_length() - 1
     word = word_of_counts(rows).itemsize
     vectors = Amount(message_bytes(scores * bits) + scores * bits * terms.buckets * word, scores * bits, 1)
-    opened = Amount(terms.outputs * terms.buckets * (9 + word), 0, 3)
+    opened = Amount(terms.outputs * (terms.buckets * 9 + 8), 0, 2)  # and counts of groups, which are fewer
     return products + _lookup(scores, JUDGED, 8) + vectors + opened

@@ -67,7 +67,9 @@ def evaluate(tables: Tables, terms: Terms, scales: Scales, labels: Floats | None
     total = _revealed(link, losses, LOSS)
     if held_out is None:
         return None
-    return of_counts(ring.decode((total & _LOW) << np.uint64(64 - _BELOW), LOSS_BITS + 64 - _BELOW), histograms, held_out)
+    return of_counts(
+        ring.decode((total & _LOW) << np.uint64(64 - _BELOW), LOSS_BITS + 64 - _BELOW), histograms, held_out
+    )
 
 
 def word_of_counts(rows: int) -> Any:

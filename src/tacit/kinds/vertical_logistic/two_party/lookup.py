@@ -18,7 +18,7 @@ of the cells moved is added to each index. The function must be flat there.
 
 Guarantee: the sender learns nothing. The receiver learns an entry plus a uniform mask, modulo 2^(8·width), and cells
     plus a uniform mask.
-Assumes: what `tacit.crypto.ot` assumes; shares that are uniform (for the mean, not for privacy); scores below 2048.
+Assumes: what `tacit.crypto.ot` assumes; shares that are uniform (for the mean, not for privacy); scores up to `LARGEST`.
 Source: one of many by Naor, Pinkas 1999; the rounding is stochastic rounding by the shares' own randomness.
 """
 
@@ -44,7 +44,7 @@ __all__ = ["LARGEST", "SCORE", "Grid", "Table", "added", "index", "interpolated"
 
 SCORE = 33  # fraction bits of scores: 9 of a feature and 24 of a weight
 CELL_BITS, CELLS_BITS = 4, 8  # a cell is 2^4 wide, and there are 2^8 of them
-LARGEST = math.ldexp(1.0, CELL_BITS + CELLS_BITS - 1)  # a larger score is taken for another one
+LARGEST = math.ldexp((1 << (CELLS_BITS - 1)) - 1, CELL_BITS)  # 2032: a larger score is taken for another one
 _AT_ONCE = 1 << 12  # scores of one message
 Indices = NDArray[np.int64]
 Table = Callable[[slice, Indices], Words]  # the entries of some scores at these places, as words

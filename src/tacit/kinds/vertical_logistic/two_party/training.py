@@ -47,7 +47,14 @@ from tacit.kinds.vertical_logistic.shared.training import (
     usable,
 )
 from tacit.kinds.vertical_logistic.two_party import figures
-from tacit.kinds.vertical_logistic.two_party.lookup import SCORE, Grid, Indices, interpolated, look_up_first, look_up_second
+from tacit.kinds.vertical_logistic.two_party.lookup import (
+    SCORE,
+    Grid,
+    Indices,
+    interpolated,
+    look_up_first,
+    look_up_second,
+)
 from tacit.kinds.vertical_logistic.two_party.meeting import Link, Tables, meet, share_tables
 from tacit.kinds.vertical_logistic.two_party.scales import FEATURE, RATE, Scales, encoded, scales, step_scale
 
