@@ -1,4 +1,4 @@
-"""Products of tables with the other party's words against plain integers, from kept leaves and from leaves made again."""
+"""Products of tables with the other party's words against plain integers, from leaves that are kept or made again."""
 
 import numpy as np
 import pytest
@@ -8,13 +8,14 @@ from tacit.errors import PeerError
 from tacit.kinds.vertical_logistic.two_party import cells, products
 from tacit.kinds.vertical_logistic.two_party.cells import hold, make
 from tacit.kinds.vertical_logistic.two_party.messages import Product
+from tacit.kinds.vertical_logistic.two_party.scales import DIGITS
 from tests.kinds.vertical_logistic.two_party.sessions import both
 
 ROWS, COLUMNS = 40, 3
 
 
 def table(seed=0):
-    return np.random.default_rng(seed).integers(-(2**15), 2**15, (ROWS, COLUMNS))
+    return np.random.default_rng(seed).integers(-(2**19), 2**19, (ROWS, COLUMNS))
 
 
 def words(*shape, seed=1):
@@ -33,7 +34,7 @@ def exact(features, factors):
 @pytest.mark.parametrize("width", [5, 8])
 def test_scores_and_gradients_are_those_of_plain_integers(monkeypatch, kept, width):
     monkeypatch.setattr(cells, "_KEPT_TREES", (1 << 19) * kept)
-    monkeypatch.setattr(cells, "_BLOCK_TREES", 7 * COLUMNS * 4)  # several blocks
+    monkeypatch.setattr(cells, "_BLOCK_TREES", 7 * COLUMNS * DIGITS)  # several blocks
     features, weights = table(), words(COLUMNS, 2)
     rows = np.random.default_rng(3).permutation(ROWS)[:25]
     residues = words(len(rows), 2, seed=4)
@@ -77,7 +78,7 @@ def test_no_tweak_is_used_twice(monkeypatch):
 
     both(first, second)
     makers = [entry for entry in used if entry[0]]
-    assert len(makers) == ROWS * COLUMNS * 4 * 12
+    assert len(makers) == ROWS * COLUMNS * DIGITS * 12
     assert len(set(makers)) == len(makers)
 
 

@@ -56,7 +56,7 @@ def test_counts_of_many_rows_take_longer_words(monkeypatch):
     monkeypatch.setattr(figures, "word_of_counts", lambda rows: np.dtype(np.uint64))
     x, y = people(200, 4)
     terms = terms_of(200, epochs=1, figures="end", held_out=0.5)
-    found, scores = judged(x, y, terms)
+    found, _ = judged(x, y, terms)
     assert found.histograms[0].positive.sum() == y[terms.split[1]].sum()
 
 

@@ -34,7 +34,7 @@ def test_the_quotient_is_off_by_less_than_one_unit(mask, value, bits, data):
 @given(st.integers(4, 64), st.data())
 def test_lifted_shares_add_up_to_the_value_for_every_mask(bits, data):
     bound = 2 ** (bits - 2) - 1
-    values = data.draw(st.lists(st.integers(-bound, bound), min_size=1, max_size=30)) + [bound, -bound, 0, -1]
+    values = [*data.draw(st.lists(st.integers(-bound, bound), min_size=1, max_size=30)), bound, -bound, 0, -1]
     masks = data.draw(st.lists(WORD, min_size=len(values), max_size=len(values)))
     shares = words(masks), words(value - mask for value, mask in zip(values, masks, strict=True))
     low = [share & np.uint64(2**bits - 1) for share in shares]

@@ -117,15 +117,16 @@ def test_two_numbers_in_a_word_are_added_apart(one, other, split):
 
 
 def test_two_numbers_of_an_entry_are_shared_apart():
-    grid, first, second = Grid(), *shares_of(np.linspace(-5, 5, 500))
+    grid = Grid()
+    first, second = shares_of(np.linspace(-5, 5, 500))
     entries = (np.arange(256, dtype=np.uint64) << np.uint64(48)) + np.uint64(2**48 - 1)
-    found = both(
+    one, other = both(
         lambda channel, end: look_up_first(
             channel, end, first, grid, lambda _, at: entries[at], 8, seeded_rng(0), split=48
         ),
         lambda channel, end: look_up_second(channel, end, second, grid, 8),
     )
-    total = added(*found, 48)
+    total = added(one, other, 48)
     assert (total & np.uint64(2**48 - 1) == np.uint64(2**48 - 1)).all()
     assert np.abs(grid.scores[(total >> np.uint64(48)).astype(int)] - np.linspace(-5, 5, 500)).max() < 0.5
 

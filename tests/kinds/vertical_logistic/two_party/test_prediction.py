@@ -96,7 +96,8 @@ def test_parts_beyond_the_bound_count_as_the_bound_and_do_not_wrap():
 
 def test_the_passive_receives_columns_only_and_the_active_one_table_a_row():
     x, weights, intercept = model()
-    recorders, releases = {}, releases_of(thresholds=(0.0, 1.0))
+    recorders: dict = {}
+    releases = releases_of(thresholds=(0.0, 1.0))
     released(releases, x, weights, intercept, recorders)
     assert {type(m) for m in recorders["shop"]["bank"].seen} == {Greeting, Offer, Answer, Columns}
     assert {type(m) for m in recorders["bank"]["shop"].seen} == {Greeting, Offer, Answer, Hidden}

@@ -192,15 +192,19 @@ def _dying(channel, messages):
     return Dying()
 
 
+def _keeping(terms, kept):
+    """Contexts that begin with the last two snapshots of each party in `kept`, and add to them."""
+
+    def context(name):
+        snapshots = kept.setdefault(name, [])
+        return SharedContext(saved=tuple(snapshots[-2:]), keep=snapshots.append)
+
+    return {name: context(name) for name in terms.parties}
+
+
 def _killed_run(x, y, terms, victim, messages, kept, recorders):
     """Resume from what was kept; whether the victim was killed before the end."""
-    contexts = {
-        name: SharedContext(
-            saved=tuple(kept.get(name, ())[-2:]),
-            keep=lambda snapshot, name=name: kept.setdefault(name, []).append(snapshot),
-        )
-        for name in terms.parties
-    }
+    contexts = _keeping(terms, kept)
     made = functions(x, y, terms, contexts=contexts, recorders=recorders)
     whole_party = made[victim]
     made[victim] = lambda channels: whole_party({name: _dying(channel, messages) for name, channel in channels.items()})
@@ -280,8 +284,7 @@ def test_a_snapshot_of_other_terms_is_refused():
     x, y = people(60, 4)
     kept = {}
     terms = terms_of(60, model="linear", epochs=1)
-    contexts = {n: SharedContext(keep=lambda s, n=n: kept.setdefault(n, []).append(s)) for n in terms.parties}
-    run(x, y, terms, contexts=contexts)
+    run(x, y, terms, contexts=_keeping(terms, kept))
     contexts = {name: SharedContext(saved=tuple(kept[name][-2:])) for name in terms.parties}
     with pytest.raises(ValueError, match="other terms"):
         run(x, y, terms_of(60, model="linear", epochs=1, rate=0.1), contexts=contexts)
@@ -289,8 +292,8 @@ def test_a_snapshot_of_other_terms_is_refused():
 
 def test_a_column_that_does_not_fit_is_named():
     x, y = people(60, 4)
-    x[5, 1] = 80.0
-    with pytest.raises(ValueError, match="column 1: its largest absolute value is 80"):
+    x[5, 1] = 300.0
+    with pytest.raises(ValueError, match="column 1: its largest absolute value is 300"):
         train({}, x, terms_of(60), "bank", y)
 
 

@@ -14,7 +14,7 @@ costs                  bytes, exchanges and transfers of a training, and distanc
 
 What the parties agree on, what they keep and what they are given are those of `shared`, the protocol with a dealer.
 
-**Messages.** Greetings; base transfers in both directions; trees of both tables, about 3.5 µs and 640 bytes a cell.
+**Messages.** Greetings; base transfers in both directions; trees of both tables, 800 bytes a cell.
 Then in each step: words for the digits of the batch, both ways; lookups of the scores, by the passive; words for the
 digits again; transfers for the weights. Three round trips a step.
 

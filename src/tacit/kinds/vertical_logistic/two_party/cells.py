@@ -9,8 +9,8 @@ The other party sends one word a digit and output, the owner nothing. Rows are t
 message each. A tweak is taken for each matrix of factors from a counter that lives as long as the trees, in memory: a
 new meeting makes new trees in a new session, so no tweak can come twice, and nothing has to be stored.
 
-Trees take 128 bytes a cell at the maker and 256 at the holder; the leaves of small tables are kept, 1 KiB a cell, those
-of larger ones are made again for each block.
+Trees take 160 bytes a cell at the maker and 360 at the holder; the leaves of small tables are kept, 1.3 kB a cell,
+those of larger ones are made again for each block.
 """
 
 from __future__ import annotations

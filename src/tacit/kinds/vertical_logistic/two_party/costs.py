@@ -122,10 +122,8 @@ def _step(terms: Terms, chosen: Scales, width: int, rows: int) -> Amount:
     scores = rows * terms.outputs
     words = scores * width * DIGITS
     products = Amount(words * (chosen.score_bytes + chosen.gradient_bytes))
-    if terms.model == "linear":
-        residues = _transferred(scores, 8)
-    else:
-        residues = _lookup(scores, SIGMOID, chosen.gradient_bytes)
+    linear = terms.model == "linear"
+    residues = _transferred(scores, 8) if linear else _lookup(scores, SIGMOID, chosen.gradient_bytes)
     return products + residues + _transferred((width + 1) * terms.outputs, 8)
 
 

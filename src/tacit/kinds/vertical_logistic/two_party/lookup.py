@@ -18,7 +18,8 @@ of the cells moved is added to each index. The function must be flat there.
 
 Guarantee: the sender learns nothing. The receiver learns an entry plus a uniform mask, modulo 2^(8·width), and cells
     plus a uniform mask.
-Assumes: what `tacit.crypto.ot` assumes; shares that are uniform (for the mean, not for privacy); scores up to `LARGEST`.
+Assumes: what `tacit.crypto.ot` assumes; shares that are uniform (for the mean, not for privacy); scores up to
+    `LARGEST`.
 Source: one of many by Naor, Pinkas 1999; the rounding is stochastic rounding by the shares' own randomness.
 """
 
@@ -42,7 +43,7 @@ from tacit.randomness import random_words
 
 __all__ = ["LARGEST", "SCORE", "Grid", "Table", "added", "index", "interpolated", "look_up_first", "look_up_second"]
 
-SCORE = 33  # fraction bits of scores: 9 of a feature and 24 of a weight
+SCORE = 35  # fraction bits of scores: 11 of a feature and 24 of a weight
 CELL_BITS, CELLS_BITS = 4, 8  # a cell is 2^4 wide, and there are 2^8 of them
 LARGEST = math.ldexp((1 << (CELLS_BITS - 1)) - 1, CELL_BITS)  # 2032: a larger score is taken for another one
 _AT_ONCE = 1 << 12  # scores of one message

@@ -3,12 +3,12 @@
     scales(terms)                             bits of residues and of gradients; ValueError if a training does not fit
     step_scale(terms, scales, rate, rows)     how the learning rate of a step enters
 
-A feature is a multiple of 2^-9 with 16 bits, so it lies within 64: four digits of four bits. A weight is a multiple of
-2^-24, as with a dealer. A score has 33 fraction bits. It is needed modulo 4096 only, for the cells of `lookup`: words
-of 6 bytes. A linear regression takes all 8 bytes. A gradient is a sum over a batch of feature × residue. Its largest
-value follows from the batch and from what the mean of |x| in a column may reach, which each party checks of its own
-columns; its words have as many bytes as that takes, with two bits to spare for `lift`, and the residues get the bits
-that are left of the last byte.
+A feature is a multiple of 2^-11 with 20 bits, so it lies within 256: five digits of four bits. A weight is a multiple
+of 2^-24, as with a dealer. A score has 35 fraction bits. It is needed modulo 4096 only, for the cells of `lookup`:
+words of 6 bytes. A linear regression takes all 8 bytes. A gradient is a sum over a batch of feature × residue. Its
+largest value follows from the batch and from what the mean of |x| in a column may reach, which each party checks of its
+own columns; its words have as many bytes as that takes, with two bits to spare for `lift`, and the residues get the
+bits that are left of the last byte.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tacit.kinds.vertical_logistic.shared.scales import WEIGHT, StepScale, check
 from tacit.kinds.vertical_logistic.shared.terms import REACH, Terms
 from tacit.kinds.vertical_logistic.two_party.lookup import SCORE
 
-DIGITS, DIGIT_BITS = 4, 4
+DIGITS, DIGIT_BITS = 5, 4
 FEATURE = SCORE - WEIGHT
 LARGEST_FEATURE = math.ldexp((1 << (DIGITS * DIGIT_BITS - 1)) - 1, -FEATURE)
 RATE = 12  # fraction bits of the rate's factor in a linear regression

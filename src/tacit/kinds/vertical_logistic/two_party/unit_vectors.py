@@ -11,8 +11,8 @@ itself; of the sender's share V it gets, by one transfer, V or V turned, minus t
 
 Guarantee: the receiver sees uniform words, the sender the columns of random transfers.
 Assumes: what `tacit.crypto.ot` and `tacit.crypto.fixed_key` assume.
-Source: the turned vector by bits is a barrel shifter; random transfers with one correction: Asharov, Lindell, Schneider,
-    Zohner 2013, section 5.4.
+Source: the turned vector by bits is a barrel shifter; random transfers with one correction: Asharov, Lindell,
+    Schneider, Zohner 2013, section 5.4.
 """
 
 from __future__ import annotations
@@ -94,4 +94,4 @@ def _pads(session: bytes, blocks: Blocks, size: int, dtype: Any) -> Vectors:
     count = -(-size * np.dtype(dtype).itemsize // 16)
     keys = np.broadcast_to(blocks[:, None], (len(blocks), count, 2))
     made = permutation(session, "pads of vectors").keyed(keys, np.arange(count, dtype=np.uint64))
-    return made.view(dtype).reshape(len(blocks), -1)[:, :size]
+    return np.asarray(made.view(dtype).reshape(len(blocks), -1)[:, :size])
