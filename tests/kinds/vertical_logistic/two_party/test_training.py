@@ -9,6 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from tacit.channel import run_parties
 from tacit.errors import PeerError
+from tacit.kinds.vertical_logistic.shared import ring
 from tacit.kinds.vertical_logistic.shared.messages import Revealed
 from tacit.kinds.vertical_logistic.shared.progress import Snapshot
 from tacit.kinds.vertical_logistic.shared.training import SharedContext
@@ -101,16 +102,23 @@ def test_class_weights_count():
 
 @pytest.mark.parametrize("clipped", [True, False])
 def test_scores_far_beyond_the_table_are_clipped(monkeypatch, clipped):
-    """And wrap around if cells are not moved."""
-    x, y = people(200, 4)
-    x[::10] *= 12
-    terms = terms_of(200, rate=30.0, batch=200, epochs=6)
-    expected = plain(x, y, terms)[0]
-    assert 150 < np.abs(x @ expected).max() < 2000
+    """One step from weights that give large scores. They wrap around if cells are not moved."""
+    x, y = people(400, 4)
+    before = np.array([[300.0], [-50.0], [80.0], [10.0], [0.0]])
+    terms = terms_of(400, rate=1.0, batch=400, epochs=2, held_out=0.0)
+    scores = x @ before[:-1]
+    assert 500 < np.abs(scores).max() < 2000
+    words = ring.encode(before, 24)
+    shares = {"bank": words - np.uint64(7), "shop": np.full_like(words, 7)}
+    contexts = {
+        name: SharedContext(saved=(Snapshot(b"s" * 16, terms.agreed(), 1, share, share, mark=b"m"),))
+        for name, share in shares.items()
+    }
     if not clipped:
         monkeypatch.setattr(Grid, "moves", property(lambda grid: np.zeros(256, dtype=np.uint64)))
-    weights = whole(run(x, y, terms), terms)[0]
-    assert (np.abs(weights - expected).max() < 0.8) == clipped
+    weights = whole(run(x, y, terms, contexts=contexts), terms)[0]
+    step = x.T @ ((scores > 0) - y[:, None]) / len(x)
+    assert (np.abs(weights - (before[:-1] - step)).max() < 0.02) == clipped
 
 
 def test_a_batch_in_several_blocks_is_the_same_batch(monkeypatch):
