@@ -54,8 +54,8 @@ def shared_forecast(
             f"An epoch has {terms.schedule.steps} steps over {terms.counts[0]} of {rows} rows; {held_out} are held out."
         )
         if all(name in features for name in settings.owners):
-            columns = {name: features[name] for name in settings.owners}
-            said += _costs(terms, columns, figures) if terms.dealer else between_two(terms, columns, figures)
+            widths = {name: features[name] for name in settings.owners}
+            said += _costs(terms, widths, figures) if terms.dealer else between_two(terms, widths, figures)
     warnings = _warnings(settings, terms)
     for name, (columns, count) in groups.items():
         if terms is not None:
