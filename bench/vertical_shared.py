@@ -46,7 +46,7 @@ from tacit.kinds.vertical_logistic.shared.dealer import deal
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.shared.training import Trained, train
 from tacit.kinds.vertical_logistic.two_party import costs as without_dealer
-from tacit.kinds.vertical_logistic.two_party.cells import hold, make
+from tacit.kinds.vertical_logistic.two_party.cell_trees import hold, make
 from tacit.kinds.vertical_logistic.two_party.training import train as train_without_dealer
 from tacit.tables.plain import read_numbers
 from tacit.wire import Message, encode

@@ -13,7 +13,7 @@ from tacit.kinds.vertical_logistic.shared import ring
 from tacit.kinds.vertical_logistic.shared.messages import Revealed
 from tacit.kinds.vertical_logistic.shared.progress import Snapshot
 from tacit.kinds.vertical_logistic.shared.training import SharedContext
-from tacit.kinds.vertical_logistic.two_party import cells
+from tacit.kinds.vertical_logistic.two_party import cell_trees
 from tacit.kinds.vertical_logistic.two_party.lookup import Grid
 from tacit.kinds.vertical_logistic.two_party.messages import Product
 from tacit.kinds.vertical_logistic.two_party.training import train
@@ -125,8 +125,8 @@ def test_a_batch_in_several_blocks_is_the_same_batch(monkeypatch):
     x, _ = people(100, 5)
     y = x[:, 0] - x[:, 3]
     terms = terms_of(100, model="linear")
-    monkeypatch.setattr(cells, "_BLOCK_TREES", 100)
-    monkeypatch.setattr(cells, "_KEPT_TREES", 0)
+    monkeypatch.setattr(cell_trees, "_BLOCK_TREES", 100)
+    monkeypatch.setattr(cell_trees, "_KEPT_TREES", 0)
     np.testing.assert_allclose(whole(run(x, y, terms), terms)[0], plain(x, y, terms)[0], atol=EXACT)
 
 

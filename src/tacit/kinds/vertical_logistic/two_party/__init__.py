@@ -2,11 +2,11 @@
 
 scales                 fixed-point scales
 meeting, messages      how the parties meet; both ends of transfers, which live as long as the meeting
-products, cells        one party's features times the other's words, from punctured trees made once in a meeting
+products, cell_trees   one party's features times the other's words, from punctured trees made once in a meeting
 lookup                 a function of a shared score, by a lookup of one of many
 lift                   low bits of a shared number are dropped
 training               the steps
-unit_vectors, figures  figures of the rows held out
+unit_vectors, held_out_counts    figures of the rows held out
 prediction             releases for new rows
 costs                  bytes, exchanges and transfers of a training, and distances from uniform
 

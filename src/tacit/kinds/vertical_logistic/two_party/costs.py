@@ -13,7 +13,7 @@ from tacit.crypto.ot import base
 from tacit.crypto.ot.extension import message_bytes
 from tacit.crypto.punctured import answer_bytes, block, request_bytes
 from tacit.kinds.vertical_logistic.shared.terms import Terms
-from tacit.kinds.vertical_logistic.two_party.figures import JUDGED, word_of_counts
+from tacit.kinds.vertical_logistic.two_party.held_out_counts import JUDGED, word_of_counts
 from tacit.kinds.vertical_logistic.two_party.lookup import CELLS_BITS, Grid
 from tacit.kinds.vertical_logistic.two_party.scales import DIGIT_BITS, DIGITS, Scales, scales
 from tacit.kinds.vertical_logistic.two_party.training import SIGMOID

@@ -29,8 +29,8 @@ from tacit.kinds.vertical_logistic.shared import ring
 from tacit.kinds.vertical_logistic.shared.meeting import Agreement, greet
 from tacit.kinds.vertical_logistic.shared.messages import HEAD, MARK_BYTES, Greeting, Revealed
 from tacit.kinds.vertical_logistic.shared.ring import Words
-from tacit.kinds.vertical_logistic.two_party import cells, lift
-from tacit.kinds.vertical_logistic.two_party.cells import Held, Made
+from tacit.kinds.vertical_logistic.two_party import cell_trees, lift
+from tacit.kinds.vertical_logistic.two_party.cell_trees import Held, Made
 from tacit.randomness import secure_rng
 
 SESSION_BYTES = 16
@@ -170,9 +170,9 @@ def share_tables(link: Link, features: NDArray[np.int64]) -> Tables:
     """Make the trees of both tables: first those of the passive's."""
     rows, others = len(features), link.columns[link.other]
     if link.first:
-        made = cells.make(link.channel, link.sender, rows, others)
-        held = cells.hold(link.channel, link.receiver, features)
+        made = cell_trees.make(link.channel, link.sender, rows, others)
+        held = cell_trees.hold(link.channel, link.receiver, features)
     else:
-        held = cells.hold(link.channel, link.receiver, features)
-        made = cells.make(link.channel, link.sender, rows, others)
+        held = cell_trees.hold(link.channel, link.receiver, features)
+        made = cell_trees.make(link.channel, link.sender, rows, others)
     return Tables(link, features.view(np.uint64), held, made)

@@ -46,7 +46,7 @@ from tacit.kinds.vertical_logistic.shared.training import (
     judged,
     usable,
 )
-from tacit.kinds.vertical_logistic.two_party import figures
+from tacit.kinds.vertical_logistic.two_party import held_out_counts
 from tacit.kinds.vertical_logistic.two_party.lookup import (
     SCORE,
     Grid,
@@ -164,7 +164,7 @@ def _linear(party: _Party, step: _Step, scores: Words) -> Words:
 
 def _judge(party: _Party, now: Snapshot, context: SharedContext) -> Snapshot:
     """Make figures; the active says whether they are the best so far, and whether the training ends here."""
-    found = figures.evaluate(party.tables, party.terms, party.scales, party.labels, now.weights)
+    found = held_out_counts.evaluate(party.tables, party.terms, party.scales, party.labels, now.weights)
     return judged({party.link.other: party.link.channel}, now, found, party.terms, now.position, context)
 
 

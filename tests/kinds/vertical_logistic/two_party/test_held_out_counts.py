@@ -10,7 +10,7 @@ from tacit.kinds.vertical_logistic.shared.held_out_figures import Figures
 from tacit.kinds.vertical_logistic.shared.histogram import LEAST
 from tacit.kinds.vertical_logistic.shared.messages import COUNTS, LOSS, RANKS, WEIGHTS, Groups, Revealed, Verdict
 from tacit.kinds.vertical_logistic.shared.training import SharedContext
-from tacit.kinds.vertical_logistic.two_party import figures
+from tacit.kinds.vertical_logistic.two_party import held_out_counts
 from tests.kinds.vertical_logistic.shared.trainings import NAMES, people, whole
 from tests.kinds.vertical_logistic.two_party.sessions import run, terms_of
 
@@ -51,9 +51,9 @@ def test_each_class_has_its_figures():
 
 
 def test_counts_of_many_rows_take_longer_words(monkeypatch):
-    assert figures.word_of_counts(65_000) == np.uint32
-    assert figures.word_of_counts(65_536) == np.uint64
-    monkeypatch.setattr(figures, "word_of_counts", lambda rows: np.dtype(np.uint64))
+    assert held_out_counts.word_of_counts(65_000) == np.uint32
+    assert held_out_counts.word_of_counts(65_536) == np.uint64
+    monkeypatch.setattr(held_out_counts, "word_of_counts", lambda rows: np.dtype(np.uint64))
     x, y = people(200, 4)
     terms = terms_of(200, epochs=1, figures="end", held_out=0.5)
     found, _ = judged(x, y, terms)

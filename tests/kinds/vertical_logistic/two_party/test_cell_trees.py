@@ -5,8 +5,8 @@ import pytest
 
 from tacit.crypto import punctured
 from tacit.errors import PeerError
-from tacit.kinds.vertical_logistic.two_party import cells, products
-from tacit.kinds.vertical_logistic.two_party.cells import hold, make
+from tacit.kinds.vertical_logistic.two_party import cell_trees, products
+from tacit.kinds.vertical_logistic.two_party.cell_trees import hold, make
 from tacit.kinds.vertical_logistic.two_party.messages import Product
 from tacit.kinds.vertical_logistic.two_party.scales import DIGITS
 from tests.kinds.vertical_logistic.two_party.sessions import both
@@ -33,8 +33,8 @@ def exact(features, factors):
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("width", [5, 8])
 def test_scores_and_gradients_are_those_of_plain_integers(monkeypatch, kept, width):
-    monkeypatch.setattr(cells, "_KEPT_TREES", (1 << 19) * kept)
-    monkeypatch.setattr(cells, "_BLOCK_TREES", 7 * COLUMNS * DIGITS)  # several blocks
+    monkeypatch.setattr(cell_trees, "_KEPT_TREES", (1 << 19) * kept)
+    monkeypatch.setattr(cell_trees, "_BLOCK_TREES", 7 * COLUMNS * DIGITS)  # several blocks
     features, weights = table(), words(COLUMNS, 2)
     rows = np.random.default_rng(3).permutation(ROWS)[:25]
     residues = words(len(rows), 2, seed=4)
