@@ -43,12 +43,6 @@ def test_the_file_passes_all_checks_with_two_and_with_three_parties(third):
     assert not any("refuse" in str(warning) for warning in warnings)
 
 
-def test_the_file_of_two_parties_without_a_dealer_runs(here):
-    data = yaml.safe_load((EXAMPLES / "vertical_two_parties.yaml").read_text())
-    result = tacit.run(data)
-    assert np.abs(result.model["weights"]).max() > 0.1
-
-
 @pytest.mark.parametrize("third", [{}, {"registry": {"role": "passive"}}])
 def test_the_file_on_shares_runs_with_two_and_with_three_parties(third, here):
     data = yaml.safe_load((EXAMPLES / "vertical_shared.yaml").read_text())
