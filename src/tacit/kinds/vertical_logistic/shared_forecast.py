@@ -23,7 +23,7 @@ ROUND_TRIP = 0.02  # seconds, of the estimate
 # exchange, of a byte that is dealt to two parties, and of a cell of the table in a step of two parties.
 _EXCHANGE, _DEALT, _CELL = 2.5e-4, 3e-9, 1.2e-8
 # Between two parties: of a meeting, of a cell in the set-up, of a score's lookup, and of a cell in a step.
-_MET, _PLANTED, _LOOKED_UP, _DIGITS = 0.25, 1e-5, 4e-5, 4e-6
+_MET, _PLANTED, _LOOKED_UP, _DIGITS = 0.25, 4.5e-6, 2e-5, 2e-6
 _FEW = 500  # held-out rows: with fewer, groups of rows make the AUC visibly lower than it is
 
 

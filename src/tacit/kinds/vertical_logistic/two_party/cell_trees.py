@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,10 +62,12 @@ class _Cells:
         size = max(1, _BLOCK_TREES // (self.columns * DIGITS))
         return (slice(start, min(start + size, len(rows))) for start in range(0, len(rows), size))
 
-    def _trees(self, rows: Rows) -> NDArray[np.int64]:
-        """The numbers of the trees of some rows."""
-        each = self.columns * DIGITS
-        return np.asarray((rows[:, None] * each + np.arange(each)).reshape(-1))
+    def _of(self, values: Any, rows: Rows) -> Any:
+        """Of blocks or numbers of all trees (..., trees, ...) those of some rows: long pieces are copied at once."""
+        each, first = self.columns * DIGITS, values.ndim > 1
+        by_row = values.reshape(values.shape[0], -1, 2 * each) if first else values.reshape(-1, each)
+        found = by_row[:, rows] if first else by_row[rows]
+        return found.reshape(len(values), -1, 2) if first else found.reshape(-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,10 +105,10 @@ class Made(_Cells):
                 yield part, output, shares
 
     def _leaves(self, rows: Rows) -> Blocks:
-        numbers = self._trees(rows)
         if self.kept is not None:
-            return self.kept[:, numbers]
-        return Trees(self.trees.session, self.trees.depth, self.trees.seeds[:, numbers]).leaves()
+            kept: Blocks = self._of(self.kept, rows)
+            return kept
+        return Trees(self.trees.session, self.trees.depth, self._of(self.trees.seeds, rows)).leaves()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,18 +136,18 @@ class Held(_Cells):
             return
         tweaks = self.counter.take(outputs)
         for part in self._blocks(rows):
-            numbers = self._trees(rows[part])
-            leaves, holes = self._leaves(numbers), self.trees.holes[numbers]
+            holes = self._of(self.trees.holes, rows[part])
+            leaves = self._leaves(rows[part], holes)
             layout = self._layout(part.stop - part.start, width)
             for output, tweak in enumerate(tweaks):
                 message = self.channel.recv(Product, layout.message_bytes + _FRAME).words
                 yield part, output, products.take(self.trees.session, leaves, holes, tweak, message, layout)
 
-    def _leaves(self, numbers: NDArray[np.int64]) -> Blocks:
+    def _leaves(self, rows: Rows, holes: Holes) -> Blocks:
         if self.kept is not None:
-            return self.kept[:, numbers]
-        trees = self.trees
-        return PuncturedTrees(trees.session, trees.holes[numbers], trees.siblings[:, numbers]).leaves()
+            kept: Blocks = self._of(self.kept, rows)
+            return kept
+        return PuncturedTrees(self.trees.session, holes, self._of(self.trees.siblings, rows)).leaves()
 
 
 class _Keeper:
