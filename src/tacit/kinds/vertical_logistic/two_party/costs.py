@@ -6,6 +6,7 @@ distances(terms, columns)    what a party's words fall short of uniform, and fai
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -64,13 +65,11 @@ def costs(terms: Terms, columns: Mapping[str, int]) -> Costs:
     setup = Amount(2 * (base.OFFER_BYTES + base.ANSWER_BYTES), 0, 3)
     for each in columns.values():
         setup += _trees(terms.rows * each * DIGITS)
-    sizes = {terms.schedule.size(step): 0 for step in range(terms.schedule.steps)}
-    for step in range(terms.schedule.total):
-        sizes[terms.schedule.size(step)] += 1
+    sizes = Counter(terms.schedule.size(step) for step in range(terms.schedule.steps))  # of each epoch
     steps = Amount()
     for rows, count in sizes.items():
-        steps += _step(terms, chosen, width, rows).times(count)
-    evaluations = sum(terms.evaluates(step + 1) for step in range(terms.schedule.total))
+        steps += _step(terms, chosen, width, rows).times(count * len(terms.rates))
+    evaluations = _evaluations(terms)
     figures = _figures(terms, chosen, width) if evaluations else Amount()
     final = Amount(8 * terms.outputs * (width + 1), 0, 1)
     largest = _step(terms, chosen, width, terms.largest_batch)
@@ -89,12 +88,16 @@ def distances(terms: Terms, columns: Mapping[str, int]) -> dict[str, float]:
     """
     found = costs(terms, columns)
     trees = terms.rows * sum(columns.values()) * DIGITS
-    visits = 2 * len(terms.rates) + sum(terms.evaluates(step + 1) for step in range(terms.schedule.total))
+    visits = 2 * len(terms.rates) + _evaluations(terms)
     words = trees * terms.outputs * visits
     pads = found.total.transfers + found.total.bytes / 8
     lacking = trees * DIGIT_BITS + words + pads
     exact = ["scores", "residues", "gradients", "weights", "scores held out", "low bits dropped"]
     return {**dict.fromkeys(exact, 0.0), "hashed blocks": lacking**2 / 2.0**128}
+
+
+def _evaluations(terms: Terms) -> int:
+    return {"epoch": len(terms.rates), "end": 1, "never": 0}[terms.figures] if terms.counts[1] else 0
 
 
 def _trees(count: int) -> Amount:
