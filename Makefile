@@ -10,13 +10,14 @@ CORE := $(VENV)/core
 DEV := $(VENV)/dev
 BENCH := $(VENV)/bench
 FLEET := $(VENV)/fleet
+DOCS := $(VENV)/docs
 INPUTS := pyproject.toml constraints.txt
 comma := ,
 # More than the two processors of CI: many tests wait for streams and for other processes.
 WORKERS := 3
 
 .NOTPARALLEL: # two pips in one environment would break it
-.PHONY: help demo test test-all coverage check bench sabotage clean
+.PHONY: help demo test test-all coverage check docs reference bench sabotage clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 16
@@ -41,8 +42,15 @@ check: $(DEV) ## formatting, lint, types, dead names, sizes and the direction of
 	$(RUN) .ci/sizes.py
 	$(VENV)/bin/lint-imports --no-logo
 
-bench: $(BENCH) ## install the peers and run all benchmarks
-	$(RUN) -m bench all
+docs: $(DOCS) ## build the site into build/site, in English and Chinese
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+	$(RUN) -m pages.offline build/site
+
+reference: $(DEV) ## write the pages that are generated from the code
+	$(RUN) -m pages
+
+bench: $(BENCH) ## install the peers, run all benchmarks, and store the results for docs/benchmarks.md
+	$(RUN) -m bench all --store docs/benchmarks; status=$$?; $(RUN) -m pages benchmarks.md && exit $$status
 
 sabotage: $(DEV) ## plant known faults in copies of the package, and see that tests and audits notice each
 	$(RUN) -m bench sabotage
@@ -70,6 +78,10 @@ $(DEV): $(MADE) $(INPUTS)
 
 $(FLEET): $(MADE) $(INPUTS)
 	$(call install,[ray$(comma)flower])
+	@touch $(CORE) $@
+
+$(DOCS): $(MADE) $(INPUTS)
+	$(call install,[docs])
 	@touch $(CORE) $@
 
 $(BENCH): $(MADE) $(INPUTS)

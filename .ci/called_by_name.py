@@ -20,14 +20,20 @@ _.log_message  # http.server
 _.reducer_override  # pickle
 set_to_none  # torch: an argument of zero_grad
 _._step_supports_amp_scaling  # torch
+_._opt_called  # torch: schedulers read it
 param_group  # torch: an argument of add_param_group
 _.__call__  # of a protocol that callables fit
 core  # pydantic
 _._without_empty_options  # pydantic
 _._without_flat  # pydantic
 _._without_no_cap  # pydantic
+_._without_no_stop  # pydantic
 _._without_no_truncation  # pydantic
+_._without_no_privacy  # pydantic
+_._without_owners  # pydantic
+_._only_given  # pydantic
 _.KIND  # the registry of kinds
+make_owned  # a file of bench/sabotage names it
 toys  # a fixture that a test only needs to have
 _.total_steps  # a field of a message: it is on the wire
 _.task_id  # Flower, in a benchmark
@@ -37,6 +43,7 @@ client_manager  # Flower
 _.aggregate_fit  # Flower
 driver  # bench.ray: started by name in another process
 _.handle_starttag  # html.parser
+on_page_markdown  # mkdocs
 _.handle_endtag  # html.parser
 _.handle_data  # html.parser
 _.get_extra_state  # torch

@@ -1,4 +1,4 @@
-"""The command line: `python -m bench NAME [--json] [--quick] [--data DIR] [--plots DIR]`.
+"""The command line: `python -m bench NAME [--json] [--quick] [--data DIR] [--plots DIR] [--store DIR]`.
 
 `python -m bench sabotage` measures nothing and is not among `all`: see `bench/sabotage`.
 
@@ -20,6 +20,7 @@ from rich.console import Console
 
 import bench
 from bench.measure import Budget, Options, Result, Row
+from bench.stored import store
 from bench.table import json_line, table
 
 QUICK_LIMIT = 50.0  # seconds for the whole process
@@ -34,6 +35,8 @@ EXTRAS = {
     "opendp": "bench",
     "private_set_intersection": "bench",
     "torch": "torch",
+    "transformers": "hf",
+    "peft": "hf",
     "ray": "ray",
     "flwr": "flower",
     "pyarrow": "parquet",
@@ -87,6 +90,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help=f"small inputs; the run ends within {QUICK_LIMIT:.0f} s")
     parser.add_argument("--data", metavar="DIR", type=Path, help="a folder with data for the benchmarks that use it")
     parser.add_argument("--plots", metavar="DIR", type=Path, help="a folder for the pictures that some benchmarks draw")
+    parser.add_argument("--store", metavar="DIR", type=Path, help="a folder for the results, one JSON file a benchmark")
     return parser.parse_args(argv)
 
 
@@ -155,6 +159,10 @@ def main(argv: Sequence[str]) -> int:
             raise UsageError(f"The folder {str(options.data)!r} given by --data does not exist.")
         if options.plots is not None and not options.plots.is_dir():
             raise UsageError(f"The folder {str(options.plots)!r} given by --plots does not exist.")
+        if options.store is not None and not options.store.is_dir():
+            raise UsageError(f"The folder {str(options.store)!r} given by --store does not exist.")
+        if options.store is not None and options.quick:
+            raise UsageError("A quick run measures small inputs: leave out --quick, or --store.")
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2
@@ -164,6 +172,9 @@ def main(argv: Sequence[str]) -> int:
     finally:
         if limit is not None:
             limit.cancel()
+    if options.store is not None:
+        for result in results:
+            store(result, options.store, with_data=options.data is not None)
     if options.json:
         print(json_line(results, quick=options.quick, missing=missing))
     elif results:

@@ -66,9 +66,71 @@ class GPT(nn.Module):  # type: ignore[misc]
         return self.head(self.norm(self.blocks(self.tokens(ids) + self.places(places))))
 
 
+class Reader(nn.Module):  # type: ignore[misc]
+    """A scan over words, and a class of the last state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.scan = nn.Embedding(5000, 128), nn.LSTM(128, 128, batch_first=True)
+        self.last = nn.Linear(128, 2)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.last(self.scan(self.words(ids))[0][:, -1])
+
+
+class Logits(nn.Module):  # type: ignore[misc]
+    """A model of transformers as a function of ids."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.model(input_ids=ids).logits
+
+
+def gpt2() -> nn.Module:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    none = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "bos_token_id": 0, "eos_token_id": 0}
+    config = GPT2Config(vocab_size=5000, n_positions=64, n_embd=128, n_layer=2, n_head=2, **none)
+    return Logits(GPT2LMHeadModel(config))
+
+
+def bert() -> nn.Module:
+    """Of the sizes of `bert-tiny`."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    sizes = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512}
+    none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return Logits(BertForSequenceClassification(BertConfig(**sizes, **none)))
+
+
+def adapted_llama() -> nn.Module:
+    from peft import LoraConfig, get_peft_model
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 344}
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=5000, max_position_embeddings=64, **sizes))
+    return Logits(get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")))
+
+
+OF_LIBRARIES = {"HF GPT-2": gpt2, "HF BERT": bert, "nn.LSTM": Reader, "LoRA of HF Llama": adapted_llama}
+
+
+def _library_case(name: str) -> tuple[nn.Module, Tensor, Tensor]:
+    """Sentences of 64 words: the next word of each, or a class of each sentence."""
+    model, records = OF_LIBRARIES[name](), 32
+    ids = torch.randint(0, 5000, (records, 64))
+    labels = torch.randint(0, 2, (records,)) if name in ("HF BERT", "nn.LSTM") else torch.randint(0, 5000, ids.shape)
+    return model.train(), ids, labels
+
+
 def case(name: str) -> tuple[nn.Module, Tensor, Tensor]:
     """(model, inputs, labels)"""
     torch.manual_seed(0)
+    if name in OF_LIBRARIES:
+        return _library_case(name)
     if name == "GPT":
         return GPT(), torch.randint(0, 5000, (32, 128)), torch.randint(0, 5000, (32, 128))
     if name == "MLP":
@@ -83,7 +145,7 @@ def loss_of(outputs: Tensor, labels: Tensor) -> Tensor:
 def step_of(side: str, name: str) -> Step:
     """One step of a contender: take the batch, forward, backward, clip, noise where it is private, and move."""
     model, x, y = case(name)
-    optimizer = optim.SGD(model.parameters(), lr=RATE)
+    optimizer = optim.SGD([each for each in model.parameters() if each.requires_grad], lr=RATE)
     match side:
         case "plain":
             return _loop(model, optimizer, _shuffled(x, y))

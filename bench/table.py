@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from rich.table import Table
 
@@ -53,24 +54,24 @@ def table(results: Iterable[Result]) -> Table:
     return drawn
 
 
+def plain(row: Row) -> dict[str, Any]:
+    """A row as JSON has it."""
+    return {
+        "name": row.name,
+        "ours": row.ours,
+        "peer": row.peer,
+        "unit": row.unit,
+        "better": row.better,
+        "ratio": row.ratio,
+        "floor": row.floor,
+        "target": row.target,
+        "judged": row.judged,
+        "verdict": row.verdict,
+    }
+
+
 def json_line(results: Sequence[Result], *, quick: bool, missing: Sequence[str]) -> str:
     """The same as one JSON object on one line. `missing` names the benchmarks that could not run."""
-    rows = [
-        {
-            "benchmark": result.benchmark,
-            "name": row.name,
-            "ours": row.ours,
-            "peer": row.peer,
-            "unit": row.unit,
-            "better": row.better,
-            "ratio": row.ratio,
-            "floor": row.floor,
-            "target": row.target,
-            "judged": row.judged,
-            "verdict": row.verdict,
-        }
-        for result in results
-        for row in result.rows
-    ]
+    rows = [{"benchmark": result.benchmark, **plain(row)} for result in results for row in result.rows]
     passed = not missing and all(result.passed for result in results)
     return json.dumps({"quick": quick, "passed": passed, "missing": list(missing), "rows": rows})

@@ -19,7 +19,7 @@ console = Console(width=110, highlight=False)
 
 
 def what_an_epsilon_means() -> None:
-    table = Table(title="What an epsilon means to somebody who guesses whether you took part")
+    table = Table(title="What an epsilon means for an attacker who guesses whether you took part")
     for heading in ("epsilon", "belief after a 50% prior", "true positives at 1% false ones"):
         table.add_column(heading, justify="right")
     for epsilon in (0.1, 1.0, 3.0, 8.0, 230_260.0):

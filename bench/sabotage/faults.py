@@ -204,7 +204,7 @@ FAULTS = (
         "first records sampled more often",  # and the others never: the mean is right
         (
             Patch(
-                "Sampler.sample",
+                "Sampler._units",
                 "< plan.probability",
                 "< 2 * plan.probability * (np.arange(plan.records) < plan.records / 2)",
             ),
@@ -214,7 +214,7 @@ FAULTS = (
     ),
     Fault(
         "sampler at 1.5 q",
-        (Patch("Sampler.sample", "< plan.probability", "< 1.5 * plan.probability"),),
+        (Patch("Sampler._units", "< plan.probability", "< 1.5 * plan.probability"),),
         ("test_each_record_is_sampled_by_itself",),
         "training.yaml",
     ),
@@ -222,8 +222,8 @@ FAULTS = (
         "fixed batches",
         (
             Patch(
-                "Sampler.sample",
-                "np.flatnonzero(self._rng.random(plan.records) < plan.probability)",
+                "Sampler._units",
+                "np.flatnonzero(self._rng.random(plan.units) < plan.probability)",
                 "np.array_split(np.arange(plan.records), plan.steps_an_epoch)[step % plan.steps_an_epoch]",
             ),
         ),
@@ -231,10 +231,22 @@ FAULTS = (
         "training.yaml",
     ),
     Fault(
+        "a failed step lends its noise to the next",
+        (Patch("PrivateOptimizer._finish", "self.abandon()", "pass"),),
+        ("test_after_a_step_that_failed_halfway_the_next_is_paid_for_and_has_noise_of_its_own",),
+        None,
+    ),
+    Fault(
+        "samples that are cut for nothing",
+        (Patch("Plan._log2_slack", "float(np.logaddexp2(LOG2_SLACK[self.tier], cut))", "LOG2_SLACK[self.tier]"),),
+        ("test_what_is_cut_is_paid_for_as_slack",),
+        None,
+    ),
+    Fault(
         "division by the actual batch",
         (
             Patch(
-                "PrivateOptimizer._finish",
+                "PrivateOptimizer._release",
                 "self._sum.finish(clip, self.plan.noise_of(self.steps))",
                 "self._sum.finish(clip, self.plan.noise_of(self.steps))\n"
                 "engine.sum.mul_(self.plan.batch / max(1, self._seen))",
@@ -260,7 +272,7 @@ FAULTS = (
     ),
     Fault(
         "adaptive count without noise",
-        (Patch("PrivateOptimizer._adapt", "float(released.value[0])", "float(centred[0])"),),
+        (Patch("next_norm", "float(released.value[0])", "float(centred[0])"),),
         ("test_the_clipping_norm_follows_a_noisy_count",),
         "adaptive.yaml",
     ),
@@ -283,7 +295,26 @@ FAULTS = (
         ("test_a_sampled_step_is_never_priced_below_what_it_costs",),
         None,
     ),
+    # --- owners
+    Fault(
+        "records of an owner clipped one by one",
+        (Patch("PrivateOptimizer._take", "self.engine.gather(piece.starts)", "pass"),),
+        ("test_steps_are_those_of_a_loop_over_owners", "test_an_owner_adds_at_most_the_clipping_norm_whatever_it_has"),
+        "owners.yaml",
+    ),
     # --- clients of a federation
+    Fault(
+        "ledger of records not kept",
+        (Patch("RecordLedger.state", '"records": self._ledger.to_json()["lines"]', '"records": []'),),
+        ("test_a_restart_forgets_nothing_that_was_spent",),
+        None,
+    ),
+    Fault(
+        "number of records sent",
+        (Patch("Client._train", "return Learned(work.model, trained, 1)", "pass"),),
+        ("test_every_protection_of_updates_goes_along",),
+        None,
+    ),
     Fault(
         "local DP with C for 2C",
         (Patch("LocalDP.protect", "sensitivity=2 * clip", "sensitivity=clip"),),

@@ -36,6 +36,22 @@ class Small:
         return {}
 
 
+class Owned(Small):
+    """The same records, three of each owner, whose number is their third column."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.records = TensorDataset(*self.records.tensors, torch.arange(RECORDS) // 3)
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        return super().loss(model, batch[:2])
+
+
+def make_owned(seed: int) -> Owned:
+    """The task that a file names as `bench.sabotage.small:make_owned`."""
+    return Owned(seed)
+
+
 def make_training(seed: int) -> Small:
     """The task that a file names as `bench.sabotage.small:make_training`."""
     return Small(seed)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from tacit.config.source import ConfigError
     from tacit.errors import BudgetError, PeerError, TacitError
+    from tacit.kinds.horizontal.tasks.sklearn_task import SklearnTask
+    from tacit.kinds.horizontal.torch_tasks.task import TorchTask
     from tacit.kinds.split.embedding_dp import EmbeddingDP
     from tacit.kinds.split.label_dp import LabelDP
     from tacit.runs.load import load
@@ -26,7 +28,9 @@ __all__ = [
     "LabelDP",
     "PeerError",
     "Plan",
+    "SklearnTask",
     "TacitError",
+    "TorchTask",
     "__version__",
     "load",
     "run",
@@ -37,6 +41,8 @@ __getattr__, __dir__ = door(
     {
         "tacit.errors": "BudgetError PeerError TacitError",
         "tacit.config.source": "ConfigError",
+        "tacit.kinds.horizontal.tasks.sklearn_task": "SklearnTask",
+        "tacit.kinds.horizontal.torch_tasks.task": "TorchTask",
         "tacit.kinds.split.embedding_dp": "EmbeddingDP",
         "tacit.kinds.split.label_dp": "LabelDP",
         "tacit.runs.load": "load",

@@ -6,7 +6,8 @@
     run_parties({name: party})  each party in a thread of its own, with a channel to every other
 
 A party is a function of its channels, by the other party's name: `def active(channels): ...`. The engines give it the
-same channels over a network. Whoever fails or leaves ends the others' `recv` with a PeerError of one sentence.
+same channels over a network. If a party fails or leaves, the `recv` of the others ends with a PeerError of one
+sentence.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Party = Callable[[Mapping[str, Channel]], T]
 
 
 class Failed(Message, frozen=True, tag=50):
-    """Instead of the message that is due: why the sender cannot go on."""
+    """Instead of the message that is due: why the sender cannot continue."""
 
     reason: Text
 
@@ -185,7 +186,7 @@ class End:
         self._inbox.end(f"{self.name} left")
 
     def cut(self, reason: str) -> None:
-        """Neither end can go on, for this reason."""
+        """Neither end can continue, for this reason."""
         self._outbox.end(reason)
         self._inbox.end(reason)
 

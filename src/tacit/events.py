@@ -1,7 +1,7 @@
 """What happens in a run, typed. Whatever a user is shown was an event first.
 
-A run hands each event to a `Sink`: the terminal, `events.jsonl`, metrics. Events hold what may be shown to whoever runs
-the coordinator, and nothing else: no update, no key, no client's own loss under a protection.
+A run hands each event to a `Sink`: the terminal, `events.jsonl`, metrics. Events hold what may be shown to the operator
+of the coordinator, and nothing else: no update, no key, no client's own loss under a protection.
 
 Rounds and epochs count from 0 here and in `events.jsonl`, and from 1 wherever people read them.
 """
@@ -37,6 +37,7 @@ __all__ = [
     "SharesDisputed",
     "Sink",
     "Stepped",
+    "StoppedEarly",
     "Tabled",
     "Tee",
     "TrainingResumed",
@@ -58,7 +59,7 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class RunResumed:
-    """A run that had stopped goes on. Rounds that were told of and are not among the finished ones are done again."""
+    """A run that had stopped is resumed. Rounds that were begun and not finished are done again."""
 
     round: int  # the next one; as many are finished
     abandoned: bool  # whether one was under way: what it released is paid for, and it is done again
@@ -110,7 +111,7 @@ class ClientBlamed:
 
 @dataclass(frozen=True, slots=True)
 class SharesDisputed:
-    """A client says that the shares that others sealed for it are no good. It or they lie: nobody can tell who."""
+    """A client says that the shares that others sealed for it are invalid. It or they lie: nobody can tell who."""
 
     round: int
     holder: int
@@ -158,6 +159,16 @@ class RoundAborted:
     round: int
     reason: str
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedEarly:
+    """A federation ended before its last round because the coordinator's evaluation no longer improved."""
+
+    round: int  # the last one
+    reason: str
+    best_round: int  # whose model the run ends with
+    best: float  # the metric of that model
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +329,7 @@ Event = (
     | RoundFinished
     | RoundAborted
     | BudgetReached
+    | StoppedEarly
     | Answered
     | AnswerRefused
     | EndHeard
@@ -367,6 +379,6 @@ def from_json(data: dict[str, Any]) -> Event:
     """The event that `to_json` wrote; other keys, such as the time of writing, are left out."""
     kind = KINDS.get(str(data.get("event")))
     if kind is None:
-        raise ValueError(f"{data.get('event')!r} is no event: known are {', '.join(KINDS)}")
+        raise ValueError(f"{data.get('event')!r} is not an event; known are {', '.join(KINDS)}")
     names = kind.__dataclass_fields__
     return kind(**{key: value for key, value in data.items() if key in names})

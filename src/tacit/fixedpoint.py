@@ -124,7 +124,7 @@ class Ring:
         return integers.astype(np.uint32) if self.modulus_bits == 32 else integers.astype(np.uint64)
 
     def decode(self, residues: Residues) -> Floats:
-        """The signed sum. A residue outside the promised range means that somebody encoded too much."""
+        """The signed sum. A residue outside the promised range means that a party encoded too much."""
         if residues.dtype != self.dtype:
             raise ValueError(f"residues must be {np.dtype(self.dtype)}, got {residues.dtype}")
         signed = residues.view(np.int32 if self.modulus_bits == 32 else np.int64).astype(np.int64)

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from tacit.config.explain import nearest
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Settings)
 Status = Literal["done", "budget reached", "stopped", "failed"]
+Templates = Mapping[str, Mapping[str, str]]  # of each folder to start from, the files by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,17 @@ class Kind(Generic[S]):
     scorecard: Scorecard[S] | None = None
     tables: Callable[[S, str | None, Local, Path], Mapping[str, Checked]] | None = None
     """Everything that is wrong with the table of one party, or of all that are here; None if it has no tables."""
+    templates: Callable[[], Templates] = dict  # folders to start from, the first by default
+
+
+def templates_in(package: str, *names: str) -> Templates:
+    """The folders `templates/NAME` of a package. Python files have the suffix .py.txt there: they are no part of it."""
+    found = {}
+    for name in names:
+        folder = files(package).joinpath("templates", name)
+        texts = {each.name: each.read_text(encoding="utf-8") for each in folder.iterdir() if each.is_file()}
+        found[name] = {file.removesuffix(".txt"): texts[file] for file in sorted(texts)}
+    return found
 
 
 # --- the kinds that there are
@@ -213,8 +226,8 @@ def find(name: Any, where: str = "") -> Kind[Any]:
             raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConfigError(
-            f"{where}the kind {name} cannot be loaded from {place}, which an installed package offers ({reason}): mend "
-            "or uninstall that package"
+            f"{where}the kind {name} cannot be loaded from {place}, which an installed package offers ({reason}): "
+            "repair or uninstall that package"
         ) from error
     if not isinstance(kind, Kind) or kind.name != name:
         raise ConfigError(f"{where}{place} is offered as the kind {name}, and is not one: uninstall that package")

@@ -106,7 +106,7 @@ def secure_rng() -> Generator:
 
 
 def seeded_rng(seed: int) -> Generator:
-    """A reproducible generator. Whoever knows the seed can subtract the noise: for tests and simulations only."""
+    """A reproducible generator. Anyone who knows the seed can subtract the noise: for tests and simulations only."""
     seed = operator.index(seed)
     if seed < 0:
         raise ValueError(f"seed must be 0 or more, got {seed}")

@@ -46,7 +46,7 @@ def decode(frame: bytes | memoryview, union: type[T], limit: int) -> T:
     try:
         message: T = _decoder(cast(Hashable, union)).decode(memoryview(frame)[1:])
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise PeerError(f"a frame that is no message: {error}") from None
+        raise PeerError(f"a frame that is not a message: {error}") from None
     return message
 
 

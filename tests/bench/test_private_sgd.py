@@ -5,9 +5,14 @@ import pytest
 
 pytest.importorskip("torch")
 
+import torch
+from torch.utils.data import TensorDataset
+
 from bench.__main__ import benchmark_names
-from bench.private_models import case, loss_of, step_of
-from bench.private_sgd import MODELS, mnist
+from bench.measure import Budget
+from bench.private_models import OF_LIBRARIES, case, loss_of, step_of
+from bench.private_sgd import MODELS, mnist, speed
+from tacit.training import Plan
 
 
 def test_it_is_one_benchmark():
@@ -23,6 +28,40 @@ def test_the_models_are_those_that_were_asked_for():
     model, ids, labels = case("GPT")
     assert ids.shape == labels.shape == (32, 128)
     assert loss_of(model(ids[:1]), labels[:1]).isfinite()
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
+@pytest.mark.parametrize("name", OF_LIBRARIES)
+def test_models_of_libraries_are_trained_by_rules(name):
+    """A warning of a layer without a rule would be an error here."""
+    if name != "nn.LSTM":
+        pytest.importorskip(
+            "transformers", reason="models of transformers are needed: pip install 'tacit-learning[hf]'"
+        )
+        pytest.importorskip("peft", reason="adapters of peft are needed: pip install 'tacit-learning[hf]'")
+    assert name in MODELS
+    model, ids, labels = case(name)
+    parameters = [each for each in model.parameters() if each.requires_grad]
+    plan = Plan(records=4, batch=4, epochs=1, noise_multiplier=1.0)
+    model, optimizer, loader = plan.attach(model, torch.optim.SGD(parameters, 0.1), TensorDataset(ids[:4], labels[:4]))
+    for x, y in loader:
+        loss_of(model(x), y).backward()
+        optimizer.step()
+    assert optimizer.steps == 1
+
+
+def test_what_opacus_does_not_take_is_a_row_without_a_peer(monkeypatch):
+    def step_of(side, name):
+        if side == "opacus hooks":
+            raise NotImplementedError("parameter tying")
+        return lambda: None
+
+    monkeypatch.setattr("bench.private_models.step_of", step_of)
+    rows = {row.name: row.peer for row in speed("nn.LSTM", Budget(0.0))}
+    assert rows["nn.LSTM: a step; not offered by Opacus hooks"] is None
+    assert any("opacus ghost" in name and peer is not None for name, peer in rows.items())
+    with pytest.raises(NotImplementedError):
+        speed("MLP", Budget(0.0))
 
 
 @pytest.mark.parametrize("side", ["plain", "tacit"])

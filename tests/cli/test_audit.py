@@ -189,7 +189,7 @@ def test_a_run_is_audited_in_the_folder_of_its_task(monkeypatch, here):
     monkeypatch.chdir(here)
     done = audit(folder, "--quiet")
     assert done.exit_code == 2
-    assert "or start in the folder where it lies" in done.stderr
+    assert "or start in the folder that holds it" in done.stderr
     assert "Traceback" not in done.output
 
 
@@ -248,7 +248,7 @@ main(["audit", sys.argv[1], "--quiet"])
 """
     done = subprocess.run([sys.executable, "-c", program, f"{name}.yaml"], capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
-    assert done.stderr.strip() == "this audit needs torch: pip install 'tacit[torch]'"
+    assert done.stderr.strip() == "this audit needs torch: pip install 'tacit-learning[torch]'"
 
 
 def test_help_says_how_it_ends():

@@ -180,10 +180,10 @@ def test_what_the_user_can_mend_is_one_sentence(fleet, executed, error, code, wo
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (MemoryError(), 5, "This machine has too little memory: start again once that is mended. What was finished"),
+        (MemoryError(), 5, "This machine has too little memory: start again once more is available. What was finished"),
         (OSError(errno.EMFILE, "Too many open files", "a"), 5, "a: Too many open files: start again once that is"),
         (OSError(errno.ENOSPC, "No space left on device", "a"), 5, "a: No space left on device: start again once that"),
-        (OSError(errno.EFBIG, "File too large", "a"), 5, "a: File too large: start again once that is mended. What"),
+        (OSError(errno.EFBIG, "File too large", "a"), 5, "a: File too large: start again once that is fixed. What"),
         (OSError(errno.EACCES, "Permission denied", "a"), 1, "a: Permission denied. What was finished is in"),
     ],
 )

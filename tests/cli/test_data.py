@@ -61,9 +61,9 @@ def test_all_problems_of_a_table_are_told_at_once_with_place_value_and_remedy():
     for words in (
         "line 5, column 'customer': 1 row has no id",
         "line 4, column 'customer': 1 row has the id of an earlier row with other cells ('2'): keep one, or set",
-        "line 3, column 'age': 1 cell is no number, as the others are ('12x'): correct them, leave them blank",
+        "line 3, column 'age': 1 cell is not a number, as the others are ('12x'): correct them, leave them blank",
         "line 5, column 'age': 1 number is infinite",
-        "line 6, column 'since': 1 cell is no date, as the others are ('someday')",
+        "line 6, column 'since': 1 cell is not a date, as the others are ('someday')",
     ):
         assert any(words in line for line in errors), (words, errors)
     run = invoke("run", "deal.yaml")  # refuses the same ones

@@ -54,8 +54,8 @@ def test_a_run_without_a_figure_to_share_says_so(run):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([f"runs/{NAME}"], "Where to? Give --tensorboard DIR or --mlflow URI\n"),
-        ([f"runs/{NAME}", "--tensorboard", "b", "--experiment", "x"], "--experiment is of MLflow: give --mlflow URI"),
+        ([f"runs/{NAME}"], "No destination: give --tensorboard DIR or --mlflow URI\n"),
+        ([f"runs/{NAME}", "--tensorboard", "b", "--experiment", "x"], "--experiment is for MLflow: add --mlflow URI"),
         (["nowhere", "--tensorboard", "b"], "nowhere: there is no such folder: give the folder of a run"),
         (["runs", "--tensorboard", "b"], "runs: this is not the folder of a run, it has no config.yaml"),
     ],
@@ -78,7 +78,7 @@ def test_without_the_extra_it_names_the_extra(run, monkeypatch, option, package)
     monkeypatch.setattr(sys, "meta_path", [_Hides(package), *sys.meta_path])
     done = export(run, option, "place")
     assert done.exit_code == 2
-    assert done.stderr == f"{option} needs the package {package}: pip install 'tacit[export]'\n"
+    assert done.stderr == f"{option} needs the package {package}: pip install 'tacit-learning[export]'\n"
     assert not Path("place").exists()
 
 
@@ -97,4 +97,4 @@ class _Hides:
 def test_the_help_warns_of_what_no_epsilon_covers():
     words = " ".join(export("--help").output.split())
     assert "Exported figures include some that no ε covers" in words
-    assert "pip install 'tacit[export]'" in words
+    assert "pip install 'tacit-learning[export]'" in words

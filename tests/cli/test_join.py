@@ -116,7 +116,7 @@ def test_a_party_that_is_out_of_memory_ends_with_5(monkeypatch, party):
     identity = ["--id", "0"] if party == "client" else []
     done = join(file, "--party", party, *identity, "--insecure", "--state", "state")
     assert done.exit_code == 5, done.output
-    assert done.stderr == "This machine has too little memory: start again once that is mended.\n"
+    assert done.stderr == "This machine has too little memory: start again once more is available.\n"
     assert "stopped after 0" in done.stdout or party == "client"  # whose end stands in its log alone
 
 

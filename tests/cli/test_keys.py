@@ -80,12 +80,12 @@ def test_show_warns_before_a_certificate_expires(here):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("request", "Client 3"), "no name for a party"),
+        (("request", "Client 3"), "not a valid name for a party"),
         (("init", "--days", "0", "new"), "a certificate lasts from 1 to"),
         (("sign", "gone.pem", "--authority", "authority", "--yes"), "no such file"),
         (("sign", "client-3.request.pem", "--authority", "gone", "--yes"), "no such file"),
         (("sign", "client-3.request.pem", "--authority", "authority", "--yes", "--days", "4000"), "lasts from 1 to"),
-        (("sign", "authority/authority.pem", "--authority", "authority", "--yes"), "no request"),
+        (("sign", "authority/authority.pem", "--authority", "authority", "--yes"), "not a readable request"),
         (("request", "client-3"), "exists"),
         (("init",), "exists"),
         (("show", "gone.pem"), "no such file"),

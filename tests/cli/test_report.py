@@ -50,7 +50,7 @@ def test_the_page_goes_where_it_is_wanted(stored):
     [
         (lambda run: "nowhere", "nowhere: there is no such folder: give the folder of a run"),
         (lambda run: (run / "events.jsonl").unlink(), "this is not the folder of a run, it has no events.jsonl"),
-        (lambda run: (run / "events.jsonl").write_text("{}\n"), "events.jsonl:1: this line is no event"),
+        (lambda run: (run / "events.jsonl").write_text("{}\n"), "events.jsonl:1: this line is not an event"),
         (lambda run: (run / "ledger.json").write_text("{"), "ledger.json:1: this is not JSON"),
         (lambda run: (run / "config.yaml").write_text("kind: strange\n"), "config.yaml:1"),
     ],

@@ -75,7 +75,7 @@ def test_a_package_is_imported_anew_with_all_that_is_in_it():
 def test_a_module_that_python_finds_first_in_the_current_folder_is_refused(monkeypatch):
     os.chdir("current")
     monkeypatch.syspath_prepend(str(Path.cwd()))  # as `python -m` does
-    with pytest.raises(ValueError, match=rf"one/{NAME}.py, and Python finds .*current/{NAME}.py first: rename"):
+    with pytest.raises(ValueError, match=rf"one/{NAME}.py, but Python finds .*current/{NAME}.py first: rename"):
         place("../one")
 
 
@@ -83,7 +83,7 @@ def test_a_module_that_the_script_imported_from_elsewhere_is_refused(monkeypatch
     with monkeypatch.context() as patch:
         patch.syspath_prepend(str(Path("two").resolve()))
         importlib.import_module(NAME)
-    with pytest.raises(ValueError, match=rf"one/{NAME}.py, and Python finds .*two/{NAME}.py first: rename"):
+    with pytest.raises(ValueError, match=rf"one/{NAME}.py, but Python finds .*two/{NAME}.py first: rename"):
         place("one")
 
 

@@ -39,6 +39,7 @@ SAME_NAME = {  # file stems that stand more than once, and why
             "server",
             "sums",
             "traffic",
+            "truncation",
         ),
         OWN,
     ),

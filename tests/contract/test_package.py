@@ -30,7 +30,7 @@ PURE = (
 
 
 def test_version_is_that_of_the_installed_distribution() -> None:
-    assert tacit.__version__ == importlib.metadata.version("tacit")
+    assert tacit.__version__ == importlib.metadata.version("tacit-learning")
 
 
 def test_import_loads_no_heavy_module() -> None:

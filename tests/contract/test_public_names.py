@@ -112,5 +112,5 @@ def test_names_of_private_training_say_what_is_missing_without_torch(monkeypatch
     import tacit.training
 
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ValueError, match=r"private training needs torch: pip install 'tacit\[torch\]'"):
+    with pytest.raises(ValueError, match=r"private training needs torch: pip install 'tacit-learning\[torch\]'"):
         _ = tacit.training.Engine

@@ -13,6 +13,8 @@ APART = {
     "end_to_end": "several parts together, as users meet them",
     "frozen": "what must not change from one release to the next",
     "bench": "the benchmarks, which are no part of the package",
+    "pages": "what makes the pages of the site, which is no part of the package",
+    "docs": "the scripts of the documentation, which are no part of the package",
 }
 TOGETHER = "client and server of an aggregation together, against one adversary"
 EXCEPTIONS = {

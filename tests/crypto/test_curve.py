@@ -128,7 +128,7 @@ def test_the_largest_reduced_points_pass():
 
 @pytest.mark.parametrize("length", [1, 31, 33, 63])
 def test_broken_points_are_refused(length):
-    with pytest.raises(PeerError, match="no points"):
+    with pytest.raises(PeerError, match="not points"):
         multiply(Scalar.generate(), bytes([9]) * length)
 
 

@@ -394,7 +394,10 @@ def test_bad_deltas_are_refused(delta):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Ledger("person", "add-remove"), "unit must be one of record, client, vector, label, got 'person'"),
+        (
+            lambda: Ledger("person", "add-remove"),
+            "unit must be one of record, owner, client, vector, label, got 'person'",
+        ),
         (lambda: Ledger("record", "swap"), "relation must be one of"),
         (lambda: Budget(0.0, 1e-5), "epsilon must be a finite number above 0, got 0.0"),
         (lambda: Budget(1.0, 1e-5, "magic"), "method must be one of pld, rdp, zcdp, got 'magic'"),

@@ -128,7 +128,7 @@ def test_sampling_leaves_out_the_excluded():
 
 
 class Complaining(MemoryEngine):
-    """Client 0 says in every round that its shares of client 5 are no good."""
+    """Client 0 says in every round that its shares of client 5 are invalid."""
 
     def _answer(self, identity, message, fate):
         return [self._complained(answer) for answer in super()._answer(identity, message, fate)]

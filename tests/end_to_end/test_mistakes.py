@@ -110,7 +110,7 @@ def test_without_torch_a_sentence_says_how_to_get_it(verb, file):
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 2, done.stderr
-    assert done.stderr.endswith("pip install 'tacit[torch]'\n")
+    assert done.stderr.endswith("pip install 'tacit-learning[torch]'\n")
     assert "Traceback" not in done.stderr
     assert not folders()
 

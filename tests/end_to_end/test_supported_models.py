@@ -14,12 +14,13 @@ CASES = cases()
 def case(number: int) -> Case:
     found = CASES[number]
     if found.missing is not None:
-        pytest.skip(f"{found.name} needs the package {found.missing}: pip install 'tacit[hf]'")
+        pytest.skip(f"{found.name} needs the package {found.missing}: pip install 'tacit-learning[hf]'")
     return found
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+@pytest.mark.filterwarnings("ignore:Unsupported layer type:UserWarning")  # of peft, for the LayerNorm that it tunes
 @pytest.mark.parametrize("memory", [1 << 29, 1 << 10])
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{each.group} {each.name}" for each in CASES])
 def test_clipped_sums_are_those_of_a_loop_over_records(number, memory):

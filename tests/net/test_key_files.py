@@ -134,7 +134,7 @@ def test_the_file_at_fault_is_named(parties):
     with pytest.raises(ConfigError, match=r"gone.*no such file"):
         loaded(parties, authority="gone")
     (parties / "other" / "authority.pem").write_bytes(b"nothing")
-    with pytest.raises(ConfigError, match=r"authority\.pem: this is no certificate"):
+    with pytest.raises(ConfigError, match=r"authority\.pem: this is not a readable certificate"):
         loaded(parties, authority="other")
     private = parties / "client-3.private.pem"
     private.write_bytes(private.read_bytes().split(b"-----END PRIVATE KEY-----\n")[0] + b"-----END PRIVATE KEY-----\n")
@@ -160,7 +160,7 @@ def test_a_refusal_signs_nothing(parties):
 
 
 def test_a_request_that_is_none_is_not_signed(parties):
-    with pytest.raises(ConfigError, match=r"client-3\.certificate\.pem: this is no request"):
+    with pytest.raises(ConfigError, match=r"client-3\.certificate\.pem: this is not a readable request"):
         key_files.sign_request(parties / "authority", parties / "client-3.certificate.pem")
     key_files.init_authority(parties / "other")
     (parties / "authority" / "authority.pem").write_bytes((parties / "other" / "authority.pem").read_bytes())

@@ -166,7 +166,7 @@ async def joined(found: Federation) -> dict:
         (EXPIRED, "the certificate of client-1 expired on"),
         (NOT_YET, "the certificate of client-1 is not valid before"),
         (Asked("client-2").certificate(), "the certificate is of client-2"),
-        (b"nonsense", "this is no certificate that can be read"),
+        (b"nonsense", "this is not a readable certificate"),
         (certified(Authority.create(), "client-1").certificate, "signed by another authority"),
     ],
     ids=["expired", "not yet valid", "another's", "nonsense", "another authority's"],

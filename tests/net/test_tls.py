@@ -40,7 +40,7 @@ def test_a_connection_that_is_cut_is_not_taken_for_a_refused_certificate(after):
 def test_diagnose_says_that_nobody_listens():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        assert "nobody listens" in diagnose("127.0.0.1", unused.getsockname()[1], CLIENT, "coordinator")
+        assert "no process listens" in diagnose("127.0.0.1", unused.getsockname()[1], CLIENT, "coordinator")
 
 
 def test_diagnose_says_that_no_tls_is_spoken():

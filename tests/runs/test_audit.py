@@ -224,14 +224,14 @@ def claim_of(protection, audited):
         ([], "No attack was made and no privacy claim was tested, so this audit says nothing about privacy."),
         (
             [finding("inversion", score(0.9)), finding("weak", score(0.2))],
-            "2 attacks were made on NAME; the best one (inversion) got 0.9 where guessing gets 0 (measured: images); "
-            "no privacy claim was tested.",
+            "2 attacks were made on NAME; the best one (inversion) got 0.9, compared with 0 by guessing (measured: "
+            "images); no privacy claim was tested.",
         ),
         (
             [finding("labels", score(0.55, baseline=0.5)), claim_of("noise", 0.5), claim_of("noise", 0.1)],
             "3 attacks were made on NAME; the one that tries to recover data (labels) did not clearly do better than "
-            "guessing: it got 0.55 where guessing gets 0.5 (measured: images); the one privacy claim that was tested "
-            "was not refuted (“noise”).",
+            "guessing: it got 0.55, compared with 0.5 by guessing (measured: images); the one privacy claim that was "
+            "tested was not refuted (“noise”).",
         ),
         (
             [claim_of("noise", 0.5), claim_of("labels", 0.3)],
@@ -245,27 +245,27 @@ def claim_of(protection, audited):
         ),
         (
             [finding("columns", score(0.3, baseline=1.0, smaller_is_worse=True)), finding("weak", score(0.2))],
-            "2 attacks were made on NAME; the best one (columns) got 0.3 where guessing gets 1 (measured: images; "
-            "smaller is better for the attacker); no privacy claim was tested.",
+            "2 attacks were made on NAME; the best one (columns) got 0.3, compared with 1 by guessing (measured: "
+            "images; smaller is better for the attacker); no privacy claim was tested.",
         ),
         (
             [finding("columns", score(0.95, baseline=1.0, smaller_is_worse=True))],
             "1 attack was made on NAME; the one that tries to recover data (columns) did not clearly do better than "
-            "guessing: it got 0.95 where guessing gets 1 (measured: images; smaller is better for the attacker); no "
-            "privacy claim was tested.",
+            "guessing: it got 0.95, compared with 1 by guessing (measured: images; smaller is better for the "
+            "attacker); no privacy claim was tested.",
         ),
         (
             [
                 finding("ranks", replace(score(0.9, baseline=0.5), metric="AUC of membership")),
                 finding("weak", score(0.2)),
             ],
-            "2 attacks were made on NAME; the best one (ranks) got 0.9 where guessing gets 0.5 (measured: how often "
-            "the attack ranks a true case above a false one, for membership); no privacy claim was tested.",
+            "2 attacks were made on NAME; the best one (ranks) got 0.9, compared with 0.5 by guessing (measured: how "
+            "often the attack ranks a true case above a false one, for membership); no privacy claim was tested.",
         ),
         (
             [finding("read")],
-            "1 attack was made on NAME; the one that tries to recover data (read) got 1 from what nothing protects "
-            "where guessing gets 0 (measured: images); no privacy claim was tested.",
+            "1 attack was made on NAME; the one that tries to recover data (read) got 1 without any protection, "
+            "compared with 0 by guessing (measured: images); no privacy claim was tested.",
         ),
     ],
 )

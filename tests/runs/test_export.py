@@ -70,7 +70,7 @@ def test_lines_come_with_their_time(tmp_path):
     (path / "events.jsonl").write_text('{"event": "Noted", "text": "a"}\n')
     assert list(read_timed_events(path / "events.jsonl")) == [(0.0, events.Noted("a"))]
     (path / "events.jsonl").write_text('{"time": "noon", "event": "Noted", "text": "a"}\n')
-    with pytest.raises(ValueError, match=r"events.jsonl:1: this line is no event"):
+    with pytest.raises(ValueError, match=r"events.jsonl:1: this line is not an event"):
         list(read_timed_events(path / "events.jsonl"))
 
 
@@ -165,7 +165,7 @@ def test_folders_that_are_no_run_are_refused(tmp_path):
     path = written(tmp_path / "b", [STARTED])
     for broken in ('{"event": "Strange"}', "{", '{"event": "RoundFinished", "round": 0}'):
         (path / "events.jsonl").write_text(f"{broken}\n")
-        refused("events.jsonl:1: this line is no event", path)
+        refused("events.jsonl:1: this line is not an event", path)
     for edited in ('"round": "x"', '"round": 0, "metrics": 3', '"round": 0, "metrics": {"a": "x"}'):
         line = f'{{"event": "RoundFinished", {edited}, "survivors": 1, "refused": 0, "seconds": 1, "bytes_up": 1}}'
         (path / "events.jsonl").write_text(line + "\n")

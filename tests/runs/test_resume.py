@@ -163,7 +163,7 @@ def test_what_is_no_run_or_a_broken_one_is_said_in_a_sentence(tmp_path, monkeypa
     done = invoke("run", "--resume", str(tmp_path / "none"))
     assert (done.exit_code, done.stderr) == (
         2,
-        f"{tmp_path / 'none'}: this is not the directory of a run, it has no config.yaml\n",
+        f"{tmp_path / 'none'}: there is no such folder: give the folder of a run, such as runs/<time>-<name>\n",
     )
     folder = stopped(monkeypatch, SMALL, tmp_path, after=1)
     broken = tmp_path / "broken"
@@ -190,7 +190,7 @@ def test_what_is_no_run_or_a_broken_one_is_said_in_a_sentence(tmp_path, monkeypa
             lambda folder: (folder / "state-2.safetensors").unlink(),
             "state-2.safetensors: this file is damaged or missing",
         ),
-        (lambda folder: (folder / "events.jsonl").write_text("garbage\n"), "events.jsonl:1: this line is no event"),
+        (lambda folder: (folder / "events.jsonl").write_text("garbage\n"), "events.jsonl:1: this line is not an event"),
         (
             lambda folder: (folder / "config.yaml").write_text(
                 (folder / "config.yaml").read_text().replace("dp_eps: 5.0", "dp_eps: 0.1")
@@ -202,7 +202,7 @@ def test_what_is_no_run_or_a_broken_one_is_said_in_a_sentence(tmp_path, monkeypa
                 (folder / "ledger.json").unlink(),
                 (folder / "ledger.json").symlink_to(folder.parent / "other.json"),
             ),
-            "a run's files are no links",
+            "a run's files must not be links",
         ),
     ],
 )

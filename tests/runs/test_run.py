@@ -36,7 +36,7 @@ def test_a_run_whose_task_lies_beside_its_file_is_resumed_with_that_file(here):
     file = here / "files" / "small.yaml"
     file.write_text(json.dumps(DIGITS | {"task": "tacit_test_beside:make_task"}))
     first = tacit.run(file)
-    with pytest.raises(ValueError, match="give the FILE that it lies beside, or start in the folder where it lies"):
+    with pytest.raises(ValueError, match="install it, or start in the folder that holds it"):
         tacit.run(resume=first.directory, overrides=["rounds=3"])
     file.write_text(json.dumps(DIGITS | {"task": "tacit_test_beside:make_task", "clients": 99}))
     again = tacit.run(file, resume=first.directory, overrides=["rounds=3"])

@@ -133,7 +133,7 @@ def test_a_share_from_the_client_itself_or_from_a_stranger():
             )
 
         lie(fed, victim, Inbox, forge)
-        refused(fed, victim, "who are no peers here")
+        refused(fed, victim, "who are not peers here")
 
 
 # --- shrunken cohorts
@@ -289,7 +289,7 @@ def test_two_survivor_sets_are_never_both_opened():
 def test_too_few_or_foreign_agreements():
     for forge, message in (
         (lambda m: change(m, ids=m.ids[:12], signatures=m.signatures[:192]), "3 clients agree on the survivors, 5"),
-        (lambda m: change(m, ids=m.ids[:-4] + pack_ids([4_000_000])), "signed, who are no survivors"),
+        (lambda m: change(m, ids=m.ids[:-4] + pack_ids([4_000_000])), "signed, who are not survivors"),
         (lambda m: change(m, signatures=m.signatures[:-64] + bytes(64)), "signature is not that of"),
         (lambda m: change(m, signatures=m.signatures[:-1]), "7 signatures of 64 bytes"),
     ):

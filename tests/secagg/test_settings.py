@@ -57,7 +57,7 @@ def test_aliases():
     assert Settings.of(clients=10, columns=1, share_client_ratio=0.9).share_secrets_ratio == 0.9
     with pytest.raises(ValueError, match="given twice"):
         Settings.of(clients=10, columns=1, share_client_ratio=0.9, share_secrets_ratio=0.9)
-    with pytest.raises(ValueError, match="'share_ratio' is no setting"):
+    with pytest.raises(ValueError, match="'share_ratio' is not a setting"):
         Settings.of(clients=10, columns=1, share_ratio=0.9)
 
 

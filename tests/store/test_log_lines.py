@@ -36,12 +36,13 @@ FINISHED = events.RoundFinished(
         (events.ClientBlamed(2, 17, "no", False), "round 3/30 client 17 broke the protocol: no"),
         (
             events.SharesDisputed(2, 17, [4], 1),
-            "round 3/30 client 17 says that its shares of client 4 are no good: one side lies, nobody can tell which",
+            "round 3/30 client 17 says that its shares of client 4 are invalid: one side is wrong, and it "
+            "is not known which",
         ),
         (
             events.SharesDisputed(2, 17, [4, 5], 12),
-            "round 3/30 client 17 says that its shares of 12 clients (4, 5, …) are no good: one side lies, nobody can "
-            "tell which",
+            "round 3/30 client 17 says that its shares of 12 clients (4, 5, …) are invalid: one side is wrong, and it "
+            "is not known which",
         ),
         (FINISHED, "round 3/30 survivors 87 loss: 0.4312 accuracy: 0.912 epsilon: 12.3 (delta 0.01) 1.2 s"),
         (

@@ -105,9 +105,11 @@ def test_all_problems_are_found_at_once(table):
     )
     assert checked.contents is None
     said = "\n".join(map(str, checked.errors))
-    assert "line 5, column 'income': 1 cell is no number, as the others are ('much'): correct them, leave them" in said
+    assert (
+        "line 5, column 'income': 1 cell is not a number, as the others are ('much'): correct them, leave them" in said
+    )
     assert "there is no column 'incme': did you mean 'income'?" in said
-    assert "line 7, column 'opened': 1 cell is no date" in said
+    assert "line 7, column 'opened': 1 cell is not a date" in said
 
 
 def test_the_first_three_places_and_the_count(table):
@@ -126,7 +128,7 @@ def test_the_first_three_places_and_the_count(table):
     )
     (problem,) = checked.errors
     assert (problem.place, problem.count) == ("lines 5, 25 and 45", 5)
-    assert "5 cells are no numbers" in str(problem)
+    assert "5 cells are not numbers" in str(problem)
 
 
 def test_a_column_that_is_not_used_is_no_problem(table):

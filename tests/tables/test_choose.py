@@ -117,9 +117,9 @@ def test_a_constant_has_the_type_of_its_column():
     assert value(AGES, "one_hot", 18) == "18"
     assert value(CITIES, "one_hot", "Rome") == "Rome"
     assert value(CITIES, "woe", 7) == "7"
-    with pytest.raises(ValueError, match="column x: `value: Rome` is no number"):
+    with pytest.raises(ValueError, match="column x: `value: Rome` is not a number"):
         value(AGES, "numeric", "Rome")
-    with pytest.raises(ValueError, match="column x: `value: nan` is no number"):
+    with pytest.raises(ValueError, match="column x: `value: nan` is not a number"):
         value(AGES, "woe", "nan")
     with pytest.raises(ValueError, match="`value` is empty"):
         value(CITIES, "one_hot", " ")

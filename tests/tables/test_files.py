@@ -148,7 +148,7 @@ def test_without_pyarrow_the_extra_is_named(write, monkeypatch):
 
     path = write("", "bank.parquet")
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ValueError, match=r"extra parquet: pip install 'tacit\[parquet\]'"):
+    with pytest.raises(ValueError, match=r"extra parquet: pip install 'tacit-learning\[parquet\]'"):
         read_file(path)
 
 

@@ -224,7 +224,7 @@ def test_a_column_that_tells_nothing_is_said():
     cells = {"x": Texts(["a"] * 30 + ["b"] * 30)}
     found = fit([choose("x", cells["x"], Column(use="woe"))], cells, {}, np.arange(60), np.arange(60) % 2)
     assert found.notes == (
-        "column x: one group of rows is left, so its weight of evidence is 0 and it tells nothing: drop it",
+        "column x: one group of rows is left, so its weight of evidence is 0 and it has no effect: drop it",
     )
     assert found.apply(cells).tolist() == [[0.0]] * 60
 

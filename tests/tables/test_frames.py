@@ -92,5 +92,5 @@ def test_types_that_are_no_cells():
 
 
 def test_what_is_no_frame():
-    with pytest.raises(ValueError, match="dict is no frame"):
+    with pytest.raises(ValueError, match="dict is not a frame"):
         read_frame({"id": [1]})

@@ -55,9 +55,9 @@ def test_rows_without_a_label_are_left_out_with_their_number():
             "classes",
             "101 classes, at most 100 are learnt: if it is a number, set model",
         ),
-        (["red", "blue"], "number", "the label is no number (such as 'red')"),
-        (["1", "2", "x"], "number", "1 label is no number ('x')"),
-        ([1.0, math.inf], "number", "1 label is no number ('inf')"),
+        (["red", "blue"], "number", "the label is not a number (such as 'red')"),
+        (["1", "2", "x"], "number", "1 label is not a number ('x')"),
+        ([1.0, math.inf], "number", "1 label is not a number ('inf')"),
         ([3.0, 3.0], "number", "all labels are the same number"),
     ],
 )

@@ -57,10 +57,10 @@ def test_missing_values_are_refused_or_kept(write):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("id,a\nx,1\ny,red\n", {}, r"line 3, column 'a': 1 cell is no number \('red'\): recode"),
-        ("id;a\nx;1\ny;1,5\n", {}, r"line 3, column 'a': 1 cell is no number \('1,5'\)"),
-        ("id,a\nx,1_000\n", {}, r"line 2, column 'a': 1 cell is no number"),
-        ("id,a\nx,inf\n", {}, r"line 2, column 'a': 1 cell is no number"),
+        ("id,a\nx,1\ny,red\n", {}, r"line 3, column 'a': 1 cell is not a number \('red'\): recode"),
+        ("id;a\nx;1\ny;1,5\n", {}, r"line 3, column 'a': 1 cell is not a number \('1,5'\)"),
+        ("id,a\nx,1_000\n", {}, r"line 2, column 'a': 1 cell is not a number"),
+        ("id,a\nx,inf\n", {}, r"line 2, column 'a': 1 cell is not a number"),
         ("id,y,a\nx,0,1\ny,0,2\n", {"label": True}, "one class only"),
         ("id,y,a\nx,0,1\ny,,2\nz,1,2\n", {"label": True}, "line 3, column 'y': 1 row has no label"),
         ("id,a\nx,1\ny,1,2\n", {}, "line 3: 1 line has another number of cells"),

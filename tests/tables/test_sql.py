@@ -98,7 +98,7 @@ def test_without_sqlalchemy_the_extra_is_named(folder, monkeypatch):
         return original(name, *arguments)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ValueError, match=r"extra sql: pip install 'tacit\[sql\]'"):
+    with pytest.raises(ValueError, match=r"extra sql: pip install 'tacit-learning\[sql\]'"):
         read_query(query(), folder)
 
 

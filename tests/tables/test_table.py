@@ -58,7 +58,7 @@ def test_every_error_is_said_one_a_line_behind_their_number(write, tmp_path):
     assert first.endswith("bank.csv: 2 problems to correct first")
     assert len(rest) == 2
     assert "line 7, column 'id': 1 row has the id of an earlier row" in rest[0]
-    assert "column 'age': 2 cells are no numbers" in rest[1]
+    assert "column 'age': 2 cells are not numbers" in rest[1]
     assert isinstance(error.value, ValueError)
     assert [problem.severity for problem in checked(data, tmp_path, "classes").problems] == ["error"] * 2
 
@@ -107,8 +107,8 @@ def test_new_rows_that_cannot_be_read(write, tmp_path, fitted):
     assert said[0].startswith(": there is no column 'income': did you mean 'incme'?")
     assert said[1].startswith(", line 4, column 'id': 1 row has no id")
     assert said[2].startswith(", line 3, column 'id': 1 row has the id of an earlier row")
-    assert said[3].startswith(", line 2, column 'age': 1 cell is no number as in the training's table ('old')")
-    assert said[4].startswith(", line 3, column 'opened': 1 cell is no date")
+    assert said[3].startswith(", line 2, column 'age': 1 cell is not a number as in the training's table ('old')")
+    assert said[4].startswith(", line 3, column 'opened': 1 cell is not a date")
 
 
 def test_duplicates_of_new_rows_are_treated_as_in_training(write, tmp_path, fitted):
@@ -127,7 +127,7 @@ def test_new_rows_from_another_source(write, tmp_path, fitted):
     assert rows.ids == ["7", "8"]
     assert rows.cells["opened"].values.tolist() == [19754, 19754]
     wrong = frame.assign(opened=[1.0, 2.0])
-    with pytest.raises(TableError, match="2 cells are no date as in the training's table"):
+    with pytest.raises(TableError, match="2 cells are not dates as in the training's table"):
         open_rows(Data(frame=wrong), tmp_path, fitted)
 
 

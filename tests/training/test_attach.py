@@ -304,8 +304,13 @@ def test_groups_of_parameters_and_their_schedules_move_as_without_privacy(kind):
     torch.testing.assert_close(flat(trained), flat(ordinary), rtol=1e-6, atol=1e-8)
 
 
-def test_several_optimizers_are_refused_in_a_sentence():
-    trained = model()
-    several = [torch.optim.SGD(trained.parameters(), 0.1), torch.optim.Adam(trained.parameters())]
-    with pytest.raises(ValueError, match=r"make one, with a group of parameters for each learning rate"):
-        plan().attach(trained, several, data())
+def test_a_second_model_in_the_same_process_may_be_compiled_too():
+    """What a compiler traced of the first one says nothing about the second."""
+    trained = []
+    for compiled in (False, True, True, True):
+        module = model()
+        inner = torch.optim.SGD(module.parameters(), 0.1)
+        _, optimizer, loader = attach(plan(), module, inner, data(), source=Silent(), rng=seeded_rng(3), check=False)
+        train(torch.compile(module, backend="eager") if compiled else module, optimizer, loader, 1)
+        trained.append(flat(module))
+    assert all(torch.equal(each, trained[0]) for each in trained)

@@ -7,7 +7,9 @@ from torch.ao.quantization import FakeQuantize
 from torch.nn.utils import parametrizations, prune
 
 from tacit.training import refuse_unfit
+from tacit.training.attach import attach
 from tacit.training.checks import refuse_replicas
+from tests.training.trainings import data, model, plan, train
 
 
 class Tracking(nn.Module):
@@ -87,6 +89,40 @@ def test_what_keeps_records_apart_is_accepted():
 def test_a_weight_that_a_hook_computes_is_refused():
     with pytest.raises(ValueError, match=r"in a hook: use torch\.nn\.utils\.parametrizations"):
         refuse_unfit(nn.Sequential(nn.utils.weight_norm(nn.Linear(4, 4))))
+
+
+@pytest.mark.parametrize("kind", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_a_hook_of_a_gradient_is_refused_before_and_after_attach(kind):
+    """It would never be called: a mask of a gradient, or an optimizer that steps in the backward pass."""
+    module = model()
+    handle = getattr(module[0].weight, kind)(lambda given: None)
+    with pytest.raises(ValueError, match=r"0\.weight has a hook of its gradient .*: remove it, and mask or scale"):
+        attach(plan(), module, torch.optim.SGD(module.parameters(), 0.1), data())
+    handle.remove()
+    _, optimizer, loader = attach(plan(), module, torch.optim.SGD(module.parameters(), 0.1), data())
+    train(module, optimizer, loader, 1)
+    getattr(module[0].weight, kind)(lambda given: None)
+    with pytest.raises(ValueError, match=r"a parameter of shape \(6, 5\) has a hook of its gradient"):
+        train(module, optimizer, loader, 1)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_what_was_noised_is_masked_in_a_hook_before_the_step(several):
+    """As the refusal says."""
+    module = model()
+    given = [torch.optim.SGD(each.parameters(), 0.1) for each in (module[0], module[2])]
+    _, optimizer, loader = attach(
+        plan(), module, given if several else torch.optim.SGD(module.parameters(), 0.1), data()
+    )
+
+    def mask(inner, args, kwargs):
+        module[0].weight.grad[:2] = 0
+
+    optimizer.inner.register_step_pre_hook(mask)
+    before = module[0].weight.detach().clone()
+    train(module, optimizer, loader, 1)
+    assert torch.equal(module[0].weight[:2], before[:2])
+    assert not torch.equal(module[0].weight[2:], before[2:])
 
 
 def test_distributed_replicas_are_refused(monkeypatch):

@@ -413,3 +413,35 @@ def test_a_large_scale_of_the_loss_lets_no_record_add_more_than_the_clipping_nor
         engine.add_clipped(engine.factors(engine.norms(), clip))
         engine.detach()
         assert float(engine.sum.double().norm()) <= clip
+
+
+class Odd(nn.Module):
+    """Runs once for each record."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.odd = nn.Parameter(torch.randn(4))
+
+    def forward(self, x):
+        return x * self.odd.tanh().sum()
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [nn.Linear(4, 4), nn.LayerNorm(4), nn.LSTM(4, 4, batch_first=True), nn.Conv1d(4, 4, 1), Odd()],
+    ids=lambda m: type(m).__name__,
+)
+@pytest.mark.filterwarnings("ignore:.*has no rule of its own")
+def test_weights_that_another_call_puts_in_the_place_of_parameters_are_refused(layer):
+    """Their gradient is not that of the parameters: twice the weight has twice the gradient, an average has none."""
+    x = torch.randn(3, 4, 4)
+    engine = Engine(layer)
+    for other in (lambda p: 2 * p, lambda p: p.detach().clone()):
+        values = {name: other(parameter) for name, parameter in layer.named_parameters()}
+        with pytest.raises(ValueError, match=r"another tensor stands in the place of its .*: call the model as it is"):
+            torch.func.functional_call(layer, values, (x,))
+    with torch.no_grad():
+        torch.func.functional_call(layer, values, (x,))
+    out = layer(x)
+    (out[0] if isinstance(out, tuple) else out).sum().backward()
+    assert len(engine.norms()) == 3

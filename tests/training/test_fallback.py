@@ -183,3 +183,18 @@ def test_hooks_run_once(engine):
     assert torch.allclose(out, 2 * x)
     out.sum().backward()
     assert torch.allclose(recorded.norms().float(), 2 * x.norm(dim=1), rtol=1e-4)
+
+
+def test_a_layer_that_returns_more_than_tensors_is_refused_by_name():
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(WIDTH, WIDTH))
+
+        def forward(self, x: Tensor) -> tuple[Tensor, None]:
+            return x @ (self.weight + self.weight.T), None
+
+    model = nn.ModuleDict({"pair": Pair()})
+    Engine(model, announce=lambda _: None)
+    with pytest.raises(ValueError, match=r"^pair \(Pair\) has no rule of its own and cannot run once for each record"):
+        model["pair"](torch.randn(2, WIDTH))

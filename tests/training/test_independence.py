@@ -565,3 +565,20 @@ def test_a_check_that_cannot_be_made_is_said():
     with pytest.warns(UserWarning, match="not checked"):
         optimizer = small(loss, DataLoader(Ragged(), collate_fn=flattened))
     assert optimizer.steps > 0
+
+
+@pytest.mark.parametrize("touched", [0, 3])
+def test_records_that_the_loss_does_not_touch_are_no_wrong_reduction(touched):
+    """The norms of gradients that are all 0 are bounds of rounding, which follow the size of the batch."""
+    x = torch.randn(100, 6, generator=torch.Generator().manual_seed(2))
+    x[:touched] += 1000
+    module = nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 1))
+    nn.init.constant_(module[0].weight, 1.0)
+    nn.init.constant_(module[1].weight, 1.0)
+    given = Plan(records=100, batch=40, epochs=2, noise_multiplier=1e-9)
+    _, optimizer, loader = given.attach(module, torch.optim.SGD(module.parameters(), lr=1e-6), TensorDataset(x))
+    for _ in range(2):
+        for (batch,) in loader:
+            torch.relu(module(batch)[:, 0] - 10_000).mean().backward()
+            optimizer.step()
+    assert optimizer.steps == given.steps

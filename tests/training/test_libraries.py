@@ -1,5 +1,6 @@
 """Models of transformers and adapters of peft in whole trainings, with all checks; and what is refused of them."""
 
+import copy
 import warnings
 
 import pytest
@@ -10,9 +11,12 @@ from torch.utils.data import Dataset
 from tacit.training import Engine, Plan, record_loss
 from tests.training import huggingface
 
-pytest.importorskip("transformers", reason="models of transformers are needed: pip install 'tacit[hf]'")
-pytest.importorskip("peft", reason="adapters of peft are needed: pip install 'tacit[hf]'")
-pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
+pytest.importorskip("transformers", reason="models of transformers are needed: pip install 'tacit-learning[hf]'")
+pytest.importorskip("peft", reason="adapters of peft are needed: pip install 'tacit-learning[hf]'")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:`gradient_checkpointing_enable` is deprecated:FutureWarning"),
+]
 
 
 class Sentences(Dataset):
@@ -128,3 +132,63 @@ def test_an_attached_model_is_given_back_as_it_was():
     engine.detach()
     assert not [name for name, each in model.named_modules() if "forward" in vars(each) or "get_prompt" in vars(each)]
     torch.testing.assert_close(model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits, out)
+
+
+UNSUPPORTED = {
+    "SHiRA": (
+        lambda: huggingface.adapted(huggingface.bert, "ShiraConfig", r=2, target_modules=["query"]),
+        r"layer\.0\.attention\.self\.query \(Linear\), .*layer\.1.*: SHiRA adds a sparse tensor to a weight.* use LoRA",
+    ),
+    "LLaMA-Adapter": (
+        huggingface.llama_adapter,
+        r"layers\.1\.self_attn \(AdaptedAttention\): prompts of LLaMA-Adapter .* use prefix tuning or LoRA",
+    ),
+    "relative positions": (
+        huggingface.adapted_bias,
+        r"SelfAttention \(T5Attention\)\S* .*: has an adapter of relative_attention_bias.* out of target_modules",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_adapters_that_cannot_be_recorded_are_refused_before_training(name):
+    make, message = UNSUPPORTED[name]
+    model = make()
+    parameters = [each for each in model.parameters() if each.requires_grad]
+    with pytest.raises(ValueError, match=message):
+        Plan(records=40, batch=10, epochs=1, noise_multiplier=1.0).attach(
+            model, torch.optim.SGD(parameters, 0.1), Sentences()
+        )
+    for each in parameters:
+        each.requires_grad_(False)
+    next(iter(model.base_model.parameters())).requires_grad_(True)
+    Engine(model)  # they are not in the way if they are frozen
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_checkpoints_that_are_backward_passes_of_their_own_are_refused(frozen):
+    """Also if nothing outside of the checkpointed layers is trained."""
+    options = {} if frozen else {"modules_to_save": ["classifier"]}
+    model = huggingface.lora(**options)
+    if frozen:
+        for name, parameter in model.named_parameters():
+            if "classifier" in name:
+                parameter.requires_grad_(False)
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": True})
+    model.enable_input_require_grads()
+    with pytest.raises(ValueError, match=r"checkpointed with use_reentrant=True.*: take use_reentrant=False"):
+        trained(model, classified)
+
+
+def test_checkpoints_of_layers_change_nothing_otherwise():
+    torch.manual_seed(0)
+    model = huggingface.lora()
+    exact = copy.deepcopy(model)
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    found = []
+    for each in (model, exact):
+        engine = Engine(each)
+        ids = torch.arange(1, 7).repeat(3, 1) * torch.tensor([[1], [0], [1]])
+        record_loss(each(input_ids=ids).logits, torch.tensor([0, 1, 1])).mean().backward()
+        found.append(engine.norms())
+    torch.testing.assert_close(*found)

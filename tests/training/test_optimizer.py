@@ -149,7 +149,7 @@ def test_one_move_of_the_clipping_norm(kind, expected, monkeypatch):
         spent.update(sensitivity=sensitivity, multiplier=noise_multiplier, count=float(values[0]))
         return type("Released", (), {"value": values})
 
-    monkeypatch.setattr("tacit.training.optimizer.mechanisms.gaussian", exact)
+    monkeypatch.setattr("tacit.training.adaptive_norm.mechanisms.gaussian", exact)
     for x, _ in loader:
         (trained(x) * 1e-3).mean().backward()
         optimizer.step()

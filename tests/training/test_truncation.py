@@ -13,7 +13,7 @@ from tacit.training import Plan
 from tacit.training.attach import attach
 from tacit.training.sampler import Sampler
 from tacit.training.sums import largest_sample
-from tacit.training.truncation import log2_exceeding
+from tacit.training.truncation import log2_exceeding, smallest_size
 from tests.training.trainings import Silent, clipped_sum, data, model
 
 CUT = {"records": 40, "batch": 10, "epochs": 2, "noise_multiplier": 1.0, "clip": 0.5, "delta": 1e-2, "truncate": 34}
@@ -38,6 +38,13 @@ def test_the_tail_is_that_of_a_binomial_number(most):
     exact = sum(math.comb(40, k) * 0.25**k * 0.75 ** (40 - k) for k in range(most + 1, 41))
     assert log2_exceeding(40, 0.25, most) == pytest.approx(math.log2(exact) if exact else -math.inf, rel=1e-6, abs=1e-5)
     assert exact == 0 or 2 ** log2_exceeding(40, 0.25, most) >= exact * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("log2_most", [0.0, -1.0, -10.5, -60.0, -math.inf])
+@pytest.mark.parametrize("probability", [0.25, 0.9, 1.0])
+def test_the_smallest_size_is_the_first_that_is_rarely_exceeded(probability, log2_most):
+    first = next(size for size in range(42) if log2_exceeding(41, probability, size) <= log2_most)
+    assert smallest_size(41, probability, log2_most) == first
 
 
 def test_a_limit_that_is_exceeded_too_often_is_refused_with_one_that_is_not():
@@ -74,7 +81,9 @@ class Everyone:
 
 
 def test_a_sample_that_is_too_large_is_cut_to_random_records():
-    chosen = Sampler(Plan(**CUT), Everyone()).sample(0)
+    (piece,) = Sampler(Plan(**CUT), Everyone()).pieces(0)
+    chosen = piece.indices
+    assert (piece.padding, piece.last) == (0, True)
     assert len(set(chosen.tolist())) == 34
     assert (np.diff(chosen) > 0).all()
     assert chosen.tolist() != list(range(34))

@@ -215,7 +215,7 @@ def _passive(channel: Channel, active: str, ids: list[str], processes: Processes
     roster = recv_first(channel, Roster, LIMIT)
     shared = _shared_keys(pair, roster.keys, active)
     if roster.minimum < minimum:
-        raise PeerError(f"{active} would go on with {roster.minimum} common ids, this party asks for {minimum}")
+        raise PeerError(f"{active} would continue with {roster.minimum} common ids, this party asks for {minimum}")
 
     secret = Scalar.generate()
     chunks = (ids[start:end] for start, end in _spans(len(ids)))
@@ -345,6 +345,8 @@ def _check_distinct(points: bytes, sender: str) -> None:
 
 
 def _too_few(minimum: int) -> str:
+    if minimum == 1:
+        return "the parties have no ids in common: check that all use the same ids, written alike"
     return (
         f"the parties have fewer than {minimum} ids in common, which one of them asks for: check that all use the same "
         "ids, written alike, or ask for fewer"
@@ -368,5 +370,5 @@ def _receive(channel: Channel, sender: str, kind: type[Chunked], count: int, wid
 def _chunk(channel: Channel, sender: str, kind: type[Chunked], count: int, width: int) -> bytes:
     items = channel.recv(kind, LIMIT).items
     if len(items) != count * width:
-        raise PeerError(f"{sender} sent {len(items)} bytes in a {kind.__name__} where {count * width} are due")
+        raise PeerError(f"{sender} sent {len(items)} bytes in a {kind.__name__}, expected {count * width}")
     return items

@@ -24,7 +24,7 @@ Count = Annotated[int, Meta(ge=1, le=MAXIMUM)]
 
 
 class Joining(Message, frozen=True, tag=60):
-    """Passive to active: how many ids it has, how many must be common for it to go on, its key for this alignment."""
+    """Passive to active: how many ids it has, how many must be common at least, its key for this alignment."""
 
     count: Count
     minimum: Count

@@ -1,4 +1,4 @@
-"""The audit: what an attacker recovers from the messages that the protocols send, beside what is proved.
+"""The audit: what an attacker recovers from the messages that the protocols send, compared with what is proved.
 
     finding       the shape of every result: who attacks and sees what, the audited bound, scores off and on
     bounds        lower bounds on epsilon from samples, each with its confidence
@@ -15,7 +15,7 @@ Attacks on one kind lie in its folder: `tacit.kinds.horizontal.attacks` and the 
 
 An attack takes only what its adversary sees, and returns `Finding`s. A `Finding` states the adversary, the unit and
 the neighbouring relation, the proved (epsilon, delta) or None, the audited lower bound, the attack's score without and
-with the protection, each with an interval and beside what somebody scores who sees nothing, reconstructions beside
+with the protection, each with an interval and the score of a guess without any information, reconstructions next to
 originals, what the protection costs, and what was not tested. An audited bound above the proof refutes the claim
 (`Finding.refuted`); an audited bound below it proves nothing.
 """

@@ -1,4 +1,4 @@
-"""What an audit draws: originals beside reconstructions, how far each attack gets, and curves of errors."""
+"""What an audit draws: originals next to reconstructions, how far each attack gets, and curves of errors."""
 
 from __future__ import annotations
 
@@ -124,8 +124,8 @@ def promise_curve(proved: Proved, number: int) -> Chart:
     return Chart(
         f"trade-off-{number}",
         f"{promise.what}: errors of an attacker",
-        f"Whoever must tell two neighbouring inputs apart ({proved.relation}) by what the whole run shows is on the "
-        "line or above it.",
+        f"An attacker who tells two neighbouring inputs ({proved.relation}) apart by the messages of the whole run is "
+        "on the line or above it.",
         "false alarms",
         (Panel("true cases missed", (Series("proved", points, "blue"), _chance()), from_zero=True),),
         whole_x=False,

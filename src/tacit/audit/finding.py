@@ -45,7 +45,7 @@ class LowerBound:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How well an attack did, beside what somebody scores who sees nothing."""
+    """How well an attack did, and the score of a guess without any information."""
 
     metric: str
     value: float
@@ -70,7 +70,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pictures:
-    """Originals beside what was made of them, in the same order."""
+    """Originals and their reconstructions, in the same order."""
 
     originals: Images
     off: Images | None = None

@@ -18,7 +18,7 @@ from tacit.version import __version__
 
 
 def whole_page(made: Audit) -> str:
-    """`audit.html`. It may show records of the file's own task: it is for whoever may see those."""
+    """`audit.html`. It may show records of the file's own task: for readers who may see those."""
     parts = [
         ("proved", "What is proved", _proved(made)),
         ("audited", "Proved and audited", _audited(made) if made.audited else None),
@@ -142,8 +142,8 @@ def _attacks(made: Audit) -> Markup:
         rows.append((each.attack, each.adversary, metric, *shown, baseline))
     return join(
         page.paragraph(
-            "The strongest first. Off: without the protection; on: with it. Between brackets the interval; beside them "
-            "what somebody scores who sees nothing."
+            "Strongest first. Off: without the protection; on: with it; the interval in brackets. The last column is "
+            "the score of a guess without any information."
         ),
         element(
             "figure",

@@ -28,17 +28,19 @@ GLOSSARY = {
     "epsilon": "How much an attacker can learn about one record or client at most: the smaller, the less. At 0 nothing "
     "can be learned; at 1 the odds of any conclusion change by a factor of at most 2.7; above 10 hardly anything is "
     "promised.",
-    "guessing": "What an attacker scores who sees nothing. An attack that scores no better learned nothing.",
+    "guessing": "The score of an attacker without any information. An attack that scores no better learned nothing.",
     "lower bound": "An epsilon that an attack has shown to be the least that is true. If it is above the claimed one, "
     "the claim is false; if it is below, that proves nothing.",
     "membership inference": "An attack that tells whether a given record was in the training data.",
     "noise": "Random numbers that are added so that the part of a single record cannot be told from chance.",
+    "owner": "A person or other party to whom records belong: a promise for owners covers all records of one of them "
+    "together.",
     "record": "The data of one person, or one row, image or text: what is protected as a whole.",
     "refuted": "Shown to be false by an attack, with the stated confidence. A claim that is not refuted is not thereby "
     "proved.",
     "secure aggregation": "A way to add up the contributions of many clients so that only the sum becomes known.",
-    "trade-off curve": "For each rate of false alarms of an attacker, the part of the true cases that he must miss if "
-    "the claim is true.",
+    "trade-off curve": "For each rate of false alarms of an attacker, the part of the true cases that the attacker "
+    "must miss if the claim is true.",
 }
 
 
@@ -57,8 +59,10 @@ def _best(attacks: Sequence[Finding]) -> str:
         return "none of them tries to recover data, each tests a claim"
     score, best = max(scored, key=lambda pair: advantage(pair[0]))
     name = f"{'the best one' if len(scored) > 1 else 'the one that tries to recover data'} ({best.attack})"
-    bare = "" if best.on is not None else " from what nothing protects"
-    got = f"{score.value:.3g}{bare} where guessing gets {round(score.baseline, 3) + 0.0:.3g} ({_measured(score)})"
+    bare = "" if best.on is not None else " without any protection"
+    got = (
+        f"{score.value:.3g}{bare}, compared with {round(score.baseline, 3) + 0.0:.3g} by guessing ({_measured(score)})"
+    )
     return f"{name} got {got}" if score.informative else f"{name} did not clearly do better than guessing: it got {got}"
 
 

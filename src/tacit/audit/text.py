@@ -33,7 +33,7 @@ def bound_words(bound: LowerBound | None) -> str:
 
 
 def curve_words(found: Finding) -> str:
-    """What the attack missed beside what the claim needs, or how often a rule was watched."""
+    """What the attack missed and what the claim needs, or how often a rule was watched."""
     if found.curve is not None:
         return error_words(found.curve)
     if found.broken:
@@ -58,7 +58,7 @@ def score_words(score: Score | None) -> str:
 
 
 def baseline_words(score: Score | None) -> str:
-    """What somebody scores who sees nothing."""
+    """The score of a guess without any information."""
     return "" if score is None else f"{round(score.baseline, 3) + 0.0:.3g}"
 
 
@@ -108,8 +108,8 @@ def confidence_words(made: Audit) -> str:
     """Of all tests together: what each may fail by adds up."""
     return (
         f"All tests together hold with {1 - made.failure:.2%} confidence. FN is the part of the true cases that the "
-        "attack missed at most, beside the least that the claim allows at the same false positives. A claim that is "
-        "not refuted is not proved: a better attack may find more."
+        "attack missed at most, compared with the least that the claim allows at the same false positives. A claim "
+        "that is not refuted is not proved: a better attack may find more."
     )
 
 

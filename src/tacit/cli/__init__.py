@@ -27,8 +27,16 @@ class _Verbs(click.Group):
         command: click.Command = import_module(f"tacit.cli.{name}").command
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; a mistake is one sentence, and not the usage with it."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            _refuse(error)
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a verb. Of an error in the code of a task, its author sees the own frames, and not ours.
+        """Run a verb. If the code of a task fails, the traceback shows the frames of that code only.
 
         From here on SIGTERM stops it as Ctrl-C does; a run takes the signals over once it begins.
         """
@@ -40,6 +48,9 @@ class _Verbs(click.Group):
             from tacit.cli.exits import AGAIN, end
 
             end("Stopped.", AGAIN)
+        except click.UsageError as error:
+            _refuse(error)
+            raise
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
@@ -51,7 +62,31 @@ class _Verbs(click.Group):
             end(words.rstrip(), FAILED)
 
 
-@click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+def _refuse(error: click.UsageError) -> None:
+    """End with a sentence that says what is wrong with the words of a command, and what to type instead.
+
+    A command without any words shows its help: that is left to click.
+    """
+    from difflib import get_close_matches
+
+    from tacit.cli.exits import USER, end
+
+    if isinstance(error, click.exceptions.NoArgsIsHelpError) or error.ctx is None:
+        return
+    command, path = error.ctx.command, error.ctx.command_path
+    words = error.format_message().rstrip(".")
+    if isinstance(command, click.Group) and words.startswith("No such command"):
+        typed, known = words.split("'")[1], command.list_commands(error.ctx)
+        near = get_close_matches(typed, known, n=1)
+        advice = f"did you mean {path} {near[0]}?" if near else f"known are {', '.join(known)}"
+        end(f"{path} {typed} is not a command: {advice}", USER)
+    if isinstance(error, click.NoSuchOption):
+        near = get_close_matches(error.option_name, error.possibilities or [], n=1)
+        words = f"no such option {error.option_name}" + (f", did you mean {near[0]}" if near else "")
+    end(f"{path}: {words[0].lower()}{words[1:]}: `{path} --help` shows how to call it", USER)
+
+
+@click.command("tacit", cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tacit")
 def main() -> None:
-    """Several parties learn one model without telling each other what they know."""
+    """Train one model across several parties that do not share their data."""

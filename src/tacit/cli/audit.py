@@ -1,4 +1,4 @@
-"""`tacit audit`: what an attacker recovers from what a file, or a run, sends."""
+"""`tacit audit`: what an attacker recovers from the messages of a file, or of a run."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _NARROWEST = 100
 
 @click.command("audit")
 @click.argument("target", metavar="FILE|RUN", type=click.Path(path_type=Path))
-@click.option("--quick/--full", "quick", default=True, help="A minute for each kind (the default), or every attack.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Fixes the outcome of the audit.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key; may be repeated.")
-@click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Where the page goes.")
+@click.option("--quick/--full", "quick", default=True, help="About a minute (the default), or every attack in full.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the attacks.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key; may be repeated.")
+@click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Path of the page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def command(
     target: Path, quick: bool, seed: int, overrides: tuple[str, ...], output: Path | None, as_json: bool, quiet: bool
 ) -> None:
-    """Attack what FILE describes, and say what an attacker recovers.
+    """Attack a training as FILE describes it, and report what an attacker recovers.
 
-    A RUN, the folder of one, is run again from its settings with a recorder; its private data are needed again, and
-    its task, which is installed or lies in the current folder. The attacks that fit the kind are made without the
-    protection and with it. Lower bounds on ε are set beside what is proved.
+    RUN is the folder of a run. It is run again from its settings with a recorder, so its private data are needed
+    again, and its task, which must be installed or in the current folder. The attacks that fit the kind are run
+    without the protection and with it. Lower bounds on ε are compared with the proved ε.
 
-    The page is RUN/audit.html, or NAME-audit.html here for a FILE called NAME.yaml. It may show records that the
-    attacks recovered: keep it to yourself.
+    The page is RUN/audit.html, or NAME-audit.html in the current folder for a FILE called NAME.yaml. It may show
+    records that the attacks recovered: do not share it.
 
-    Exit codes: 0 done, 1 a claim is false (an audited bound lies above what is proved) or the audit failed, 2 a mistake
-    in the input.
+    Exit codes: 0 done, 1 a claim is false (an audited bound is above the proved one) or the audit failed, 2 a
+    mistake in the input, 5 stopped: start again.
     """
     import json
 
@@ -66,7 +66,7 @@ def command(
         if own is None and isinstance(error, ValueError | TacitError):
             end(str(error), USER)
         if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-            end("this audit needs torch: pip install 'tacit[torch]'", USER)
+            end("this audit needs torch: pip install 'tacit-learning[torch]'", USER)
         click.echo(own or traceback.format_exc(), err=True)
         end("the audit could not be carried out: this is a mistake in Tacit or in a task, not a false claim", FAILED)
     try:
@@ -121,7 +121,7 @@ def _carried_out(settings: Settings, scope: Scope, quiet: bool) -> Audit:
     if quiet:
         return audit(settings, scope)
     console = Console(stderr=True)
-    if not console.is_terminal or console.is_dumb_terminal:
+    if not console.file.isatty() or console.is_dumb_terminal:  # as in progress.screen
         return audit(settings, scope, lambda number, of, name: click.echo(f"step {number + 1}/{of}: {name}", err=True))
     columns = (MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True) as bar:
@@ -137,4 +137,4 @@ def _width() -> int:
     from rich.console import Console
 
     console = Console()
-    return max(_NARROWEST, console.width) if console.is_terminal else _WIDTH
+    return max(_NARROWEST, console.width) if console.file.isatty() else _WIDTH

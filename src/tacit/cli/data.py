@@ -13,23 +13,23 @@ _PATH = click.Path(path_type=Path)
 
 @click.group("data")
 def command() -> None:
-    """Look at the tables of a file before they are used."""
+    """Check the tables of a file before they are used."""
 
 
 @command.command("check")
 @click.argument("file", type=_PATH)
-@click.option("--party", metavar="NAME", help="Only this party's table; all that are here if left out.")
+@click.option("--party", metavar="NAME", help="Check this party's table only; default: all local tables.")
 @click.option("--local", "local_file", metavar="FILE", type=_PATH, help="That party's own file, which names its table.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key of FILE; may be repeated.")
 def check(file: Path, party: str | None, local_file: Path | None, overrides: tuple[str, ...]) -> None:
-    """Say everything that is wrong with the tables of FILE, and what becomes of each column.
+    """Report every problem of the tables of FILE, and how each column is used.
 
     FILE is the shared file of the parties, or a table by itself (.csv, .tsv, .parquet). All problems are listed at
-    once, each with its line, column, value and remedy; `tacit run` and `tacit join` refuse the same ones before
-    anything is sent. Nothing is sent or written here, and what is printed is for the owner of the table: it shows
-    values.
+    once, each with its line, column, value and remedy. `tacit run` and `tacit join` make the same check before
+    anything is sent. This command sends and writes nothing. Its output shows values of the table: it is for the owner
+    of the table only.
 
-    Exit codes: 0 the tables can be used, 2 something must be mended first.
+    Exit codes: 0 the tables can be used, 2 something must be corrected first.
     """
     from tacit.config.local import load_local
     from tacit.runs.data import check_data, check_table

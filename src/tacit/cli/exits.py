@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and one sentence instead of a traceback where the user can mend it."""
+"""How a command ends: its exit code, and one sentence instead of a traceback if the user can correct the cause."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATUS = {"done": DONE, "failed": FAILED, "stopped": AGAIN, "budget reached": BU
 
 @contextmanager
 def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -> Iterator[None]:
-    """What ends a run, as an exit code and a sentence: what the user can mend. Anything else ends in a traceback.
+    """Turn errors that the user can correct into an exit code and a sentence. Anything else ends in a traceback.
 
     `blame` comes before another party's fault; `always`: name the directory even if no round was begun.
     """
@@ -47,12 +47,12 @@ def endings(directory: RunDirectory, *, blame: str = "", always: bool = False) -
     except BudgetError as error:
         stop(str(error), BUDGET)
     except MemoryError:
-        stop("This machine has too little memory: start again once that is mended", AGAIN)
+        stop("This machine has too little memory: start again once more is available", AGAIN)
     except BrokenExecutor:
         stop("A worker process of this party was killed, as happens if memory runs out: start again", AGAIN)
     except OSError as error:
         again = comes_back(error)
-        remedy = ": start again once that is mended" if again else ""
+        remedy = ": start again once that is fixed" if again else ""
         stop(f"{error.filename or directory.path}: {error.strerror or error}{remedy}", AGAIN if again else FAILED)
     except ValueError as error:
         if directory.begun and isinstance(error, Unfit):
@@ -69,7 +69,7 @@ def not_stored(where: Path, error: OSError) -> NoReturn:
     from tacit.errors import comes_back
 
     again = comes_back(error)
-    remedy = ": start again once that is mended" if again else ""
+    remedy = ": start again once that is fixed" if again else ""
     end(f"{where}: results cannot be stored there: {error.strerror}{remedy}", AGAIN if again else USER)
 
 

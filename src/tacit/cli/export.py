@@ -14,23 +14,26 @@ from tacit.cli.exits import USER, end
 @click.option(
     "--tensorboard", metavar="DIR", type=click.Path(path_type=Path), help="Write an event file to DIR/<name of RUN>."
 )
-@click.option("--mlflow", metavar="URI|DIR", help="Write to an MLflow store; in a DIR, to DIR/mlflow.db.")
-@click.option("--experiment", metavar="NAME", help="In MLflow; the federation's name if left out.")
-@click.option("--share", is_flag=True, help="Leave out every figure that no ε covers, and what may hold paths.")
+@click.option("--mlflow", metavar="URI|DIR", help="Write to an MLflow store; for a DIR, to DIR/mlflow.db.")
+@click.option("--experiment", metavar="NAME", help="Experiment in MLflow; default: the federation's name.")
+@click.option(
+    "--share", is_flag=True, help="Leave out every figure that no ε covers, and settings that may hold paths."
+)
 def command(run: Path, tensorboard: Path | None, mlflow: str | None, experiment: str | None, share: bool) -> None:
     """Write the figures of RUN, a run's folder, for other tools.
 
-    Exported figures include some that no ε covers, such as the training loss, how many clients came and how long a
-    round took: keep them to yourself, or use --share. Exporting a run again replaces what was exported before.
+    Exported figures include some that no ε covers, such as the training loss, the number of clients and the duration
+    of a round: do not share them, or use --share. Exporting a run again replaces the earlier export.
 
-    Needs the extra: pip install 'tacit[export]'. It writes for both tools; to look, install tensorboard or mlflow.
+    Needs the extra: pip install 'tacit-learning[export]'. It writes for both tools; to view the figures, install
+    tensorboard or mlflow.
     """
     from tacit.runs.export import ExportError, read_exported, store_uri, to_mlflow, to_tensorboard
 
     if tensorboard is None and mlflow is None:
-        end("Where to? Give --tensorboard DIR or --mlflow URI", USER)
+        end("No destination: give --tensorboard DIR or --mlflow URI", USER)
     if experiment is not None and mlflow is None:
-        end("--experiment is of MLflow: give --mlflow URI too", USER)
+        end("--experiment is for MLflow: add --mlflow URI", USER)
     try:
         exported = read_exported(run, share=share)
         if tensorboard is not None:

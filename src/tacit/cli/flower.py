@@ -19,9 +19,9 @@ def command() -> None:
 @command.command("init")
 @click.argument("file", type=_PATH)
 @click.argument("folder", metavar="DIR", type=_PATH)
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key of FILE; may be repeated.")
 def init(file: Path, folder: Path, overrides: tuple[str, ...]) -> None:
-    """Write an app for FILE into DIR, which `flwr run DIR` takes."""
+    """Write a Flower app for FILE into DIR, for `flwr run DIR`."""
     from tacit.config.load import ConfigError
     from tacit.flower.project import write_project
 
@@ -31,7 +31,7 @@ def init(file: Path, folder: Path, overrides: tuple[str, ...]) -> None:
         end(str(error), USER)
     for thought in thoughts:
         click.echo(f"Note: {thought}", err=True)
-    click.echo(f"{folder} is written. Flower phones home and installs what an app names unless it is told not to:")
+    click.echo(f"{folder} is written. Flower sends telemetry and installs what an app names; to turn both off:")
     click.echo("  export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1")
     click.echo("  flower-superlink --disable-runtime-dependency-installation ...")
     click.echo("  flower-supernode --node-config 'tacit-local=\"/path/site.yaml\"' ...")

@@ -25,21 +25,30 @@ if TYPE_CHECKING:
 @click.command("join")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--party", required=True, metavar="NAME", help="Who you are: a party of FILE; coordinator, or client with --id."
+    "--party", required=True, metavar="NAME", help="The party to run: a name in FILE; coordinator, or client with --id."
 )
-@click.option("--id", "identities", metavar="K", help="Which client; with --insecure also several: 0-24.")
+@click.option("--id", "identities", metavar="K", help="Number of the client; with --insecure also a range: 0-24.")
 @click.option(
-    "--local", "local_file", metavar="FILE", type=click.Path(path_type=Path), help="Your keys, paths, address."
+    "--local",
+    "local_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Keys, paths and address of this party.",
 )
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
-@click.option("--runs", default="runs", metavar="DIR", type=click.Path(path_type=Path), help="Where results go.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key of FILE; may be repeated.")
+@click.option("--runs", default="runs", metavar="DIR", type=click.Path(path_type=Path), help="Folder for results.")
 @click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Resume a stopped run of this party.")
-@click.option("--state", metavar="DIR", type=click.Path(path_type=Path), help="Run in DIR: start there, or resume.")
-@click.option("--new", is_flag=True, help="Start anew although an interrupted run of the coordinator is there.")
-@click.option("--previous", is_flag=True, help="Resume from the last intact state if the newest is damaged.")
-@click.option("--insecure", is_flag=True, help="Without certificates; only on this machine.")
+@click.option(
+    "--state",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Use DIR for this run: start it there, or resume it.",
+)
+@click.option("--new", is_flag=True, help="Start a new run even if there is an interrupted run of the coordinator.")
+@click.option("--previous", is_flag=True, help="Resume from the previous state if the newest is damaged.")
+@click.option("--insecure", is_flag=True, help="Run without certificates; only on this machine.")
 @click.option("--metrics", "metrics_port", type=int, metavar="PORT", help="Serve Prometheus metrics on this machine.")
-@click.option("--quiet", is_flag=True, help="Say only where the results are.")
+@click.option("--quiet", is_flag=True, help="Print only the folder of the results.")
 @click.option("--test-insecure-noise", "noise", is_flag=True, hidden=True)
 def command(
     file: Path,
@@ -57,18 +66,19 @@ def command(
     quiet: bool,
     noise: bool,
 ) -> None:
-    """Be one party of FILE, over the network.
+    """Run one party of FILE, over the network.
 
-    All parties have the same FILE; what is yours alone (keys, paths, addresses) goes into the --local file, which is
-    never sent. A connection that breaks comes back by itself. Ctrl-C and SIGTERM tell the others, who wait.
+    All parties have the same FILE. Settings of one party (keys, paths, addresses) are in its --local file, which is
+    never sent. Broken connections are restored automatically. After Ctrl-C or SIGTERM the other parties are told,
+    and wait.
 
-    --state names a fixed directory: this party starts there if it is empty, and resumes if not. It is all that a
-    supervisor needs: run the same command again while the exit code is 5.
+    --state names a fixed directory: this party starts there if it is empty, and resumes otherwise. This is for
+    supervisors: run the same command again while the exit code is 5.
 
-    Exit codes: 0 done, 1 failed for good, 2 a mistake in the input, 3 a fault of another party, 4 budget reached,
-    5 stopped or interrupted: start again.
+    Exit codes: 0 done, 1 permanent failure, 2 a mistake in the input, 3 a fault of another party, 4 privacy budget
+    reached, 5 stopped or interrupted: start again.
     """
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say, we say in words
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # Tacit logs the same in its own words
     from tacit.config.source import ConfigError
     from tacit.config.task import look_beside
 

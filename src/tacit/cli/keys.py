@@ -18,18 +18,18 @@ _PATH = click.Path(path_type=Path)
 
 @click.group("keys")
 def command() -> None:
-    """Make and sign the keys by which parties know each other.
+    """Make and sign the keys by which parties identify each other.
 
-    One party, or a third, keeps the authority (init). Each party makes its keys (request); the authority signs its name
-    (sign) and sends back the certificate with authority.pem.
+    One of the parties, or a third party, runs the authority (init). Each party makes its keys (request). The authority
+    signs the request (sign) and returns the certificate with authority.pem.
     """
 
 
 @command.command("init")
 @click.argument("folder", default="authority", metavar="[DIR]", type=_PATH)
-@click.option("--days", default=3650, show_default=True, help="How long it lasts.")
+@click.option("--days", default=3650, show_default=True, help="Days until it expires.")
 def init(folder: Path, days: int) -> None:
-    """Make an authority in DIR (authority)."""
+    """Make an authority in DIR; default: authority."""
     from tacit.config.load import ConfigError
     from tacit.net.key_files import init_authority
 
@@ -37,15 +37,15 @@ def init(folder: Path, days: int) -> None:
         made = init_authority(folder, days=days)
     except ConfigError as error:
         end(str(error), USER)
-    click.echo(f"The authority is made, until {made.expires:%Y-%m-%d}. Fingerprint: {made.fingerprint}")
+    click.echo(f"The authority is made. It expires on {made.expires:%Y-%m-%d}. Fingerprint: {made.fingerprint}")
     click.echo(f"Send {made.file} to every party; {folder / 'authority.private.pem'} never leaves this machine.")
     click.echo(f"Sign a party's request with: tacit keys sign NAME.request.pem --authority {folder}")
 
 
 @command.command("request")
 @click.argument("name")
-@click.option("--out", "folder", default=".", metavar="DIR", type=_PATH, help="Where the files go.")
-@click.option("--force", is_flag=True, help="Replace the keys that are there; their certificate becomes useless.")
+@click.option("--out", "folder", default=".", metavar="DIR", type=_PATH, help="Folder for the files.")
+@click.option("--force", is_flag=True, help="Replace existing keys; their certificate becomes useless.")
 def request(name: str, folder: Path, force: bool) -> None:
     """Make the keys of the party NAME, such as coordinator or client-3."""
     from tacit.config.load import ConfigError
@@ -56,21 +56,26 @@ def request(name: str, folder: Path, force: bool) -> None:
     except ConfigError as error:
         end(str(error), USER)
     click.echo(f"Send {made.file} to the authority; {private} never leaves this machine.")
-    click.echo(f"Tell them the fingerprint another way, as by telephone: {made.fingerprint}")
+    click.echo(f"Tell the authority the fingerprint over another channel, such as telephone: {made.fingerprint}")
 
 
 @command.command("sign")
 @click.argument("file", metavar="REQUEST", type=_PATH)
-@click.option("--authority", required=True, metavar="DIR", type=_PATH, help="The folder that `tacit keys init` made.")
-@click.option("--out", metavar="FILE", type=_PATH, help="Where the certificate goes; NAME.certificate.pem by REQUEST.")
-@click.option("--days", default=365, show_default=True, help="How long it lasts.")
-@click.option("--yes", is_flag=True, help="Do not ask: the name and the fingerprint were checked.")
-@click.option("--force", is_flag=True, help="Replace the certificate that is there.")
+@click.option("--authority", required=True, metavar="DIR", type=_PATH, help="Folder made by `tacit keys init`.")
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=_PATH,
+    help="Path of the certificate; default: NAME.certificate.pem, in the folder of REQUEST.",
+)
+@click.option("--days", default=365, show_default=True, help="Days until it expires.")
+@click.option("--yes", is_flag=True, help="Do not ask; for a name and fingerprint that you have checked.")
+@click.option("--force", is_flag=True, help="Replace an existing certificate.")
 def sign(file: Path, authority: Path, out: Path | None, days: int, yes: bool, force: bool) -> None:
-    """Sign a party's REQUEST, after you checked whose it is.
+    """Sign the REQUEST of a party, after you have checked who sent it.
 
-    Who holds the keys of a certificate is that party to all others. Ask the party for its fingerprint and compare. To
-    renew a certificate, sign the same request again with --force.
+    All parties accept the holder of a certificate's keys as that party. Ask the party for its fingerprint and compare.
+    To renew a certificate, sign the same request again with --force.
     """
     from tacit.config.load import ConfigError
     from tacit.net.key_files import sign_request
@@ -95,7 +100,7 @@ def sign(file: Path, authority: Path, out: Path | None, days: int, yes: bool, fo
 @command.command("show")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=_PATH)
 def show(files: tuple[Path, ...]) -> None:
-    """Say what each FILE is, of whom, and for how long. Nothing secret is shown."""
+    """Show the type, party, expiry and fingerprint of each FILE. Nothing secret is shown."""
     from tacit.config.load import ConfigError
     from tacit.net.key_files import WARNING_DAYS, describe
 

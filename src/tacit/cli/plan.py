@@ -1,4 +1,4 @@
-"""`tacit plan`: what a file will cost and show, before anybody trains."""
+"""`tacit plan`: what a file will cost and reveal, before any training."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from tacit.cli.exits import USER, end
 
 @click.command("plan")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key of FILE; may be repeated.")
 @click.option("--party", metavar="NAME", help="Describe one party over the network: coordinator, client-3, ...")
 @click.option("--local", "local_file", metavar="FILE", type=click.Path(path_type=Path), help="That party's own file.")
 @click.option(
-    "--state", metavar="DIR", type=click.Path(path_type=Path), help="Its folder, for what it has paid so far."
+    "--state",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder of that party's run, to show what it has paid so far.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 @click.option("--plots", metavar="DIR", type=click.Path(path_type=Path), help="Draw the noise as SVG into DIR.")
@@ -28,13 +31,14 @@ def command(
     as_json: bool,
     plots: Path | None,
 ) -> None:
-    """Say what FILE will cost in privacy and who will see what, without training.
+    """Show what FILE will cost in privacy and who will see what, without training.
 
-    Epsilon of a round and of the whole run, for whom and what it means; noise against signal; bytes and exchanges of
-    each client; what leaves a client and how it is protected; what is not protected; what is worth a second thought.
+    The plan has epsilon of a round and of the whole run, whom it protects and what it means; noise compared with
+    signal; bytes and exchanges of each client; what leaves a client and how it is protected; what is not protected;
+    and warnings.
 
-    With --party, as `tacit join` will carry it out for that party: in which mode, with which data (--local), and what
-    it paid so far (--state).
+    With --party it describes how `tacit join` will run that party: in which mode, with which data (--local), and what
+    the party has paid so far (--state).
     """
     import json
 

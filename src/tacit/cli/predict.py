@@ -1,4 +1,4 @@
-"""`tacit predict`: what the parties' model says about new rows."""
+"""`tacit predict`: scores of new rows by the model that the parties trained."""
 
 from __future__ import annotations
 
@@ -17,15 +17,23 @@ if TYPE_CHECKING:
 
 @click.command("predict")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--run", "run", required=True, metavar="RUN", type=click.Path(path_type=Path), help="The trained run.")
-@click.option("--party", metavar="NAME", help="Who you are in FILE, over a network; all parties here if left out.")
-@click.option("--input", "inputs", multiple=True, metavar="FILE", help="Your rows; NAME=FILE for each party here.")
-@click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Where the scores go, as CSV.")
 @click.option(
-    "--local", "local_file", metavar="FILE", type=click.Path(path_type=Path), help="Your keys, paths, address."
+    "--run", "run", required=True, metavar="RUN", type=click.Path(path_type=Path), help="Folder of the trained run."
 )
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
-@click.option("--insecure", is_flag=True, help="Without certificates; only on this machine.")
+@click.option("--party", metavar="NAME", help="The party to run, over a network; default: all parties on this machine.")
+@click.option(
+    "--input", "inputs", multiple=True, metavar="FILE", help="Rows of this party; without --party NAME=FILE for each."
+)
+@click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Path of the scores, as CSV.")
+@click.option(
+    "--local",
+    "local_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Keys, paths and address of this party.",
+)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key of FILE; may be repeated.")
+@click.option("--insecure", is_flag=True, help="Run without certificates; only on this machine.")
 def command(
     file: Path,
     run: Path,
@@ -38,14 +46,14 @@ def command(
 ) -> None:
     """Predict for new rows with the model that the parties of FILE trained.
 
-    Each party has only its own part of the model, in the folder of its run, and its own rows: all of them start
-    `tacit predict` with the same FILE, and the one with the labels gets the scores (--output). Without --party all of
-    them are in this process: --input bank=new_bank.csv --input shop=new_shop.csv.
+    Each party has only its own part of the model, in the folder of its run, and its own rows. All parties start
+    `tacit predict` with the same FILE, and the party with the labels gets the scores (--output). Without --party all
+    parties run in this process: --input bank=new_bank.csv --input shop=new_shop.csv.
 
-    The scores are CSV: id, score, decision. FILE says how exact they are (predict.release) and how many rows a party
-    answers with one model (predict.budget); each answer is logged at the party that gave it, in answers.jsonl.
+    The scores are CSV: id, score, decision. FILE sets how exact they are (predict.release) and how many rows a party
+    answers with one model (predict.budget). Each party logs its answers in answers.jsonl.
 
-    Exit codes: 0 done, 1 failed for good, 2 a mistake in the input, 3 a fault of another party, 4 the budget of rows
+    Exit codes: 0 done, 1 permanent failure, 2 a mistake in the input, 3 a fault of another party, 4 the budget of rows
     is reached, 5 stopped or interrupted: start again.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -117,6 +125,6 @@ def _by_party(inputs: tuple[str, ...]) -> dict[str, Path]:
     for text in inputs:
         name, equals, path = text.partition("=")
         if not equals or not path:
-            end(f"--input is {text!r}: give NAME=FILE for each party, or say which one you are with --party", USER)
+            end(f"--input is {text!r}: give NAME=FILE for each party, or name your own party with --party", USER)
         found[name] = Path(path)
     return found

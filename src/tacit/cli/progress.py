@@ -137,6 +137,9 @@ class Bar:
 
 
 def screen() -> Plain | Bar:
-    """A bar if stdout is a terminal that can draw one."""
+    """A bar if stdout is a terminal that can draw one.
+
+    rich takes FORCE_COLOR for a terminal. Jupyter sets it for its commands, and cannot draw a bar.
+    """
     console = Console()
-    return Bar(console) if console.is_terminal and not console.is_dumb_terminal else Plain()
+    return Bar(console) if console.file.isatty() and not console.is_dumb_terminal else Plain()

@@ -1,4 +1,4 @@
-"""`tacit report`: what a run's directory says, as a page; or several runs side by side."""
+"""`tacit report`: the report of a run as a page, or a comparison of several runs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from tacit.cli.exits import USER, end
 
 @click.command("report")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN_B ...]", type=click.Path(path_type=Path))
-@click.option("--share", is_flag=True, help="Leave out every figure that no ε covers, and what may hold paths.")
-@click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Where the page goes.")
+@click.option(
+    "--share", is_flag=True, help="Leave out every figure that no ε covers, and settings that may hold paths."
+)
+@click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Path of the page.")
 def command(runs: tuple[Path, ...], share: bool, output: Path | None) -> None:
     """Write the report of a run, or compare several.
 
     RUN is the folder of a run, such as runs/<time>-<name>; it may still be running. Its page is RUN/report.html, with
-    each figure in RUN/plots. Of two or more runs, comparison.html here overlays loss and score over the rounds: a run
-    whose inference results are protected is dashed.
+    each figure in RUN/plots. For two or more runs, comparison.html in the current folder overlays loss and score over
+    the rounds; runs with protected inference results are dashed.
 
-    With --share the page is RUN/report-share.html or comparison-share.html. It shows what the clients' ε covers and
-    lists what it leaves out, such as training losses, survivors, refused clients and times.
+    With --share the page is RUN/report-share.html or comparison-share.html. It shows figures that the clients' ε covers
+    and lists what it leaves out, such as training losses, survivors, refused clients and times.
     """
     from tacit.runs.report import write_report
 

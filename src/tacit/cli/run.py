@@ -18,13 +18,20 @@ if TYPE_CHECKING:
 
 @click.command("run")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of FILE; may be repeated.")
-@click.option("--runs", default="runs", metavar="DIR", type=click.Path(path_type=Path), help="Where results go.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key of FILE; may be repeated.")
+@click.option("--runs", default="runs", metavar="DIR", type=click.Path(path_type=Path), help="Folder for results.")
 @click.option("--resume", "resume", metavar="RUN", type=click.Path(path_type=Path), help="Resume a stopped run.")
-@click.option("--state", metavar="DIR", type=click.Path(path_type=Path), help="Run in DIR: start there, or resume.")
-@click.option("--previous", is_flag=True, help="Resume from the last intact state if the newest is damaged.")
-@click.option("--engine", type=click.Choice(["memory", "ray"]), help="Where to compute: short for --set engine.kind=…")
-@click.option("--quiet", is_flag=True, help="Say only where the results are.")
+@click.option(
+    "--state",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Use DIR for this run: start it there, or resume it.",
+)
+@click.option("--previous", is_flag=True, help="Resume from the previous state if the newest is damaged.")
+@click.option(
+    "--engine", type=click.Choice(["memory", "ray"]), help="Engine of the simulation; short for --set engine.kind=…"
+)
+@click.option("--quiet", is_flag=True, help="Print only the folder of the results.")
 def command(
     file: Path | None,
     overrides: tuple[str, ...],
@@ -39,13 +46,14 @@ def command(
 
     --resume takes the directory of a run that was stopped or killed, with the settings stored there. Only `rounds` or
     `train.epochs` may change, and only if the noise was not calibrated to them (--set rounds=50). FILE is needed only
-    if the task lies beside it. A round that was under way is done again, and what it released stays in the ledger.
+    if the module of the task is in its folder. An interrupted round is repeated; everything that it released stays
+    in the ledger.
 
-    --state names a fixed directory: the run starts there if it is empty, and is resumed if not. It is all that a
-    supervisor needs: the same command starts a run, resumes it and, once it is done, says so.
+    --state names a fixed directory: the run starts there if it is empty, and is resumed otherwise. This is for
+    supervisors: the same command starts a run, resumes it and, once it is done, reports that.
 
-    Exit codes: 0 done, 1 failed for good, 2 a mistake in the input, 3 a fault of another party, 4 budget reached,
-    5 stopped or interrupted: start again.
+    Exit codes: 0 done, 1 permanent failure, 2 a mistake in the input, 3 a fault of another party, 4 privacy budget
+    reached, 5 stopped or interrupted: start again.
     """
     from tacit.config.source import ConfigError
     from tacit.runs.load import load

@@ -1,4 +1,4 @@
-"""`tacit scorecard`: a trained regression as points of each party's own columns."""
+"""`tacit scorecard`: a trained regression as points for each party's own columns."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
 @click.command("scorecard")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--party", metavar="NAME", help="Only the card of this party.")
+@click.option("--party", metavar="NAME", help="Write only the card of this party.")
+@click.option("--points", type=float, metavar="NUMBER", help="Points at the odds of --odds; default: predict.points.")
+@click.option("--odds", type=float, metavar="NUMBER", help="Good rows for one bad row; default: predict.odds.")
+@click.option("--pdo", type=float, metavar="NUMBER", help="Points that double the odds; default: predict.pdo.")
 @click.option(
-    "--points", type=float, metavar="NUMBER", help="Points at the odds of --odds; predict.points if left out."
+    "--good",
+    metavar="LABEL",
+    help="The class that gets more points: a label, or first or second at a party without labels.",
 )
-@click.option("--odds", type=float, metavar="NUMBER", help="Good ones to one bad one; predict.odds if left out.")
-@click.option("--pdo", type=float, metavar="NUMBER", help="Points that double the odds; predict.pdo if left out.")
-@click.option("--good", metavar="LABEL", help="The class with more points: a label; without labels, first or second.")
-@click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Where the card of one party goes.")
+@click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Path of the card of one party.")
 def command(
     run: Path,
     party: str | None,
@@ -36,8 +38,8 @@ def command(
 
     A row's points are the sum of its points in the cards of all parties. Each party's card has its own columns only:
     points of every category, bin or group, points per unit of every number, and base points at the party with the
-    labels. The cards of a run of all parties are RUN/NAME/scorecard.csv, that of a party's own run is
-    RUN/scorecard.csv. All parties must give the same numbers and the same good class: the first label if left out.
+    labels. In a run of all parties the cards are RUN/NAME/scorecard.csv; in the run of one party the card is
+    RUN/scorecard.csv. All parties must give the same numbers and the same good class (default: the first label).
 
     Exit codes: 0 done, 2 a mistake in the input.
     """

@@ -16,7 +16,7 @@ from tacit.config.spelling import Placed
 from tacit.sections import Settings
 from tacit.sections import flat as flat_items
 
-__all__ = ["ConfigError", "fingerprint_without", "flat", "load", "resolved", "write_starter"]
+__all__ = ["ConfigError", "fingerprint_without", "flat", "load", "resolved", "write_folder", "write_starter"]
 
 ModelOf = Callable[[Any, str], type[Settings]]  # of a kind's name, None if no source gives one, and where it stands
 
@@ -63,6 +63,21 @@ def write_starter(text: str, path: Path, *, overwrite: bool = False) -> None:
         if path.is_dir():
             raise ConfigError(f"{path} is a folder: name a file in it") from None
         raise ConfigError(f"{path} exists: choose another name, or overwrite it with --force") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def write_folder(texts: Mapping[str, str], path: Path, *, overwrite: bool = False) -> None:
+    """Write a folder to start from. Files of other names that it holds already are left alone."""
+    there = [name for name in texts if (path / name).exists()]
+    if there and not overwrite:
+        raise ConfigError(f"{path / there[0]} exists: choose another folder, or overwrite its files with --force")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (path / name).write_text(text, encoding="utf-8")
+    except FileExistsError:
+        raise ConfigError(f"{path} is a file: name a folder, or a file that ends with .yaml") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
 

@@ -61,6 +61,8 @@ def from_file(path: Path) -> Source:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such file; `tacit init` writes one to start from") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: it is a folder: give the file in it, such as {path / 'fleet.yaml'}") from None
     except OSError as error:
         raise ConfigError(f"{path}: it cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -103,7 +105,8 @@ def _parse(text: str, name: str) -> tuple[Any, yaml.Node | None]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark and not name.startswith("--set") else ""
-        raise ConfigError(f"{name}{line}: it is not YAML that can be read: {error.problem}") from error
+        advice = ": indent with spaces, not with tabs" if "'\\t'" in (error.problem or "") else ""
+        raise ConfigError(f"{name}{line}: it is not YAML that can be read: {error.problem}{advice}") from error
     except (yaml.YAMLError, ValueError) as error:  # odd characters; or a date with a 13th month, and the like
         raise ConfigError(f"{name}: it is not YAML that can be read: {' '.join(str(error).split())}") from error
     except RecursionError:

@@ -1,7 +1,7 @@
 """Finding and making the task that a file names.
 
-Its module is looked for among what is installed, then beside the file, then in the current folder. What an earlier file
-brought with it from another folder is forgotten first: two folders may hold modules of the same name.
+Its module is looked for among the installed ones, then in the folder of the file, then in the current folder. What an
+earlier file brought with it from another folder is forgotten first: two folders may hold modules of the same name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _beside: list[str] = []  # the folder of the file, if there is one
 
 
 def look_beside(file: Path | None) -> None:
-    """Find modules of tasks beside the file and then in this folder. Last, so that none there hides an installed one.
+    """Find modules of tasks in the folder of the file, then in this one. Last, so that none hides an installed one.
 
     Of an earlier file neither the folders nor the modules from there stay, unless they are found in the same place.
     """
@@ -56,8 +56,8 @@ def _folder(spec: ModuleSpec) -> Path | None:
     return None if place is None else Path(place).resolve().parent
 
 
-def _refuse_hidden(name: str, module_name: str) -> None:
-    """Raise ValueError if a module beside the file is hidden by one that is not installed: it would not be run."""
+def _refuse_hidden(named: str, module_name: str) -> None:
+    """Raise ValueError if a module in the file's folder is hidden by one that is not installed: it would not be run."""
     top = module_name.partition(".")[0]
     own = PathFinder.find_spec(top, _beside) if _beside and top != "__main__" else None
     found = None if own is None or own.origin is None else importlib.util.find_spec(top)
@@ -68,8 +68,8 @@ def _refuse_hidden(name: str, module_name: str) -> None:
     installed -= set() if script is None else {Path(script).resolve().parent}
     if _folder(found) not in installed:
         raise ValueError(
-            f"task {name!r} lies beside the FILE, in {own.origin}, and Python finds {found.origin} first: rename one "
-            "of them, or start from another folder"
+            f"{named} is in the folder of the FILE, {own.origin}, but Python finds {found.origin} first: rename one of "
+            "them, or start from another folder"
         )
 
 
@@ -86,15 +86,15 @@ def refuse_in_import() -> None:
         )
 
 
-def module_of(name: str, built_in: dict[str, str], default: str) -> tuple[ModuleType, str]:
-    """The module of a task, and the name of its maker there."""
+def module_of(name: str, built_in: dict[str, str], default: str, what: str = "task") -> tuple[ModuleType, str]:
+    """The module of a task, or of what else a file names so, and the name of its maker there."""
     if ":" in name:
         module_name, _, function = name.partition(":")
     elif name in built_in:
         module_name, function = built_in[name], default
     else:
-        raise ValueError(f"task {name!r} is not known: take one of {', '.join(built_in)}, or package.module:function")
-    _refuse_hidden(name, module_name)
+        raise ValueError(f"{what} {name!r} is not known: take one of {', '.join(built_in)}, or package.module:function")
+    _refuse_hidden(f"{what} {name!r}", module_name)
     before = _being_imported.set(module_name)
     try:
         module = importlib.import_module(module_name)
@@ -102,19 +102,22 @@ def module_of(name: str, built_in: dict[str, str], default: str) -> tuple[Module
         raise ValueError(str(error)) from None
     except ModuleNotFoundError as error:
         if error.name == "torch":
-            raise ValueError(f"task {name!r} needs torch: pip install 'tacit[torch]'") from error
+            raise ValueError(f"{what} {name!r} needs torch: pip install 'tacit-learning[torch]'") from error
         if (error.name or "").startswith("tacit."):
             raise ValueError(
-                f"task {name!r} needs the module {error.name}, which does not exist: what tasks need is in tacit.tasks"
+                f"{what} {name!r} needs the module {error.name}, which does not exist: what tasks need is in "
+                "tacit.tasks"
             ) from error
         raise ValueError(
-            f"task {name!r} needs the module {error.name!r}, which is not installed, not beside the FILE and not in "
-            "this folder: install it, give the FILE that it lies beside, or start in the folder where it lies"
+            f"{what} {name!r} needs the module {error.name!r}, which is not installed, not in the folder of the FILE "
+            "and not in the current folder: install it, or start in the folder that holds it"
         ) from error
     finally:
         _being_imported.reset(before)
     if not callable(getattr(module, function, None)):
-        raise ValueError(f"task {name!r}: the module {module_name} has no function {function}")
+        raise ValueError(
+            f"{what} {name!r}: the module {module_name} has no function {function}: define it there, or name another"
+        )
     return module, function
 
 

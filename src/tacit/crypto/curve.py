@@ -136,7 +136,7 @@ def _clamped(residue: int) -> int | None:
 def multiply(scalar: Scalar, points: bytes) -> bytes:
     """Each of `points`, 32 bytes each, times `scalar`, in the same order.
 
-    Guarantee: whoever does not know the scalar cannot tell multiples of hashed texts from random points of the curve.
+    Guarantee: without the scalar, multiples of hashed texts cannot be told from random points of the curve.
     Assumes: decisional Diffie-Hellman on Curve25519; the random oracle of `hash_to_curve`.
     Source: RFC 7748, section 5.
     """
@@ -145,13 +145,13 @@ def multiply(scalar: Scalar, points: bytes) -> bytes:
     try:
         return b"".join([exchange(points[start : start + 32]) for start in range(0, len(points), 32)])
     except ValueError:
-        raise PeerError("a point of small order, whose multiples are known to everybody") from None
+        raise PeerError("a point of small order, whose multiples are public") from None
 
 
 def check_points(points: bytes) -> None:
     """PeerError where `points` are not whole, or one is not reduced below p."""
     if len(points) % POINT_BYTES:
-        raise PeerError(f"{len(points)} bytes are no points of {POINT_BYTES} bytes each")
+        raise PeerError(f"{len(points)} bytes are not points of {POINT_BYTES} bytes each")
     words: NDArray[np.uint64] = np.frombuffer(points, dtype="<u8").reshape(-1, 4)
     top = words[:, 3] >= np.uint64(2**63 - 1)  # rare: only then are the other words looked at
     for index in np.flatnonzero(top):

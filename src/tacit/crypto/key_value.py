@@ -38,7 +38,7 @@ def places(words: NDArray[np.uint32], count: int) -> Places:
 def encode(places: Places, values: Words, rng: Generator) -> Words:
     """The slots, as many 64-bit words wide as the values, of a store in which the key of each row finds its value.
 
-    Guarantee: if the values are uniform for whoever looks, so are all slots, whatever the keys: the equations are
+    Guarantee: if the values are uniform for a reader, so are all slots, whatever the keys: the equations are
         independent (they were peeled) and free slots are random. Peeling fails with probability below 2^-40: two keys
         share all places with 5^5·n²/2·slots^5, largest at n = 2^15 · 5/12, and larger obstacles are rarer.
     Assumes: places are random and the keys distinct.

@@ -48,7 +48,7 @@ _Step = tuple[Callable[..., Any], Callable[..., Any]]  # a cipher's encrypt_into
 def add_mask(buffer: Words, key: bytes, *, negative: bool = False, first_column: int = 0, threads: int = 1) -> None:
     """Add the mask of `key`, or subtract it, in place. `buffer[0]` is column `first_column` of the whole vector.
 
-    Guarantee: whoever does not hold the key cannot tell the buffer from uniform words, whatever it held. The mask of
+    Guarantee: without the key, the buffer cannot be told from uniform words, whatever it held. The mask of
         a range of columns is that range of the mask, bit for bit, for any first column and number of threads.
     Assumes: AES-128 is a pseudo-random permutation; the key comes from an agreement or a CSPRNG, makes one mask and
         is used for nothing else.

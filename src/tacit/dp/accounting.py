@@ -2,7 +2,7 @@
 
     Ledger(unit, relation, budget)      events with counts; epsilon(delta), delta(epsilon), trade_off, JSON
     Budget(epsilon, delta)              a release that would exceed it raises BudgetError: nothing is spent or released
-    reading(epsilon, delta)             what an epsilon means for somebody who guesses; strength(epsilon) in a word
+    reading(epsilon, delta)             what an epsilon means for an attacker who guesses; strength(epsilon) in a word
 
 Three methods price the same events: `pld` (default), `rdp` and `zcdp`; see `pricing`. Order does not matter; events
 may be chosen on the outcome of earlier ones only with a count fixed ahead.
@@ -146,7 +146,7 @@ class Ledger:
         return missed
 
     def reading(self, method: Method = "pld") -> Reading:
-        """What these events allow somebody who guesses: every (epsilon, delta) that holds bounds him, not only one."""
+        """What these events allow an attacker who guesses: every (epsilon, delta) that holds is a bound."""
         curve = self._curve(method)
         each = [reading(epsilon, delta) for epsilon, delta in curve if delta < 1]
         if not each:

@@ -1,8 +1,9 @@
 """What a protected release is: a value and the event that says what was done to protect it.
 
 An event records the mechanism, not its price: `accounting` prices it. It names the `unit` that is protected (one
-record, client, vector or label) and the neighbouring `relation` that its sensitivity was computed for. Noise
-multipliers are always noise over sensitivity *under that relation*: for replace-one with clipping norm C, sigma / 2C.
+record, owner of records, client, vector or label) and the neighbouring `relation` that its sensitivity was computed
+for. Noise multipliers are always noise over sensitivity *under that relation*: for replace-one with clipping norm C,
+sigma / 2C.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = [
     "Unit",
 ]
 
-Unit = Literal["record", "client", "vector", "label"]
+Unit = Literal["record", "owner", "client", "vector", "label"]
 Relation = Literal["replace-one", "add-remove", "zero-out"]
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 TELEMETRY_OFF = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
-MISSING = "Flower is not installed: pip install 'tacit[flower]'"
+MISSING = "Flower is not installed: pip install 'tacit-learning[flower]'"
 
 
 def server_app(file: str | Path) -> Any:

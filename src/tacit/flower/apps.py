@@ -1,4 +1,4 @@
-"""Flower's two apps, and what they are told by whoever starts them.
+"""Flower's two apps, and what they are told by their operator.
 
 A SuperNode's configuration (--node-config): `tacit-local="/path/site.yaml"`, the same file as for `tacit join
 --local`, with the client's keys and its own `task_options`; `tacit-client=3` (or Flower's `partition-id`) where there
@@ -159,7 +159,7 @@ def _node(file: Path, context: Context) -> Node:
         credentials = load_credentials(folder / keys.private, folder / keys.certificate, folder / keys.authority)
         client = client_identity(credentials.name)
         if client is None:
-            raise ValueError(f"the certificate is of {credentials.name}, which is no client")
+            raise ValueError(f"the certificate is of {credentials.name}, which is not a client")
     else:
         client = config.get("tacit-client", config.get("partition-id"))
     if not isinstance(client, int) or not 0 <= client < settings.clients:

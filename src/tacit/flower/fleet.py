@@ -15,6 +15,7 @@ from tacit.crypto.signing import verify
 from tacit.errors import PeerError
 from tacit.events import Noted, Sink
 from tacit.flower.node import INTRODUCE, STAGES, Acquaintances, Introduction, introduced
+from tacit.flower.refused import refuse_record_privacy
 from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.frames import FramedCoordinator, kind_of, to_frame
 from tacit.kinds.horizontal.messages import ToClient, Work
@@ -62,6 +63,7 @@ class FleetEngine:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        refuse_record_privacy(settings)
         if settings.signs and credentials is None:
             raise ValueError(
                 "mode is active, so that clients sign the keys of each round, and the coordinator has no authority to "

@@ -18,6 +18,7 @@ from tacit.crypto.byte_strings import frame
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerError
 from tacit.flower.once import Once
+from tacit.flower.refused import refuse_record_privacy
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.forecast import largest_frames
 from tacit.kinds.horizontal.frames import to_client, to_frame
@@ -25,7 +26,7 @@ from tacit.kinds.horizontal.messages import ToClient, Work
 from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
-from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Task
+from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Keeps, Task
 from tacit.net.identity import Credentials, identity_of
 from tacit.net.star import client_identity
 from tacit.randomness import seeded_rng
@@ -121,10 +122,16 @@ class Node:
     def __init__(
         self, settings: Settings, client: int, task: Task, credentials: Credentials | None, once: Once | None = None
     ) -> None:
+        refuse_record_privacy(settings)
         if settings.signs and credentials is None:
             raise ValueError(
                 "mode is active, so that clients sign the keys of each round, and this node has no keys: name the "
                 "--local file in its configuration (tacit-local), or take mode: semi_honest"
+            )
+        if isinstance(task, Keeps) and task.keeps:
+            raise ValueError(
+                "the task keeps parameters or buffers at each client, which a node of Flower does not store: leave out "
+                "local and BatchNorm, or run it by tacit join"
             )
         self._settings = settings
         self._client = client
@@ -151,7 +158,7 @@ class Node:
         try:
             taken = to_client(message, self._layout, self._limit)
             if not isinstance(taken, STAGES[stage]):
-                raise PeerError(f"{type(taken).__name__} where {stage} is due")
+                raise PeerError(f"{type(taken).__name__}, expected {stage}")
             if isinstance(taken, Work):
                 before = state.now.joined(self._once.kept())  # Flower may have lost what came after an answer
                 self._once.work(taken.round)

@@ -1,4 +1,4 @@
-"""What surrounds the function of a party, besides its data: whom it tells, what it draws from, and what it keeps."""
+"""What the function of a party needs in addition to its data: whom it tells, what it draws from, and what it keeps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _nothing(what: Any) -> None:
 
 @dataclass(frozen=True)  # with slots, Python cannot make a `Context[State]()`
 class Context(Generic[T]):
-    """What the function of a party is given besides its data. `T` is what the party keeps of its training.
+    """What the function of a party is given in addition to its data. `T` is what the party keeps of its training.
 
     Args:
         clock: seconds, for events only.

@@ -1,4 +1,4 @@
-"""What parties say to each other around their protocol: what each brings, where they resume, why one cannot go on."""
+"""Messages of parties around their protocol: what each brings, where they resume, why one cannot continue."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def meeting_point(reached: Collection[Collection[int]], missing: str) -> int:
 
 @contextmanager
 def telling(tell: Callable[[str], None], told: tuple[type[Exception], ...]) -> Iterator[None]:
-    """If this party cannot go on, tell the others why, if the error is one of `told`."""
+    """If this party cannot continue, tell the others why, if the error is one of `told`."""
     try:
         yield
     except PeerAway:

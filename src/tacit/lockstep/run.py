@@ -72,9 +72,9 @@ class Lockstep(Generic[P]):
     """What a kind of parties in lock step is made of; `verbs` makes the rest of it."""
 
     party: Callable[[P, str, Place], Callable[[Mapping[str, Channel]], Part]]
-    """The function of one party. Raises ValueError where its data or its settings do not fit."""
+    """The function of one party. Raises ValueError if its data or its settings do not fit."""
     predictor: Callable[[P, str, Mapping[str, Any], Path | None, Place], Predictor]
-    """One party of a prediction. Raises ValueError where its rows or its part do not fit, or rows are missing."""
+    """One party of a prediction. Raises ValueError if its rows or its part do not fit, or rows are missing."""
     complete: Callable[[P, Mapping[str, Any]], bool]
     """Whether a party with this state has trained to the end; others may still need it."""
     over: Callable[[P, Mapping[str, Any]], str]  # why there is nothing left to do, once all are done
@@ -82,7 +82,7 @@ class Lockstep(Generic[P]):
     caught_up: Callable[[P, dict[str, Any], dict[str, Any]], dict[str, Any]] = lambda settings, state, ledger: state
     """As in `kind.Resume`."""
     told: tuple[type[Exception], ...] = ()  # errors whose sentence the others may hear, over a network
-    private_keys: frozenset[str] = frozenset()  # that each party sets as it likes, beside its data and its network
+    private_keys: frozenset[str] = frozenset()  # that each party sets as it likes, as its data and its network
 
 
 class _Quiet:
@@ -171,7 +171,7 @@ def predict_here(kind: Lockstep[P], settings: P, run: Path, sources: Mapping[str
     """Predict with every party in this process."""
     unknown = [name for name in sources if name not in settings.parties]
     if unknown:
-        raise ConfigError(f"--input: {unknown[0]} is no party of the file: it has {', '.join(settings.parties)}")
+        raise ConfigError(f"--input: {unknown[0]} is not a party of the file, which has {', '.join(settings.parties)}")
     parties = {}
     for name in settings.parties:
         path = model_path(run, name)
@@ -274,7 +274,7 @@ class _Party(Generic[P]):
                 if isinstance(error, Over):
                     return self._confirmed(ends)
                 self._sink.emit(
-                    Noted(f"{error}; this party has finished, and ends: nobody came to whom it could say so")
+                    Noted(f"{error}; this party has finished, and ends: no other party connected to be told")
                 )
                 return ends.pause("it has finished")
 

@@ -89,7 +89,7 @@ def validity(days: int, now: datetime | None) -> tuple[datetime, datetime]:
 def party_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(
-            f"{name!r} is no name for a party: take up to 60 of a-z, 0-9 and -, "
+            f"{name!r} is not a valid name for a party: use up to 60 of a-z, 0-9 and -, "
             "from a letter to a letter or digit, such as client-17"
         )
     return name
@@ -137,9 +137,9 @@ def read_certificate(data: bytes) -> x509.Certificate:
         # DER begins with a SEQUENCE, the byte of "0".
         found = [x509.load_der_x509_certificate(data)] if data[:1] == b"0" else x509.load_pem_x509_certificates(data)
     except MALFORMED:
-        raise ValueError("this is no certificate that can be read") from None
+        raise ValueError("this is not a readable certificate") from None
     if len(found) != 1:
-        raise ValueError(f"there are {len(found)} certificates where one is expected")
+        raise ValueError(f"there are {len(found)} certificates, one is expected")
     return found[0]
 
 
@@ -147,7 +147,7 @@ def read_private_key(pem: bytes) -> object:
     try:
         return serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it has a password
-        raise ValueError("there is no private key that can be read in it") from None
+        raise ValueError("it holds no readable private key") from None
 
 
 def key_pem(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) -> bytes:

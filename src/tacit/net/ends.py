@@ -54,7 +54,7 @@ class Envelope(Message, frozen=True, tag=52):
 
 
 class Left(Message, frozen=True, tag=53):
-    """A party has gone: it was done (no reason), comes back (`again`), or gives a reason why nobody can go on."""
+    """A party has gone: it was done (no reason), comes back (`again`), or gives a reason that ends the run for all."""
 
     party: Text
     reason: Text
@@ -217,12 +217,12 @@ class Ends(ABC):
     def _put(self, sender: str, body: bytes) -> None:
         inbox = self._inboxes[sender]
         if inbox.size + len(body) > self._room:
-            raise PeerError(f"{sender} sent more than {self._room} bytes that nobody asked for yet")
+            raise PeerError(f"{sender} sent more than {self._room} bytes before they were asked for")
         if inbox.ended is None:
             inbox.put(body)
 
     def _gone(self, name: str, reason: str) -> None:
-        """A party is done, or gives a reason: then nobody can go on."""
+        """A party is done, or gives a reason that ends the run for all."""
         if reason:
             self._end_all(f"{name}: {sentence(reason)}")
         else:

@@ -2,9 +2,9 @@
 
 client                                      server
   Hello   who, which conversation, the file   ──►
-          ◄──   Welcome   go on from here, or Refused and the end
+          ◄──   Welcome   resume from here, or Refused and the end
 
-`session` names the client's process, `epoch` the server's: if both are as before, the conversation goes on where it
+`session` names the client's process, `epoch` the server's: if both are as before, the conversation resumes where it
 broke; otherwise it begins anew, and what was under way is lost.
 """
 
@@ -23,6 +23,7 @@ from tacit.wire import Message, Text
 Key16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 LARGEST_FILE = 100_000  # bytes of the shared settings
+FROZEN_WEIGHTS = "frozen_weights"  # a digest, in addition to the settings, of what is not trained and not sent
 
 
 class Hello(Message, frozen=True, tag=40):
@@ -73,6 +74,12 @@ def difference(ours: bytes, theirs: bytes) -> str | None:
     except (ValueError, AttributeError, RecursionError):
         return "the settings that were sent cannot be read: run the same release on both sides"
     for key in sorted(mine.keys() | other.keys()):
+        if mine.get(key) != other.get(key) and key == FROZEN_WEIGHTS:
+            here, there = (str(side.get(key, "none"))[:16] for side in (mine, other))
+            return (
+                f"the frozen weights of the model differ: their digest begins with {here} at the coordinator and with "
+                f"{there} here. Load the same base model at all parties"
+            )
         if mine.get(key) != other.get(key):
             here, there = (json.dumps(side.get(key))[:80] for side in (mine, other))
             return f"the files differ: {key} is {here} at the coordinator and {there} here. Give all parties one file"

@@ -6,7 +6,7 @@
     Credentials.of(private, certificate, authority)     what a party needs to prove who it is
     identity_of(certificate, authority)     who another party is, and which signing key is its own
 
-A party has two keys. The one of TLS (ECDSA P-256) proves its name to whoever it is connected with; the one of Ed25519
+A party has two keys. The one of TLS (ECDSA P-256) proves its name to the party it is connected with; the one of Ed25519
 signs what is passed on to others, as in secure aggregation. The second travels in the request and in the certificate as
 an extension of our own: an OCTET STRING with the 32 bytes of the public key, under the identifier `SIGNING_KEY`. The
 request carries another, `PROOF`, by which the holder of that key agrees to the name and the other key.
@@ -96,7 +96,7 @@ class PrivateKeys:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Whoever holds this says which keys are whose. Only the certificate is handed out."""
+    """The holder of this certifies which keys belong to which party. Only the certificate is handed out."""
 
     private_pem: bytes = field(repr=False)
     certificate_pem: bytes
@@ -135,7 +135,7 @@ class Authority:
     def sign(self, request_pem: bytes, days: int = CERTIFICATE_DAYS, now: datetime | None = None) -> bytes:
         """A certificate for the name and the keys in a request.
 
-        Guarantee: whoever made the request holds both private keys, and nothing but its name and keys is taken over.
+        Guarantee: the author of the request holds both private keys, and nothing but its name and keys is taken over.
         Assumes: a person checked that the request came from the party of that name, by its fingerprint.
         """
         asked = read_request(request_pem)
@@ -232,7 +232,7 @@ def read_request(request_pem: bytes) -> Request:
         asked = x509.load_pem_x509_csr(request_pem)
         public, extensions, name = asked.public_key(), asked.extensions, common_name(asked.subject)
     except MALFORMED:
-        raise ValueError("this is no request that can be read: `tacit keys request` makes one") from None
+        raise ValueError("this is not a readable request: `tacit keys request` makes one") from None
     if name is None:
         raise PeerError("the request is not for the name of a party")
     if not isinstance(public, ec.EllipticCurvePublicKey) or not isinstance(public.curve, ec.SECP256R1):
@@ -269,7 +269,7 @@ def read_private(private_pem: bytes) -> PrivateKeys:
     tls = [key for key in keys if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1)]
     signing = [key for key in keys if isinstance(key, ed25519.Ed25519PrivateKey)]
     if not keys:
-        raise ValueError("there is no private key that can be read in it")
+        raise ValueError("it holds no readable private key")
     if len(tls) == 1 and not signing:
         raise ValueError("the private keys lack the signing key (Ed25519)")
     if len(keys) != 2 or len(tls) != 1 or len(signing) != 1:
@@ -300,7 +300,7 @@ def certificate_fingerprint(certificate: x509.Certificate) -> str:
     try:
         public, extensions = certificate.public_key(), certificate.extensions
     except MALFORMED:
-        raise ValueError("this is no certificate that can be read") from None
+        raise ValueError("this is not a readable certificate") from None
     if not isinstance(public, ec.EllipticCurvePublicKey):
         raise ValueError("the certificate has a key other than ECDSA P-256")
     return fingerprint(public, octets(extensions, SIGNING_KEY, PUBLIC_BYTES) or b"")
@@ -316,7 +316,7 @@ def _verified(certificate: x509.Certificate, authority: x509.Certificate, now: d
     try:
         name, extensions = common_name(certificate.subject), certificate.extensions
     except MALFORMED:
-        raise ValueError("this is no certificate that can be read") from None
+        raise ValueError("this is not a readable certificate") from None
     if name is None:
         raise ValueError("the certificate is not for the name of a party")
     _check_dates(f"the certificate of {name}", certificate, now)

@@ -1,6 +1,6 @@
-"""The files by which parties know each other. What is in them: `tacit.net.identity`.
+"""The files by which parties identify each other. What is in them: `tacit.net.identity`.
 
-authority.private.pem   of whoever signs names; never leaves its folder
+authority.private.pem   of the party that signs names; never leaves its folder
 authority.pem           of every party: whom it trusts
 NAME.private.pem        both private keys of a party; never leaves its machine
 NAME.request.pem        from the party to the authority
@@ -82,7 +82,7 @@ def sign_request(
     approve: Callable[[Request], None] = lambda request: None,
     now: datetime | None = None,
 ) -> Description:
-    """Sign a request; the certificate goes to `out`, or beside the request.
+    """Sign a request; the certificate goes to `out`, or to the folder of the request.
 
     `approve` sees what will be signed (the same bytes, read once) and raises to refuse.
     """

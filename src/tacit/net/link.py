@@ -109,7 +109,7 @@ class Link:
         raise PeerError(f"a piece of unknown kind {kind}")
 
     def reconnected(self, count: int) -> None:
-        """Go on over a new connection, on whose other side `count` frames have arrived."""
+        """Resume over a new connection, on whose other side `count` frames have arrived."""
         self.disconnected()
         self._at, self._offset, self._confirm = 0, 0, False
         self._confirmed(count)
@@ -135,7 +135,7 @@ class Link:
         if self._total is not None:
             raise PeerError("a frame begins inside another")
         if number != self.received:
-            raise PeerError(f"frame {number} where {self.received} is due")
+            raise PeerError(f"frame {number}, expected {self.received}")
         if total > self.limit:
             raise PeerError(f"a frame of {total} bytes is announced, at most {self.limit} are allowed here")
         self._total = total

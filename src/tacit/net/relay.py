@@ -58,8 +58,8 @@ def meet(
 
     Guarantee: only the holders of the two identity keys, in the run of which `own` is, can seal or open. An old
         introduction leads to keys that nobody has.
-    Assumes: `signing_key_of` says whose a proof is, by a certificate. A bare key proves nothing: whoever relays it can
-        put his own in its place.
+    Assumes: `signing_key_of` says whose a proof is, by a certificate. A bare key proves nothing: a relay can put its
+        own in its place.
     Source: signed ephemeral Diffie-Hellman; RFC 7748, RFC 8032, RFC 5869.
     """
     other = introduction.party

@@ -41,7 +41,7 @@ def own_credentials(local: Local, folder: Path, party: str) -> Credentials:
 
 
 def manner(site: Site) -> str:
-    """How a party goes on the network, in words."""
+    """How a party joins the network, in words."""
     if site.credentials is None:
-        return "without certificates (--insecure): on this machine only, anybody here can be any party"
+        return "without certificates (--insecure): on this machine only, and any user of it can pose as any party"
     return f"as {site.credentials.name}, whose certificate is valid until {site.credentials.expires:%Y-%m-%d}"

@@ -138,7 +138,7 @@ class StarGuest:
                 await self._answer(frame)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # `run` raises it where somebody waits for it
+        except BaseException as error:  # `run` raises it to its caller
             self._failed = error
 
     async def _answer(self, frame: bytes) -> None:
@@ -163,7 +163,7 @@ class StarGuest:
     def _meet(self, identities: Identities) -> None:
         """Learn whose signing keys are whose. What the coordinator relays is believed as far as the certificates go.
 
-        A client whose certificate is refused is left out until a better one is shown, and the run goes on.
+        A client whose certificate is refused is left out until a better one is shown, and the run continues.
         """
         ids = unpack_ids(identities.ids)
         if len(ids) != len(identities.proofs):

@@ -80,7 +80,7 @@ class StarHost:
         self._joined_at = 0.0  # when a client came last
         self._begun = False  # whether this process has opened a round
         self._failed: Exception | None = None  # what went wrong here while a frame was taken in
-        self._over: bytes | None = None  # the frame that tells whoever comes that it is over
+        self._over: bytes | None = None  # the frame that tells new connections that it is over
         self._opening = 0  # bytes of the frame that began the last round
         self._said_at = 0.0
         self.port = 0
@@ -225,8 +225,8 @@ class StarHost:
         if self._terms.clients - len(self._ahead) < self._terms.least:
             raise NotResumed(
                 f"{len(self._ahead)} clients have answered rounds of which this coordinator has no state: it was "
-                "started anew beside an old run. Resume that run (--resume RUN, or --state DIR), or begin another one "
-                "with all clients started anew"
+                "started anew although there is an old run. Resume that run (--resume RUN, or --state DIR), or "
+                "begin another one with all clients started anew"
             )
 
     async def _farewell(self, parting: Parting, served: bool, should_stop: Callable[[], bool]) -> None:
@@ -376,7 +376,7 @@ class StarHost:
 def _numbered(name: str) -> int:
     identity = client_identity(name)
     if identity is None:
-        raise PeerError(f"{name} is no client")
+        raise PeerError(f"{name} is not a client")
     return identity
 
 

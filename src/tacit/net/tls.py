@@ -40,9 +40,9 @@ def diagnose(host: str, port: int, credentials: Credentials, party: str, *, time
     try:
         plain = socket.create_connection((host, port), timeout)
     except socket.gaierror:
-        return f"{host}: there is no machine of this name, or no name service to ask"
+        return f"{host}: there is no machine of this name, or no name server"
     except ConnectionRefusedError:
-        return f"{where}: nobody listens there: is {party} started, and is the port right?"
+        return f"{where}: no process listens there: is {party} started, and is the port right?"
     except TimeoutError:
         return f"{where}: no answer within {timeout:g} s: is the address right, and does a firewall let it through?"
     except ConnectionResetError:
@@ -60,14 +60,14 @@ def diagnose(host: str, port: int, credentials: Credentials, party: str, *, time
         except ssl.SSLCertVerificationError as error:
             return f"{where}: {_their_fault(error, party)}"
         except TimeoutError:
-            return f"{where}: somebody listens there, but does not answer a TLS handshake"
+            return f"{where}: a process listens there, but does not answer a TLS handshake"
         except ConnectionResetError:
             return f"{where}: {_CUT}"
         except OSError as error:  # ssl.SSLError is one
             reason = getattr(error, "reason", None) or ""
             if "ALERT" in reason and "PROTOCOL_VERSION" not in reason:
                 return f"{where}: {_our_fault(reason, credentials, party)}"
-            return f"{where}: somebody listens there, but does not speak TLS 1.3"
+            return f"{where}: a process listens there, but does not speak TLS 1.3"
 
 
 def _judged(secure: ssl.SSLSocket, where: str, credentials: Credentials, party: str) -> str | None:
@@ -84,7 +84,7 @@ def _judged(secure: ssl.SSLSocket, where: str, credentials: Credentials, party: 
             return None
         reason = None
     except TimeoutError:
-        return f"{where}: {party} took the connection and then said nothing: is it busy, or no gRPC server?"
+        return f"{where}: {party} accepted the connection and then sent nothing: is it busy, or not a gRPC server?"
     except ConnectionResetError:
         return f"{where}: {_CUT}"
     except OSError as error:

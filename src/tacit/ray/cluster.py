@@ -26,14 +26,14 @@ _OBJECT_STORE = 1 << 30  # bytes, of a local cluster
 
 
 def ray_module() -> Any:
-    """Ray itself, which says nothing to anybody; ValueError that names the extra where it is not installed."""
+    """Ray itself, with telemetry off; ValueError that names the extra if it is not installed."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # as it will be; otherwise a warning says so
     try:
         import ray
     except ModuleNotFoundError:
         raise ValueError(
-            "engine.kind is ray, which is not installed: pip install 'tacit[ray]', or take engine.kind: memory"
+            "engine.kind is ray, which is not installed: pip install 'tacit-learning[ray]', or take engine.kind: memory"
         ) from None
     return ray
 
@@ -42,7 +42,7 @@ def ray_module() -> Any:
 def cluster(address: str, workers: int) -> Iterator[Any]:
     """Ray, connected. A cluster that was started here ends with the block; any other is left as it is."""
     ray = ray_module()
-    if ray.is_initialized():  # whoever did that keeps it
+    if ray.is_initialized():  # it belongs to the caller that did that
         yield ray
         return
     local = address == "local"

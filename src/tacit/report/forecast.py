@@ -1,4 +1,4 @@
-"""What a file will cost and show, before anybody trains: in words, as plain data, and as pictures.
+"""What a file will cost and reveal, before any training: in words, as plain data, and as pictures.
 
 Forecast        what a kind makes of a file: sentences and prices under headings, figures, charts
 PartyForecast   the same with what is one party's own, before it joins

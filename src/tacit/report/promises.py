@@ -51,7 +51,7 @@ def promised(account: Account) -> Iterator[Promise]:
 
     One that composes two others promises only for all together.
     """
-    central = account.view in ("central", _COMPOSED)
+    central = account.view in ("central", _COMPOSED) or account.relation == "add-remove"
     federated = account.unit == _CLIENT
     if federated and len(account.covers) > 1 and account.view != _COMPOSED:
         noisy = [line for line in account.lines if line.get("kind") != _PURE]
@@ -105,7 +105,7 @@ def against(promise: Promise) -> str:
 def explained(promise: Promise) -> str:
     """What an attacker may achieve against a promise."""
     if math.isinf(promise.epsilon):
-        return f"it promises nothing, and does not rule out that an attacker is certain of what a {promise.unit} is."
+        return f"it promises nothing, and does not rule out that an attacker is certain of what {_a(promise)} is."
     question = (
         _question(promise)
         if promise.unit != _CLIENT
@@ -114,7 +114,7 @@ def explained(promise: Promise) -> str:
         else f"which of two equally likely sets of {promise.what} is a client's"
     )
     certain = (
-        f"It allows an attacker to be all but certain of a {promise.unit}. " if promise.epsilon > HIDES_NOTHING else ""
+        f"It allows an attacker to be all but certain of {_a(promise)}. " if promise.epsilon > HIDES_NOTHING else ""
     )
     right, found = at_most(promise.reading.accuracy), at_most(promise.reading.true_positives_at_1_percent)
     return (
@@ -123,7 +123,11 @@ def explained(promise: Promise) -> str:
     )
 
 
+def _a(promise: Promise) -> str:
+    return "an owner with all its records" if promise.unit == "owner" else f"a {promise.unit}"
+
+
 def _question(promise: Promise) -> str:
     if promise.central:
-        return f"whether a {promise.unit} was trained on"
-    return f"which of two equally likely values a {promise.unit} has"
+        return f"whether {_a(promise)} was trained on"
+    return f"which of two equally likely values {_a(promise)} has"

@@ -1,4 +1,4 @@
-"""What a training left besides its epochs: curves, bars and tables, in the sections that their events name.
+"""What a training left in addition to its epochs: curves, bars and tables, in the sections that their events name.
 
 They derive from this party's records, and no epsilon covers them: a page that is for sharing leaves them out.
 """

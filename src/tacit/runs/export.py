@@ -1,7 +1,7 @@
 """A run's figures for other tools: TensorBoard and MLflow. Needs the extra `export`.
 
 `read_exported` gathers them from the run's directory; `to_tensorboard` and `to_mlflow` write them in the tool's own
-format. Neither starts a server or tells anybody of it, unless the MLflow store that was named is itself on a server.
+format. Neither starts a server or sends anything, unless the MLflow store that was named is itself on a server.
 Exporting a run again replaces what was exported before.
 
 Rounds count from 1, as in `run.log`.
@@ -43,7 +43,7 @@ _PRICES = frozenset(
     {"epsilon", "delta", "evaluation_epsilon", "composed_epsilon", "composed_delta"}
 )  # they say what is covered
 _PLACES = ("task_options", "network", "parties", "data", "seed")  # settings that may name a place, or who was sampled
-_MISSING = "{} needs the package {}: pip install 'tacit[export]'"
+_MISSING = "{} needs the package {}: pip install 'tacit-learning[export]'"
 
 
 class ExportError(ValueError):
@@ -96,7 +96,7 @@ def read_exported(path: str | Path, *, share: bool = False) -> Exported:
         run = _told(path.resolve().name, settings, list(read_timed_events(path / "events.jsonl")))
     except (ConfigError, OSError) as error:
         raise ExportError(str(error)) from error
-    except (ValueError, TypeError, AttributeError) as error:  # a file that somebody edited
+    except (ValueError, TypeError, AttributeError) as error:  # a file that was edited
         raise ExportError(f"{path}: its events cannot be read: {error}") from error
     return _shared(run, settings) if share else run
 

@@ -49,7 +49,7 @@ def site_of(settings: Settings, local: Local, folder: Path, party: str, *, insec
 def new_directory(
     settings: Settings, seat: Seat, runs: Path, state: Path | None, *, anew: bool = False
 ) -> RunDirectory:
-    """The folder of a party that starts; a coordinator is not started beside a run of its own that was interrupted."""
+    """The folder of a party that starts; a coordinator is not started if a run of its own was interrupted."""
     if seat.coordinates and state is None and not anew:
         old = unfinished(runs, settings, seat.name)
         if old is not None:

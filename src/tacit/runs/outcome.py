@@ -98,7 +98,7 @@ def carried_out(
 
 
 def _check_ledger(kind: str, ledger: Mapping[str, Any]) -> None:
-    """ValueError where a kind's ledger does not say what its epsilon is, of what, and for whom (see `kind.Result`)."""
+    """ValueError if a kind's ledger does not say what its epsilon is, of what, and for whom (see `kind.Result`)."""
     if not ledger:
         return
     found = ledger.get("ledgers")
@@ -107,8 +107,8 @@ def _check_ledger(kind: str, ledger: Mapping[str, Any]) -> None:
     for number, each in enumerate(found):
         if missing := [key for key in _OF_A_LEDGER if key not in each]:
             raise ValueError(
-                f"ledgers[{number}] of the kind {kind} lacks {', '.join(missing)}: add them beside what "
-                "Ledger.to_json() gives, see Result in tacit.kind"
+                f"ledgers[{number}] of the kind {kind} lacks {', '.join(missing)}: add them to what "
+                "Ledger.to_json() returns, see Result in tacit.kind"
             )
 
 

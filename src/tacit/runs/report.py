@@ -25,11 +25,11 @@ def report_run(path: str | Path) -> Path:
 
 
 def write_report(runs: Sequence[Path], output: Path | None = None, share: bool = False) -> Path:
-    """Write the report of one run, or the comparison of several, and say where it is.
+    """Write the report of one run, or the comparison of several, and return its path.
 
     One run's goes to its directory (`report.html` and `plots/`, or `report-share.html`), a comparison to
-    `comparison.html` here. With any other name the plots lie beside the page, in a folder of its name.
-    Raises ValueError where a run cannot be read and OSError where the page cannot be written.
+    `comparison.html` here. With any other name the plots are next to the page, in a folder of its name.
+    Raises ValueError if a run cannot be read and OSError if the page cannot be written.
     """
     if not runs:
         raise ValueError("there is no run to report on: give the folder of one")

@@ -44,8 +44,10 @@ def resumed(
     last state that is intact.
     """
     folder = Path(path)
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: there is no such folder: give the folder of a run, such as runs/<time>-<name>")
     if not (folder / "config.yaml").is_file():
-        raise ConfigError(f"{folder}: this is not the directory of a run, it has no config.yaml")
+        raise ConfigError(f"{folder}: this is not the folder of a run, it has no config.yaml: `tacit run` makes one")
     whose = party_of(folder)
     if whose != party:
         names = [name or "all parties in one process" for name in (whose, party)]

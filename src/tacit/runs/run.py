@@ -29,10 +29,10 @@ def run(
     """Run a file here, or a dict with the same keys. Leaves a run directory under `runs`.
 
     With `resume`, the run in that directory is resumed instead, with the settings that it stored; a file is needed only
-    where the task lies beside it, a dict only where the task's options are Python objects. With `state`, the run lives
-    in that folder: it starts there if the folder is empty and is resumed if not. `previous`: if what was stored last is
-    damaged, it resumes from the last state that is intact. A run that is done already is concluded, and nothing is
-    trained.
+    if the module of the task is in its folder, a dict only if the task's options are Python objects. With `state`, the
+    run is stored in that folder: it starts there if the folder is empty and is resumed if not. `previous`: if the
+    newest state is damaged, it resumes from the last intact one. A run that is done already is concluded, and nothing
+    is trained.
     """
     refuse_in_import()
     if state is not None and resume is not None:

@@ -145,7 +145,7 @@ class Client:
                     reply = self._check_agreements(message, now)
                 case _:
                     raise PeerError(f"{type(message).__name__} is not expected in {self.state.name}")
-        except BaseException:  # the peer's fault, or that of whoever makes the vector
+        except BaseException:  # the fault of the peer, or of the caller that makes the vector
             self._end(State.ABORTED)
             raise
         # A masked vector is as large as the model: it is sent once, and sending it again is the transport's business.
@@ -216,7 +216,7 @@ class Client:
         self._check_session(inbox.session)
         senders = unpack_ids(inbox.senders)
         if not set(senders) <= self._peers.keys():
-            raise PeerError(f"shares of {sorted(set(senders) - self._peers.keys())}, who are no peers here")
+            raise PeerError(f"shares of {sorted(set(senders) - self._peers.keys())}, who are not peers here")
         held = len(senders) + (self._own_rows is not None)
         if held < self._topology.threshold:
             raise PeerError(f"shares of {held} clients, {self._topology.threshold} are needed")
@@ -292,7 +292,7 @@ class Client:
         self._check_session(message.session)
         signers = unpack_ids(message.ids)
         if not set(signers) <= self._alive:
-            raise PeerError(f"{sorted(set(signers) - self._alive)} signed, who are no survivors")
+            raise PeerError(f"{sorted(set(signers) - self._alive)} signed, who are not survivors")
         if len(signers) < self._topology.threshold:
             raise PeerError(f"{len(signers)} clients agree on the survivors, {self._topology.threshold} are needed")
         content = tie.survivors_digest(self._session, self._survivors.alive, self._survivors.dropped)

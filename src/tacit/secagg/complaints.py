@@ -23,11 +23,11 @@ class Complaints:
         self.disputes[holder] = tuple(owners)
         blamed = {}
         if len(owners) >= enough:
-            blamed[holder] = f"it says that the shares of {len(owners)} clients are no good"
+            blamed[holder] = f"it says that the shares of {len(owners)} clients are invalid"
         for owner in owners:
             self._about[owner] += 1
             if self._about[owner] >= enough:
-                blamed[owner] = f"{self._about[owner]} clients say that its shares are no good"
+                blamed[owner] = f"{self._about[owner]} clients say that its shares are invalid"
         return blamed
 
 

@@ -1,7 +1,7 @@
 """The server of one aggregation: collects, relays, adds up, and opens nothing but the sum.
 
 Feed it messages with `receive`, the clock with `tick`, and send what they return. When it is READY, `finish` gives the
-sum. A client's bad message raises PeerError and changes nothing: whoever drives the server drops that client. Uploads
+sum. A client's bad message raises PeerError and changes nothing: the caller drops that client. Uploads
 are added as they arrive, so that memory is that of one vector, not of n.
 """
 

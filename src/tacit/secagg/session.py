@@ -68,7 +68,7 @@ def name(identity: int) -> bytes:
 
 
 def pair_context(purpose: bytes, session: bytes, one: int, other: int) -> bytes:
-    """What the keys of two clients are derived for. It names the two: a third that shows a variant of somebody's public
+    """What the keys of two clients are derived for. It names the two: a third that shows a variant of another's public
     key, which X25519 takes for the same, must not get the same keys, or masks could be made to cancel."""
     return frame(purpose, session, name(min(one, other)), name(max(one, other)))
 

@@ -91,7 +91,9 @@ class Settings:
         for key, value in keys.items():
             name = _ALIASES.get(key, key)
             if name not in known:
-                raise ValueError(f"{key!r} is no setting of secure aggregation: known are {', '.join(sorted(known))}")
+                raise ValueError(
+                    f"{key!r} is not a setting of secure aggregation; known are {', '.join(sorted(known))}"
+                )
             if name in named:
                 raise ValueError(f"{name} is given twice, once as an alias: keep one")
             named[name] = value

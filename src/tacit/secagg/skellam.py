@@ -147,7 +147,7 @@ class SkellamEncoding:
     def event(self) -> SkellamEvent:
         """What opening one sum of `fewest` or more vectors costs.
 
-        Guarantee: for zeroing out one client, against whoever sees the sum and knows the vectors and the noise of
+        Guarantee: for zeroing out one client, against an observer of the sum that knows the vectors and the noise of
         `colluders` others. The slack is that of the samplers and the probability of a wrap.
         """
         draws = math.log2(self.columns * self.clients) + noise.skellam_log2_distance(self.share_variance)

@@ -63,8 +63,8 @@ class Answers:
     def _check(self, rows: int, total: int, budget: int, *, whole: bool) -> None:
         if not whole:
             raise BudgetError(
-                f"{self.path}: a line is cut off, so that nobody can tell how many rows it answered, and nothing was "
-                f"sent: give it the beginning of the others with the rows that it may stand for"
+                f"{self.path}: a line is cut off, so the number of rows that it answered is unknown, and nothing was "
+                "sent: complete it in the form of the other lines, with the most rows that it may stand for"
             )
         if total + rows > budget:
             raise BudgetError(

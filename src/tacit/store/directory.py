@@ -121,7 +121,7 @@ class RunDirectory:
         for pattern in ("*", "*/*"):  # its own files first, then those of its parts
             for entry in path.glob(pattern):
                 if entry.is_symlink():
-                    raise ConfigError(f"{entry}: a run's files are no links: put the file itself there")
+                    raise ConfigError(f"{entry}: a run's files must not be links: put the file itself there")
         directory = cls(path, clock, fingerprint)
         for name in ("events.jsonl", "run.log"):
             _cut_last_line(path / name)
@@ -204,7 +204,7 @@ def read_timed_events(path: str | Path) -> Iterator[tuple[float, Event]]:
                 event = events.from_json(data)
                 yield datetime.fromisoformat(data.get("time", "1970-01-01T00:00:00+00:00")).timestamp(), event
             except (ValueError, TypeError, AttributeError) as error:
-                raise ValueError(f"{path}:{count}: this line is no event: {error}") from error
+                raise ValueError(f"{path}:{count}: this line is not an event: {error}") from error
 
 
 def read_model(path: Path) -> Arrays:

@@ -1,4 +1,4 @@
-"""What a run depends on besides its settings."""
+"""What a run depends on in addition to its settings."""
 
 from __future__ import annotations
 

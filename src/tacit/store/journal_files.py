@@ -2,7 +2,7 @@
 
     RUN/journal/step-N, opened-N    see `tacit.kinds.vertical_logistic.protocol.journal`
     RUN/journal/aligned             see `tacit.kinds.vertical_logistic.kept_rows`
-    RUN/journal/label-counts-*      see `label_count_messages` beside the journal
+    RUN/journal/label-counts-*      see `label_count_messages` next to the journal
     RUN/journal/key                 the active's private key, which old answers need
 
 They are removed once all parties have said that they are done.

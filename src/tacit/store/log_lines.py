@@ -28,6 +28,7 @@ from tacit.events import (
     RunStarted,
     SharesDisputed,
     Stepped,
+    StoppedEarly,
     Tabled,
     TrainingResumed,
     TrainingStarted,
@@ -43,6 +44,7 @@ _OfRound = (
     | Evaluated
     | RoundAborted
     | BudgetReached
+    | StoppedEarly
 )
 _REFUSALS = {
     "budget": "answers no more",
@@ -124,8 +126,8 @@ def _of_round(event: _OfRound) -> str:
             owners = ", ".join(map(str, event.owners)) + (", …" if event.count > len(event.owners) else "")
             whose = f"client {owners}" if event.count == 1 else f"{event.count} clients ({owners})"
             return (
-                f"client {event.holder} says that its shares of {whose} are no good: one "
-                "side lies, nobody can tell which"
+                f"client {event.holder} says that its shares of {whose} are invalid: one side is wrong, "
+                "and it is not known which"
             )
         case RoundFinished():
             return " ".join([*measured(event), f"{event.seconds or 0:.1f} s"])
@@ -138,6 +140,8 @@ def _of_round(event: _OfRound) -> str:
             )
         case RoundAborted():
             return f"changed nothing: {event.reason} {event.seconds or 0:.1f} s"
+        case StoppedEarly():
+            return f"is the last: {event.reason}"
         case BudgetReached():
             return (
                 f"not begun: it would bring the epsilon of {event.of} to "

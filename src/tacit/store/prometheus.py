@@ -54,7 +54,7 @@ _FAMILIES = {
     "tacit_survivors": ("gauge", "Clients whose updates are in the last finished round."),
     "tacit_refused_total": ("counter", "Times that a client lost its place in a round, or refused what it was asked."),
     "tacit_blamed_total": ("counter", "Times that a client was proved to break secure aggregation, by client."),
-    "tacit_disputes_total": ("counter", "Times that a client said that others' shares are no good, without proof."),
+    "tacit_disputes_total": ("counter", "Times that a client said that others' shares are invalid, without proof."),
     "tacit_round_seconds": ("gauge", "How long the last finished round took."),
     "tacit_stage_seconds": ("gauge", "How long a stage of the last finished round took."),
     "tacit_client_bytes_up": ("gauge", "Bytes from one client in the last finished round."),

@@ -1,4 +1,4 @@
-"""What lies in a run's directory beside its settings: events, ledgers and versions, read and checked."""
+"""The contents of a run's directory except for its settings: events, ledgers and versions, read and checked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def checked_events(path: Path) -> list[Event]:
 
 
 def _check(event: Event, where: str) -> None:
-    """A file that somebody edited must not fail later, in the middle of a page."""
+    """A file that was edited must not fail later, in the middle of a page."""
     hints = get_type_hints(type(event))
     for field in fields(event):
         value, expected = getattr(event, field.name), hints[field.name]
@@ -76,7 +76,7 @@ def client_ledgers(path: Path) -> tuple[dict[str, int], tuple[Account, ...]]:
     data = read_intact(path, CLIENT) or {}
     state, ledger = data.get("state", {}), data.get("ledger", {})
     if not isinstance(state, dict) or not isinstance(ledger, dict):
-        raise ValueError(f"{path}:1: these are no counters and ledgers of a client")
+        raise ValueError(f"{path}:1: these are not counters and ledgers of a client")
     return {name: value for name, value in state.items() if type(value) is int}, _accounts(ledger, path)
 
 
@@ -84,7 +84,7 @@ def _accounts(data: dict[str, Any], path: Path) -> tuple[Account, ...]:
     try:
         return tuple(_account(each) for each in data.get("ledgers", []))
     except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path}:1: this is no ledger: {error}") from error
+        raise ValueError(f"{path}:1: this is not a ledger: {error}") from error
 
 
 def _account(data: dict[str, Any]) -> Account:
@@ -122,4 +122,4 @@ def environment(path: Path) -> dict[str, str]:
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}:{error.lineno}: this is not JSON: {error.msg}") from error
     except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path}:1: this is no environment: {error}") from error
+        raise ValueError(f"{path}:1: this is not an environment: {error}") from error

@@ -16,7 +16,7 @@ S = TypeVar("S", bound=Settings)
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[S]):
-    """A run that is finished, was stopped or still goes on. Each kind has a view of it."""
+    """A run that is finished, was stopped or is still running. Each kind has a view of it."""
 
     path: Path
     settings: S

@@ -108,7 +108,7 @@ def assembled(
     padded = {}
     for name, column in zip(names, found, strict=True):
         if isinstance(column, str):
-            what = f"{column} is no text, number or date"
+            what = f"{column} is not text, a number or a date"
             remedy = "leave the column out, or convert it first"
             listed.append(Problem("error", "type", where, what, remedy, column=name))
         elif column[1]:

@@ -235,7 +235,7 @@ def read(cells: Cells, decimal: Literal[".", ","] | None = None, share: float = 
         day = dates.found(counts)
         if day.cells >= least:
             reading = Reading("date", date="|".join(day.formats))
-            note = "dates are taken as day/month, which no cell tells" if day.ambiguous else ""
+            note = "dates are read as day/month, because no cell shows the order" if day.ambiguous else ""
     return Read(reading, *reading.apply(cells), note, number.ambiguous and reading.kind == "number")
 
 

@@ -117,5 +117,5 @@ def _value(name: str, cells: Cells, given: Column, number: bool) -> float | str:
     except ValueError:
         found = math.nan
     if not np.isfinite(found):
-        raise ValueError(f"column {name}: `value: {value}` is no number, and its cells are numbers: give one")
+        raise ValueError(f"column {name}: `value: {value}` is not a number, but its cells are: give a number")
     return found

@@ -103,7 +103,7 @@ class Woe:
         check_fill(self.fill, numbers=isinstance(self.groups, Quantiles), category=True)
         check_rows(self.rows, self.groups.count)
         if len(self.values) != len(self.rows) or not all(map(math.isfinite, (*self.values, self.information))):
-            raise ValueError(f"{len(self.values)} values for {len(self.rows)} groups, or one that is no number")
+            raise ValueError(f"{len(self.values)} values for {len(self.rows)} groups, or one that is not a number")
 
     @property
     def parts(self) -> tuple[str, ...]:

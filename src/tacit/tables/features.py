@@ -83,7 +83,7 @@ def _feature(
     if choice.use != "drop":
         problems += _refused(raw, name, cells, choice, rows)
         if labels is not None and (how := tells(cells, labels)):
-            what = f"it tells the label ({how})"
+            what = f"it predicts the label ({how})"
             remedy = "leave it out if it is known only after the label is"
             problems.append(raw.problem("warning", "tells", what, remedy, name))
     return Feature(name, cells, found.reading, choice, tuple(problems), found.note)
@@ -122,7 +122,9 @@ def _unread(raw: Raw, name: str, given: Column, found: Read, rows: Ints | None) 
     kind = found.reading.kind
     unread = listed(lambda text: not _infinite(text), found.unread)
     if unread:
-        what = counted(len(unread), f"cell is no {kind}, as the others are", f"cells are no {kind}s, as the others are")
+        what = counted(
+            len(unread), f"cell is not a {kind}, as the others are", f"cells are not {kind}s, as the others are"
+        )
         remedy = f"correct them, leave them blank, or set columns: {{{name}: one_hot}}"
         cells = [source.values[row] for row in unread]
         problems.append(raw.problem("error", "unread", what, remedy, name, unread, cells))
@@ -152,10 +154,10 @@ def _dull(raw: Raw, name: str, cells: Cells, given: Column, choice: Choice) -> l
     kind: Literal["", "empty", "constant"] = _without_contents(cells)
     if kind:
         what = "all cells are missing" if kind == "empty" else "it has one value only"
-        remedy = "it is dropped" if choice.use == "drop" else "it tells the model nothing"
+        remedy = "it is dropped" if choice.use == "drop" else "it has no information for the model"
         return [raw.problem("warning", kind, what, remedy, name)]
     if choice.use == "drop":
-        return [raw.problem("warning", "text", choice.said or "it tells nothing", "it is dropped", name)]
+        return [raw.problem("warning", "text", choice.said or "it has no information", "it is dropped", name)]
     return []
 
 

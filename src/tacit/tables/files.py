@@ -23,6 +23,7 @@ from tacit.tables.cells import CELLS, SEPARATOR, Cells, Floats, Numbers, PlainTe
 from tacit.tables.problems import Problem, counted, places
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_SPREADSHEETS = {".xls", ".xlsx", ".xlsm", ".xlsb", ".ods", ".numbers"}
 DELIMITERS = (",", ";", "\t", "|")
 _BLOCK = 1 << 12  # rows that are turned into columns at a time
 
@@ -31,6 +32,8 @@ def read_file(path: Path) -> Raw:
     """The table of a file, which is Parquet if its name ends in .parquet or .pq, and CSV otherwise."""
     if not path.is_file():
         raise fatal("file", str(path), "there is no such file", "correct the path")
+    if path.suffix.lower() in _SPREADSHEETS:
+        raise fatal("file", str(path), "spreadsheets are not read", "save the sheet as CSV UTF-8 or as Parquet")
     return _read_parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _read_csv(path)
 
 
@@ -144,7 +147,9 @@ def _read_parquet(path: Path) -> Raw:
         import pyarrow
         import pyarrow.parquet
     except ModuleNotFoundError:
-        raise fatal("extra", str(path), "Parquet needs the extra parquet", "pip install 'tacit[parquet]'") from None
+        raise fatal(
+            "extra", str(path), "Parquet needs the extra parquet", "pip install 'tacit-learning[parquet]'"
+        ) from None
     where = str(path)
     try:
         with pyarrow.parquet.ParquetFile(path) as file:

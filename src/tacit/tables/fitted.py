@@ -151,7 +151,7 @@ class Fitted:
     def notes(self) -> tuple[str, ...]:
         """Sentences about columns that tell nothing."""
         return tuple(
-            f"column {name}: one group of rows is left, so its weight of evidence is 0 and it tells nothing: drop it"
+            f"column {name}: one group of rows is left, so its weight of evidence is 0 and it has no effect: drop it"
             for name, woe in self._evidence()
             if woe.groups.count == 1
         )

@@ -18,7 +18,7 @@ def read_frame(frame: Any) -> Raw:
     if callable(getattr(frame, "collect", None)):
         frame = frame.collect()  # a lazy frame of polars
     if not all(hasattr(frame, name) for name in ("columns", "shape", "dtypes")):
-        what = f"{type(frame).__name__} is no frame"
+        what = f"{type(frame).__name__} is not a frame"
         raise fatal("frame", _WHERE, what, "give a DataFrame of pandas or polars")
     rows, width = frame.shape
     if rows * width > CELLS:

@@ -95,13 +95,13 @@ def _numbers(
     found = read(cells, decimal, share=0.5)
     if not isinstance(found.cells, Numbers) or found.reading.kind != "number":
         example = Counter(canonical_texts(cells)[row] for row in rows.tolist()).most_common(1)
-        what = f"the label is no number (such as {shown([text for text, _ in example])})"
+        what = f"the label is not a number (such as {shown([text for text, _ in example])})"
         remedy = "set model: logistic, or name another column as label"
         return np.zeros(len(rows)), [raw.problem("error", "label", what, remedy, name)]
     values = found.cells.values[rows]
     unread = sorted(set(found.unread) & set(rows.tolist()) | set(rows[~np.isfinite(values)].tolist()))
     if unread:
-        what = f"{counted(len(unread), 'label is', 'labels are')} no number"
+        what = counted(len(unread), "label is not a number", "labels are not numbers")
         texts = canonical_texts(cells)
         cells_there = [texts[row] for row in unread]
         return values, [

@@ -83,7 +83,7 @@ def numbers_of(cells: Cells) -> Floats:
         return np.full(len(cells), np.nan)
     infinite = np.isinf(cells.values)
     if infinite.any():
-        raise ValueError(f"row {int(infinite.argmax()) + 1} holds an infinite number: mend it or leave it out")
+        raise ValueError(f"row {int(infinite.argmax()) + 1} holds an infinite number: correct it or leave it out")
     return cells.values
 
 

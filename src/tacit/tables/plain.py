@@ -80,7 +80,7 @@ def _numbers(raw: Raw, name: str, missing: bool) -> tuple[Floats, list[Problem]]
     unread = unread or np.flatnonzero(np.isinf(values)).tolist()
     if unread:
         texts = canonical_texts(source)
-        what = f"{counted(len(unread), 'cell is', 'cells are')} no number"
+        what = counted(len(unread), "cell is not a number", "cells are not numbers")
         remedy = "recode the column as numbers, or leave it out"
         return values, [raw.problem("error", "unread", what, remedy, name, unread, [texts[row] for row in unread])]
     absent = np.flatnonzero(np.isnan(values))

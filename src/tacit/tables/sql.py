@@ -28,13 +28,17 @@ def read_query(source: Source, folder: Path) -> Raw:
         import sqlalchemy
         import sqlalchemy.exc
     except ModuleNotFoundError:
-        raise fatal("extra", "the database", "a query needs the extra sql", "pip install 'tacit[sql]'") from None
+        raise fatal(
+            "extra", "the database", "a query needs the extra sql", "pip install 'tacit-learning[sql]'"
+        ) from None
     url, where = _address(sqlalchemy, source, folder)
     failure = None
     try:
         engine = sqlalchemy.create_engine(_with_password(url, source, where), hide_parameters=True)
     except ModuleNotFoundError as error:
-        failure = fatal("extra", where, f"the driver {error.name} is not installed", "pip install 'tacit[sql]', or it")
+        failure = fatal(
+            "extra", where, f"the driver {error.name} is not installed", "pip install 'tacit-learning[sql]', or it"
+        )
     except sqlalchemy.exc.SQLAlchemyError as error:
         failure = fatal("database", where, _scrubbed(error, source), "correct url")
     if failure is None:

@@ -106,6 +106,9 @@ def _read(raw: Raw, name: str, reading: Reading) -> tuple[Cells, list[Problem]]:
     if not unread:
         return cells, []
     texts = canonical_texts(source)
-    what = f"{counted(len(unread), 'cell is', 'cells are')} no {reading.kind} as in the training's table"
+    what = (
+        counted(len(unread), f"cell is not a {reading.kind}", f"cells are not {reading.kind}s")
+        + " as in the training's table"
+    )
     remedy = "write them as that table does, or leave them blank"
     return cells, [raw.problem("error", "unread", what, remedy, name, unread, [texts[row] for row in unread])]

@@ -246,7 +246,7 @@ def check_fill(fill: Fill, *, numbers: bool, category: bool = False) -> None:
     if (numbers and text) or (not numbers and isinstance(fill.value, float)):
         raise ValueError(f"missing cells are filled with {fill.value!r}")
     if fill.how == "own category" and not category:
-        raise ValueError("a number that is missing is no category")
+        raise ValueError("a missing number is not a category")
 
 
 def check_rows(rows: tuple[int, ...], count: int) -> None:

@@ -19,7 +19,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def typed_column(values: Sequence[Any]) -> tuple[Cells, list[int]] | str:
-    """A column, and the rows with white space around a text; or the name of a type that is no text, number or date.
+    """A column, and the rows with white space around a text; or the name of any other type.
 
     Numbers, booleans and decimals make a column of numbers; dates one of dates; anything mixed is text, in which a
     number has its one text ("7" for 7.0). Integers that a float cannot hold make the column text.

@@ -2,8 +2,9 @@
 
 plan        ties sampler, noise and accountant together
 attach      puts a plan into the ordinary loop: `sampler`, `optimizer`, `sums` (the tiers of noise), `clip_factors`,
-            `monitor`, `checkpoint`; `source` reads the data, `independence` looks whether records keep apart
-            (`generators`), `contents` whether anything is stored without noise
+            `adaptive_norm`, `monitor`, `checkpoint`, `several_optimizers`; `source` reads the data, `independence`
+            looks whether records keep apart (`generators`), `contents` whether anything is stored without noise
+ownership   whose each record is, if owners are protected; `owner_gradients` are those of all records of an owner
 losses      one value for each record
 engine      records one backward pass and adds clipped gradients; `rules` says how each kind of layer is recorded:
             `layers`, `attention`, `recurrent`, `scan`, those of `register_layer`, which `probe` tries, and `fallback`;
@@ -52,7 +53,7 @@ def require_torch() -> None:
     try:
         import torch  # noqa: F401
     except ModuleNotFoundError as error:
-        raise ValueError("private training needs torch: pip install 'tacit[torch]'") from error
+        raise ValueError("private training needs torch: pip install 'tacit-learning[torch]'") from error
 
 
 __getattr__, __dir__ = door(

@@ -64,7 +64,11 @@ class AdamBC(torch.optim.Optimizer):  # type: ignore[misc]
         parameter.addcdiv_(state["exp_avg"], moments.sqrt_(), value=-float(rate))
 
 
-def deviation_of(noise: str, multiplier: float, clip: float, batch: int) -> float:
-    """The deviation of the noise in each entry of a noisy mean gradient."""
-    deviation = multiplier * clip / batch
-    return deviation * math.sqrt(2) if noise == "laplace" else deviation
+def tell_noise(
+    optimizers: Iterable[torch.optim.Optimizer], noise: str, multiplier: float, clip: float, batch: int
+) -> None:
+    """Tell each AdamBC of `optimizers` the deviation of the noise in each entry of a noisy mean gradient."""
+    deviation = multiplier * clip / batch * (math.sqrt(2) if noise == "laplace" else 1)
+    for each in optimizers:
+        if isinstance(each, AdamBC):
+            each.noise_deviation = deviation

@@ -14,6 +14,15 @@ def records_of(given: Any) -> int | None:
     return next((length for length in lengths if length != 1), 1 if lengths else None)
 
 
+def with_one_record_less(given: Any, records: int) -> Any:
+    """The same arguments without the last row of each tensor that is as long as the batch."""
+
+    def shortened(leaf: Any) -> Any:
+        return leaf[:-1] if isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == records else leaf
+
+    return pytree.tree_map(shortened, given)
+
+
 class Arguments:
     """Which tensors that a module is given have a row for each record, and which are shared by all records.
 
@@ -23,14 +32,15 @@ class Arguments:
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self._sizes: dict[tuple[str, int], int] = {}  # of the batch that an argument was as long as, once
         self._known: dict[tuple[str, int], bool] = {}  # whether it is of records
+        self.unknown: str | None = None  # a list of ids, given while it was not known how many records there are
 
     @property
     def undecided(self) -> str | None:
         """An argument that was as long as the only batch that it was given with."""
-        return next((f"argument {place + 1} of {self._name}" for _, place in self._sizes), None)
+        return next((f"argument {place + 1} of {self.name}" for _, place in self._sizes), None)
 
     def split(self, leaves: list[Any], spec: str) -> tuple[int, list[bool]]:
         """The number of records, and for each leaf whether it has a row for each."""
@@ -38,7 +48,7 @@ class Arguments:
         records = next((length for length in lengths if length is not None), None)
         if records is None:
             raise ValueError(
-                f"{self._name} takes no tensor of records, so its gradient has no records: give it the batch"
+                f"{self.name} takes no tensor of records, so its gradient has no records: give it the batch"
             )
         first = lengths.index(records)
         return records, [
@@ -51,7 +61,7 @@ class Arguments:
         if length != records and length != 1:
             if key in self._sizes or self._known.get(key, False):
                 raise ValueError(
-                    f"argument {key[1] + 1} of {self._name} has {length} rows for {records} records, and was as "
+                    f"argument {key[1] + 1} of {self.name} has {length} rows for {records} records, and was as "
                     "long as an earlier batch: it cannot be told whether it has a row for each record. Expand what "
                     "all records share to one row a record, x.expand(records, *x.shape)"
                 )

@@ -14,8 +14,10 @@ from tacit.training.engine import Engine
 from tacit.training.independence import Watch
 from tacit.training.monitor import Monitor
 from tacit.training.optimizer import PrivateOptimizer
+from tacit.training.ownership import ownership
 from tacit.training.plan import Plan
 from tacit.training.sampler import Loader, Sampler
+from tacit.training.several_optimizers import as_one, each_of
 from tacit.training.sums import NoiseSource, noisy_sum
 
 M = TypeVar("M", bound=nn.Module)
@@ -24,7 +26,7 @@ M = TypeVar("M", bound=nn.Module)
 def attach(
     plan: Plan,
     model: M,
-    optimizer: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
     data: Any,
     *,
     reduction: Literal["mean", "sum"] = "mean",
@@ -32,6 +34,7 @@ def attach(
     monitors: Sequence[Monitor] = (),
     check: bool = True,
     memory: int = 512 << 20,
+    owners: Any = None,
     source: NoiseSource | None = None,
     rng: Generator | None = None,
     check_rng: Generator | None = None,
@@ -39,6 +42,8 @@ def attach(
     """The same model, an optimizer whose steps are private, and a loader of the plan's samples.
 
     Args:
+        optimizer: one, or several of which each moves parameters of its own. The gradient over the parameters of all
+            is clipped to one norm, gets noise once and is paid for once; then each optimizer steps.
         reduction: of the loss over the records of a backward pass. Several passes before a step are of different
             records of the batch, in order.
         loss_scale: what the loop multiplies the loss by besides: 1/4 where it divides by four passes.
@@ -46,6 +51,8 @@ def attach(
         check: whether some batches are followed by changed copies of themselves, to see that records keep apart (see
             `independence`), and whether it is seen that nothing is stored without noise (see `contents`).
         memory: bytes that the gradients of single records may take; more is slower to do without.
+        owners: for unit="owner" whose each record is: one id a record, in their order, or a function from a record of
+            `data` to an id, called once for each of them. Ids are compared only.
         source: noise of the fast tier. Secret, as `rng` is, from which samples and all other noise are drawn: both
             come from the operating system by default, and others are for tests.
         check_rng: of the times at which batches are shown again; secret likewise.
@@ -53,15 +60,16 @@ def attach(
     for monitor in monitors:
         if monitor.plan != plan:
             raise ValueError("a monitor is of another plan: make it with Monitor(plan, ...) of this one")
-    _check_optimizer(model, optimizer)
+    inner = as_one(optimizer)
+    _check_optimizer(model, inner)
     refuse_replicas()
     plan.noise_of(0)  # calibrated now, and refused where the count leaves nothing for the gradients
-    engine = Engine(model, reduction=reduction, memory=memory, loss_scale=loss_scale)
+    engine = Engine(model, reduction=reduction, memory=memory, loss_scale=loss_scale, resize=not check)
     try:
-        sampler = Sampler(plan, rng)
+        sampler = Sampler(plan, rng, ownership(plan, data, owners))
         noisy = noisy_sum(plan, engine, source, rng)
         watch = Watch(check_rng) if check else None
-        private = PrivateOptimizer(plan, engine, optimizer, noisy, sampler, monitors=monitors, watch=watch, rng=rng)
+        private = PrivateOptimizer(plan, engine, inner, noisy, sampler, monitors=monitors, watch=watch, rng=rng)
         return model, private, Loader(plan, data, sampler, private, watch)
     except BaseException:
         engine.detach()
@@ -69,17 +77,15 @@ def attach(
 
 
 def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    if isinstance(optimizer, PrivateOptimizer):
-        raise ValueError("this optimizer is private already: attach the one that was given to attach, optimizer.inner")
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError("LBFGS asks for several gradients in one step, each of which would cost: use SGD or Adam")
-    if isinstance(optimizer, list | tuple):
-        raise ValueError(
-            "several optimizers would each need a share of the clipping norm: make one, with a group of parameters for "
-            "each learning rate (param_groups)"
-        )
-    if not isinstance(optimizer, torch.optim.Optimizer):
-        raise ValueError(f"a torch optimizer is expected, got {type(optimizer).__name__}")
+    for each in each_of(optimizer):
+        if isinstance(each, PrivateOptimizer):
+            raise ValueError(
+                "this optimizer is private already: attach the one that was given to attach, optimizer.inner"
+            )
+        if isinstance(each, torch.optim.LBFGS):
+            raise ValueError("LBFGS asks for several gradients in one step, each of which would cost: use SGD or Adam")
+        if not isinstance(each, torch.optim.Optimizer):
+            raise ValueError(f"a torch optimizer is expected, got {type(each).__name__}")
     moved = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     own = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     missing = [name for name, parameter in own.items() if id(parameter) not in moved]

@@ -14,9 +14,11 @@ import torch
 from torch import Tensor
 
 from tacit.training.plan import Plan
+from tacit.training.several_optimizers import kind_of
 
 VERSION = 2
 _PREFIX = "inner/"
+_LATER = {"clipping": "flat", "truncate": None, "unit": "record", "owners": None, "records_per_owner": None}
 
 
 def refuse_other(state: Mapping[str, Any], plan: Plan) -> None:
@@ -42,7 +44,7 @@ def fixed(plan: Plan) -> dict[str, Any]:
     """
     kept = asdict(plan)
     del kept["physical"]
-    for name, default in (("clipping", "flat"), ("truncate", None)):  # states of earlier releases do not have them
+    for name, default in _LATER.items():  # states of earlier releases do not have them
         if kept[name] == default:
             del kept[name]
     if plan.noise_multiplier is not None and plan.decay is None:
@@ -63,20 +65,18 @@ def store(inner: torch.optim.Optimizer) -> dict[str, Any]:
             else:
                 plain.setdefault(str(parameter), {})[name] = value
     groups = [{name: _plain(value) for name, value in group.items()} for group in whole["param_groups"]]
-    kept = {"kind": type(inner).__name__, "groups": groups, "values": plain}
+    kept = {"kind": kind_of(inner), "groups": groups, "values": plain}
     try:
         return {"inner": json.loads(json.dumps(kept, allow_nan=False)), **arrays}
     except (TypeError, ValueError) as error:
-        raise ValueError(f"a setting of {type(inner).__name__} cannot be stored as plain data: {error}") from error
+        raise ValueError(f"a setting of {kind_of(inner)} cannot be stored as plain data: {error}") from error
 
 
 def load(inner: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
     """Give an optimizer over the same parameters its state back."""
     kind = state["inner"]["kind"]
-    if kind != type(inner).__name__:
-        raise ValueError(
-            f"the state is of {kind}, the optimizer is {type(inner).__name__}: make it as it was made before"
-        )
+    if kind != kind_of(inner):
+        raise ValueError(f"the state is of {kind}, the optimizer is {kind_of(inner)}: make it as it was made before")
     current = inner.state_dict()["param_groups"]
     groups = state["inner"]["groups"]
     if [group["params"] for group in groups] != [group["params"] for group in current]:

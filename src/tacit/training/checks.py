@@ -16,6 +16,7 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 from torch.optim import Optimizer
 
+from tacit.training.libraries import unsupported
 from tacit.training.rules import rule
 
 _OBSERVERS = ("ObserverBase", "FakeQuantizeBase")  # of torch.ao, by name: it takes long to import
@@ -83,6 +84,8 @@ def _unrecorded(module: nn.Module) -> str | None:
             return "replicas would draw samples and noise of their own and diverge: attach the module inside it"
         case _ if any(isinstance(h, WeightNorm | BasePruningMethod) for h in module._forward_pre_hooks.values()):
             return "computes its weight in a hook: use torch.nn.utils.parametrizations, or torch.nn.utils.parametrize"
+        case _ if (reason := unsupported(module)) is not None:
+            return reason
         case nn.Embedding() | nn.EmbeddingBag() if module.sparse:
             return "sparse gradients: use sparse=False"
         case nn.EmbeddingBag() if rule(module) is None:
@@ -111,26 +114,51 @@ def _check_parameters(model: nn.Module) -> None:
             raise ValueError(
                 f"{name} has dtype {tensor.dtype}: trainable parameters must be float32, float64 or bfloat16"
             )
+        _refuse_hook(name, tensor, own=0)
         kinds.setdefault((tensor.dtype, tensor.device), name)
     if len(kinds) > 1:
         found = ", ".join(f"{name} is {dtype} on {device}" for (dtype, device), name in kinds.items())
         raise ValueError(f"trainable parameters differ in dtype or device ({found}): move the model with model.to()")
 
 
-def refuse_unclipped(trained: Collection[Tensor], optimizer: Optimizer) -> None:
-    """Raise ValueError if the optimizer would move a parameter by a gradient that was neither clipped nor noised.
+def _refuse_hook(name: str, parameter: Tensor, own: int) -> None:
+    """ValueError for a hook besides so many of the engine: it would never be called, and its mask have no effect."""
+    if len(parameter._backward_hooks or ()) > own or parameter._post_accumulate_grad_hooks:
+        raise ValueError(
+            f"{name} has a hook of its gradient (register_hook), which would never be called, because gradients are of "
+            "single records: remove it, and mask or scale in the model's forward, or what was noised by "
+            "optimizer.inner.register_step_pre_hook"
+        )
 
-    That is one that was unfrozen, or given to the optimizer, after it was attached.
+
+def refuse_unclipped(trained: Collection[Tensor], optimizer: Optimizer, model: nn.Module) -> None:
+    """Raise ValueError if a parameter would be moved by a gradient that was neither clipped nor noised.
+
+    That is one that was unfrozen, added to the model or given to the optimizer, after it was attached. One that only
+    the model holds is refused as well: another optimizer may move it. So is a hook that was made meanwhile.
     """
+    for parameter in trained:
+        _refuse_hook(f"a parameter of shape {tuple(parameter.shape)}", parameter, own=1)
     known = {id(parameter) for parameter in trained}
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            if id(parameter) not in known and (parameter.requires_grad or parameter.grad is not None):
-                raise ValueError(
-                    f"a parameter of shape {tuple(parameter.shape)} that was not trained when the optimizer was "
-                    "attached is trainable now, or has a gradient: clear it (parameter.grad = None) and freeze the "
-                    "parameter with requires_grad_(False), or unfreeze it and attach again"
-                )
+    moved = {id(parameter): parameter for group in optimizer.param_groups for parameter in group["params"]}
+    for parameter in (*moved.values(), *model.parameters()):
+        left_over = parameter.grad is not None and id(parameter) in moved  # frozen, with a gradient of earlier times
+        if id(parameter) not in known and (parameter.requires_grad or left_over):
+            raise ValueError(
+                f"a parameter of shape {tuple(parameter.shape)} that was not trained when the optimizer was "
+                "attached is trainable now, or has a gradient: clear it (parameter.grad = None) and freeze the "
+                "parameter with requires_grad_(False), or unfreeze it and attach again"
+            )
+
+
+def refuse_gradients(trained: Collection[Tensor]) -> None:
+    """Raise ValueError if an attached optimizer that is stepped by itself would move a trained parameter."""
+    if any(parameter.grad is not None for parameter in trained):
+        raise ValueError(
+            "an optimizer that was attached is stepped by itself, with gradients that were neither clipped nor noised "
+            "(of a backward pass in eval mode, or set by hand): step the private optimizer, which steps it. For public "
+            "data take another optimizer"
+        )
 
 
 def refuse_replicas() -> None:

@@ -90,9 +90,24 @@ def embedding(layer: Layer) -> Forward:
     return forward
 
 
+def shared_ids(layer: Layer, forward: Forward) -> Forward:
+    """A forward whose first argument is ids: it gets a row of them for each record if all records share them."""
+    arguments = Arguments(layer.name)
+    layer.recorder.arguments.append(arguments)
+
+    def for_each(*args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], Tensor) and args[0].dim() > 0:
+            args = (_for_each(args[0], layer.recorder.expected, arguments), *args[1:])
+        return forward(*args, **kwargs)
+
+    return for_each
+
+
 def _for_each(ids: Tensor, records: int | None, arguments: Arguments) -> Tensor:
     """One row of ids, [1, T], or a list of positions, [T], repeated for the records that the model was given."""
     if records is None:
+        if ids.dim() == 1 and len(ids) > 1:
+            arguments.unknown = arguments.name
         return ids
     if ids.dim() > 1:
         return ids.expand(records, *ids.shape[1:]) if len(ids) == 1 else ids

@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from types import MethodType
 from typing import Any, Literal
 
@@ -22,15 +23,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from tacit.training.arguments import records_of
+from tacit.training.adapters import adapter, vectors
+from tacit.training.arguments import records_of, with_one_record_less
 from tacit.training.checks import refuse_unfit
+from tacit.training.embedding_rows import shared_ids
 from tacit.training.fallback import fallback
+from tacit.training.generators import Generators
 from tacit.training.layers import Forward, Layer
-from tacit.training.libraries import by_structure, runs_whole
+from tacit.training.libraries import by_structure, runs_whole, takes_ids
 from tacit.training.margins import gamma, unit_roundoff
 from tacit.training.passes import Pass
 from tacit.training.precision import exactly
-from tacit.training.probe import probed
+from tacit.training.probe import probed, tried
 from tacit.training.recognition import recognised
 from tacit.training.rows import broadcasts, rows
 from tacit.training.rules import rule
@@ -55,6 +59,8 @@ class Recorded:
         self._engine, self._module, self._recorded = engine, module, recorded
         self._original: Forward = module.forward
         self._uncompiled: Forward | None = None
+        if "torch._dynamo" in sys.modules:  # now: what a compiler traces for one model would be missing in the next
+            self._uncompiled = torch.compiler.disable(recorded)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._engine.listens():
@@ -81,6 +87,7 @@ class Engine:
     passes before `add_clipped` are of different records, in the order of the passes.
     `memory` is how many bytes the gradients of single records may take in one pass; layers that do not fit are
     measured without keeping them and then summed by one more product. `announce` hears of layers without a rule.
+    With `resize` the model runs once more, with a record less, if an argument of a layer may be of records or shared.
 
     Guarantee: with factors of `factors(norms(), clip)`, what one record adds to `sum` has at most norm `clip`: as real
     numbers, for the gradients and factors (x, g) that were recorded. What the sum over records rounds is not counted.
@@ -99,6 +106,7 @@ class Engine:
         memory: int = 512 * MEBIBYTE,
         loss_scale: float = 1.0,
         announce: Callable[[str], None] = _warn,
+        resize: bool = False,
     ) -> None:
         if reduction not in ("mean", "sum"):
             raise ValueError(f"reduction is {reduction!r}: it must be 'mean' or 'sum' over records")
@@ -121,6 +129,7 @@ class Engine:
         self._mean = reduction == "mean"
         self._scale = float(loss_scale)
         self._announce = announce
+        self._resize = resize
         self._pass = Pass(self.parameters, self.names, memory)
         self._bypassed = False
         self._patched: list[tuple[nn.Module, Forward | None]] = []
@@ -173,10 +182,29 @@ class Engine:
             factors = lowered / (norms.to(torch.float64) + stability)
         return factors.mul_(factors >= 2 * torch.finfo(dtype).tiny).to(dtype)
 
+    def gather(self, starts: tuple[int, ...]) -> None:
+        """Take the mean gradients of owners in place of those of records, for norms, factors and sums of this pass.
+
+        `starts`: the first record of each owner, and how many records there are; each owner has one or more.
+        """
+        with torch.no_grad(), exactly(self.sum.device.type):
+            records = self._recorded()
+            lengths = torch.tensor([end - start for start, end in pairwise(starts)])
+            if starts[0] != 0 or starts[-1] != records or bool((lengths < 1).any()):
+                raise ValueError(
+                    f"the backward pass saw {records} records, the batch has {starts[-1]}: the first dimension of the "
+                    "model's input must be that of the records"
+                )
+            if records == len(lengths):
+                return
+            weights = self.whole(torch.ones(records, dtype=torch.float64, device=self.sum.device))
+            weights = weights / torch.repeat_interleave(lengths, lengths).to(weights)
+            self._pass.gather(starts, weights.to(self.sum.dtype))
+
     def add_clipped(self, factors: Tensor) -> None:
         """Add the sum of factors_i times the gradient of record i to `sum`, and forget the pass.
 
-        `factors` are [records], or [parameters, records].
+        `factors` are [records], or [parameters, records]; of owners, if the pass was gathered.
         """
         with torch.no_grad(), exactly(self.sum.device.type):
             records = self._recorded()
@@ -196,6 +224,8 @@ class Engine:
 
     def whole(self, factors: Tensor) -> Tensor:
         """Times what makes a record's own gradient of what was recorded: the records of its mean over the scale."""
+        if self._pass.owners is not None:
+            return factors  # the weights of an owner's records have it
         if not self._mean:
             return factors if self._scale == 1 else factors / self._scale
         return factors * (self._pass.counts(factors) / self._scale).to(factors.dtype)
@@ -215,7 +245,13 @@ class Engine:
     @property
     def undecided(self) -> str | None:
         """An argument of a layer that may be of records or shared: see `arguments.Arguments`."""
-        return next((each.undecided for each in self._pass.arguments if each.undecided is not None), None)
+        found = [each.undecided or (each.unknown if self._resize else None) for each in self._pass.arguments]
+        return next((each for each in found if each is not None), None)
+
+    @property
+    def attached(self) -> bool:
+        """Whether the model's layers are recorded: until `detach`."""
+        return bool(self._patched)
 
     def detach(self) -> None:
         """Give the model back as it was."""
@@ -231,7 +267,7 @@ class Engine:
     def _recorded(self) -> int:
         if not self._pass.sizes:
             raise RuntimeError("no backward pass is recorded: call model.train() and loss.backward() first")
-        return self._pass.records
+        return self._pass.records if self._pass.owners is None else self._pass.owners
 
     def _guard(self, name: str) -> Callable[[Tensor | None], None]:
         def refuse(gradient: Tensor | None) -> None:
@@ -253,16 +289,19 @@ class Engine:
         shown = name or "the model"
         own = Layer(shown, module, _own(module), self._pass)
         found = None if runs_whole(module) else rule(module) or recognised(module)
-        if found is not None:
+        if (scaling := adapter(module, self._bypass)) is not None:
+            by_rule, holder = scaling
+            vector = Layer(shown, module, vectors(module, holder), self._pass)
+            self._patch(module, tried(vector, by_rule, *self._instead(module, shown)))
+            self._instrument_inside(module, name, leave_out=holder)
+        elif found is not None:
             self._patch(module, found.make(own) if found.built_in else probed(own, found.make, self._bypass))
             self._instrument_inside(module, name)
         elif (made := by_structure(own)) is not None:
             self._patch(module, made)
             self._instrument_inside(module, name)
         elif broadcasts(module):
-            self._patch(
-                module, rows(own, self._fallback(module, shown), self._bypass, lambda: self._slow(module, shown))
-            )
+            self._patch(module, rows(own, *self._instead(module, shown)))
             self._instrument_inside(module, name)
         elif _own(module) or runs_whole(module) or _unusual(module):
             self._slow(module, shown)
@@ -272,7 +311,12 @@ class Engine:
 
     def _fallback(self, module: nn.Module, shown: str) -> Forward:
         inside = frozenset(path for path, parameter in module.named_parameters() if parameter.requires_grad)
-        return fallback(Layer(shown, module, inside, self._pass), self._bypass)
+        layer = Layer(shown, module, inside, self._pass)
+        return shared_ids(layer, fallback(layer, self._bypass)) if takes_ids(module) else fallback(layer, self._bypass)
+
+    def _instead(self, module: nn.Module, shown: str) -> tuple[Forward, Callable[[], Any], Callable[[], None]]:
+        """What `tried` needs if a rule does not fit."""
+        return self._fallback(module, shown), self._bypass, lambda: self._slow(module, shown)
 
     def _slow(self, module: nn.Module, shown: str) -> None:
         size = sum(each.numel() for each in module.parameters() if each.requires_grad)
@@ -282,9 +326,10 @@ class Engine:
             "parameters into a small module"
         )
 
-    def _instrument_inside(self, module: nn.Module, name: str) -> None:
+    def _instrument_inside(self, module: nn.Module, name: str, leave_out: str = "") -> None:
         for child_name, child in module.named_children():
-            self._instrument(child, f"{name}.{child_name}" if name else child_name)
+            if child_name != leave_out:
+                self._instrument(child, f"{name}.{child_name}" if name else child_name)
 
     def _patch(self, module: nn.Module, recorded: Forward) -> None:
         forward = Recorded(self, module, self._counted(recorded) if module is self.model else recorded)
@@ -296,9 +341,28 @@ class Engine:
 
         def counted(*args: Any, **kwargs: Any) -> Any:
             self._pass.expected = records_of((args, kwargs))
-            return forward(*args, **kwargs)
+            out = forward(*args, **kwargs)
+            if self._resize and self.undecided is not None and (self._pass.expected or 0) > 1:
+                self._decide(forward, (args, kwargs))
+            return out
 
         return counted
+
+    def _decide(self, forward: Forward, given: Any) -> None:
+        """Run the model with a record less: what is of records is shorter then. What comes out is thrown away."""
+        undecided, records, before = self.undecided, self._pass.expected or 0, Generators.now()
+        args, kwargs = with_one_record_less(given, records)
+        self._pass.expected = records - 1
+        try:
+            forward(*args, **kwargs)
+        except Exception as error:
+            raise ValueError(
+                f"{undecided} is as long as the batch of {records}, and it cannot be told whether it has a row for "
+                "each record: expand what all records share to one row a record, x.expand(records, *x.shape)"
+            ) from error
+        finally:
+            self._pass.expected = records
+            before.restore()
 
     def listens(self) -> bool:
         """Whether a layer that is called now is to be recorded."""

@@ -23,7 +23,7 @@ def fallback(layer: Layer, bypass: Callable[[], Any]) -> Forward:
         leaves, spec = pytree.tree_flatten((args, kwargs))
         records, split = arguments.split(leaves, str(spec))
         own = {
-            f"module.{name}": _named(layer, name).per_record(name.rpartition(".")[2], records)
+            f"module.{name}": named(layer, name).per_record(name.rpartition(".")[2], records)
             for name in sorted(layer.trained)
         }
 
@@ -38,7 +38,7 @@ def fallback(layer: Layer, bypass: Callable[[], Any]) -> Forward:
         tensors = [leaf for cut, leaf in zip(split, leaves, strict=True) if cut]
         try:
             return torch.vmap(one, randomness="different")(own, *tensors)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             if "vmap" not in str(error):
                 raise
             raise ValueError(
@@ -61,7 +61,7 @@ class Inside(nn.Module):  # type: ignore[misc]
         return self._forward(*args, **kwargs)
 
 
-def _named(layer: Layer, path: str) -> Layer:
+def named(layer: Layer, path: str) -> Layer:
     """The layer of the submodule that holds the parameter at `path`."""
     inner, _, parameter = path.rpartition(".")
     name = f"{layer.name}.{inner}" if inner else layer.name

@@ -54,6 +54,7 @@ UNREPEATABLE = (
 )
 _ROUNDING = 1e-4  # of a norm, among as many records: the kernels are the same, and rows of a product stay apart
 _LEAST = 1e-6  # of the largest norm: below it a norm may be rounding alone
+_NOTHING = 1e-10  # a norm of gradients that are all 0 is bounded by less
 _ROUNDING_OF_SIZES = 1e-2  # of norms in batches of different sizes
 _ENOUGH = 64  # records that were shown in parts with other random numbers: more tell no more
 _CLEAR = 5.0  # deviations
@@ -172,8 +173,10 @@ class Watch:
     def _resize(self, whole: Tensor, part: Tensor, apart: float) -> None:
         """The same records in a batch and in a part of it that is `apart` times smaller."""
         if not self._random:
-            self._resized = True
             scale = float(torch.maximum(whole, part).max())
+            if self._norms is None or scale <= max(_NOTHING, _LEAST * float(self._norms.max())):
+                return  # a loss that these records do not touch: the norms are bounds of rounding
+            self._resized = True
             if bool(((whole - part).abs() <= _ROUNDING_OF_SIZES * scale).all()):
                 return
             ratio = float((whole.sum() / part.sum().clamp(min=1e-300)).clamp(min=1e-300))

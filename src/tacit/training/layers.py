@@ -32,6 +32,9 @@ class Recorder(Room, Protocol):
 
     def add(self, name: str, parameter: nn.Parameter, part: Part) -> None: ...
 
+    def takes(self, parameter: Tensor) -> bool:
+        """Whether gradients of this very tensor are recorded."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:
@@ -52,6 +55,12 @@ class Layer:
     def value(self, parameter: str) -> Any:
         """The parameter as a constant, for which autograd computes no gradient, or None where the layer has none."""
         tensor = getattr(self.module, parameter)
+        if self.wants(parameter) and not self.recorder.takes(tensor):
+            raise ValueError(
+                f"{self.name}: another tensor stands in the place of its {parameter} (torch.func.functional_call does "
+                "that), whose gradient would be recorded as that of the parameter: call the model as it is, and other "
+                "weights of it, such as an average, under torch.no_grad or in a copy of the model"
+            )
         return None if tensor is None else tensor.detach()
 
     def per_record(self, parameter: str, records: int) -> Any:

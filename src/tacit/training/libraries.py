@@ -6,7 +6,9 @@ relative_bias       attention of the T5 family adds a bias from an embedding of 
 prompts             peft's prompt tuning computes one prompt and repeats it for the records. It is computed here with a
                     row for each record.
 runs_whole          layers of peft whose parts use each other's parameters (DoRA): the outermost runs once for each
-                    record, with copies of its own small parameters.
+                    record, with copies of its own small parameters. Those of linear layers have a rule: `adapters`.
+takes_ids           adapters of an embedding, whose ids all records may share, such as positions.
+unsupported         adapters that neither have a rule nor run once for each record.
 """
 
 from __future__ import annotations
@@ -25,6 +27,32 @@ def runs_whole(module: nn.Module) -> bool:
     """Whether the parts of a module use each other's parameters, as those of an adapter with a magnitude do."""
     magnitudes = getattr(module, "lora_magnitude_vector", None)
     return isinstance(magnitudes, nn.ModuleDict) and len(magnitudes) > 0
+
+
+def takes_ids(module: nn.Module) -> bool:
+    """Whether a module is an embedding, or an adapter of one."""
+    return isinstance(module, nn.Embedding) or isinstance(getattr(module, "base_layer", None), nn.Embedding)
+
+
+def unsupported(module: nn.Module) -> str | None:
+    """Why an adapter cannot be recorded, and what to use instead."""
+    if _trains(getattr(module, "shira_weight", None)):
+        return "SHiRA adds a sparse tensor to a weight, which cannot run once for each record: use LoRA, DoRA or IA3"
+    if _trains(getattr(module, "adaption_prompt", None)):
+        return "prompts of LLaMA-Adapter are shared by all records and have no rule: use prefix tuning or LoRA"
+    biases = getattr(module, "relative_attention_bias", None)
+    if _trains(biases) and type(biases) is not nn.Embedding and _calls(module, "compute_bias"):
+        return (
+            "has an adapter of relative_attention_bias, whose ids are shared by all records, without a rule: leave "
+            "relative_attention_bias out of target_modules"
+        )
+    return None
+
+
+def _trains(given: Any) -> bool:
+    """Whether a parameter, or any inside a module, is trained."""
+    found = given.parameters() if isinstance(given, nn.Module) else [given] if isinstance(given, Tensor) else []
+    return any(each.requires_grad for each in found)
 
 
 def by_structure(layer: Layer) -> Forward | None:

@@ -11,14 +11,14 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from tacit.dp import mechanisms
 from tacit.dp.accounting import Ledger
 from tacit.dp.pricing import Method
 from tacit.errors import BudgetError
 from tacit.randomness import secure_rng
 from tacit.training import checkpoint
-from tacit.training.adam import AdamBC, deviation_of
-from tacit.training.checks import refuse_replicas, refuse_unclipped
+from tacit.training.adam import tell_noise
+from tacit.training.adaptive_norm import next_norm
+from tacit.training.checks import refuse_gradients, refuse_replicas, refuse_unclipped
 from tacit.training.contents import Contents, Versions, contents, refuse_changed, refuse_written, versions
 from tacit.training.engine import Engine
 from tacit.training.generators import Generators
@@ -26,15 +26,16 @@ from tacit.training.independence import Watch
 from tacit.training.monitor import Monitor, most_steps
 from tacit.training.plan import Plan
 from tacit.training.sampler import Piece, Sampler
+from tacit.training.several_optimizers import Settings, before_each_step, each_of, settings_of, step_with
 from tacit.training.sums import NoisySum
 
 
 class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
-    """Takes the place of the optimizer in the ordinary loop; `inner` is the one that was attached.
+    """Takes the place of the optimizer in the ordinary loop; `inner` is the one that was attached, or all of them.
 
     `step` after each backward pass; the model moves when a sample is whole. `steps` are the moves so far, `clip_norm`
-    is the norm of the next one. `unclipped` is the share of records of the last sample that flat clipping left: derived
-    from private records and covered by no epsilon. `checking` says that the batch at hand is shown again, to see that
+    is the norm of the next one. `unclipped` is the share of the last sample that flat clipping left: derived from
+    private records and covered by no epsilon. `checking` says that the batch at hand is shown again, to see that
     records keep apart, and adds nothing: leave it out of averages, counters and schedulers.
 
     Guarantee: what the model's parameters show after each move is paid for in `ledger`, before the sample is looked at.
@@ -72,10 +73,12 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._abandoned: dict[int, int] = {}  # steps whose samples were begun in vain, and how often
         self._limits: dict[tuple[Method, float], int] = {}
         self._piece: Piece | None = None
-        self._settings: list[dict[str, Any]] | None = None  # of `inner`, for a move that waits
+        self._settings: Settings | None = None  # of `inner`, for a move that waits
         self._whole = False  # the sample, all but what is shown again
         self.under_way = False  # whether a sample was begun that is neither whole nor abandoned
         self._seen = self._below = 0
+        self._moving = False  # by `inner`
+        before_each_step(inner, self._refuse_direct)
 
     # --- what the ordinary loop and torch's schedulers use
 
@@ -134,11 +137,13 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             if piece.again:
                 self._compare(piece)
             else:
-                self._take(self._norms(piece), piece)
+                self._take(piece)
         except Exception:
             self.abandon()
             raise
         self._piece = None
+        for each in each_of(self.inner):
+            each._opt_called = True  # a move may wait, of which a scheduler of the optimizer itself would warn
         if self._watch is None or self._watch.asks() is None:
             self.settle()
 
@@ -149,7 +154,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if self._piece is not None:
             self.abandon()
             raise ValueError("the last batch was not stepped: call loss.backward() and optimizer.step() for each one")
-        refuse_unclipped(self.engine.parameters, self.inner)  # here too: an empty sample moves the model at once
+        refuse_unclipped(self.engine.parameters, self.inner, self.engine.model)  # also before empty samples
         refuse_replicas()
         if not self.under_way:
             self._pay()
@@ -231,20 +236,28 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def _refuse_unprotected(self) -> None:
         """Whatever would leave with the model beside the noisy sum."""
-        refuse_unclipped(self.engine.parameters, self.inner)
+        refuse_unclipped(self.engine.parameters, self.inner, self.engine.model)
         if self._watch is not None:
             refuse_written(self.engine.model, self._versions)
+
+    def _refuse_direct(self, *_: Any) -> None:
+        if not self._moving and self.engine.attached:
+            refuse_gradients(self.engine.parameters)
 
     def _refuse_changed(self) -> None:
         """Whatever is stored with the model, is not trained under noise and was written nevertheless."""
         if self._contents is not None:
             refuse_changed(self._contents, contents(self.engine.model, leave_out=self.engine.parameters))
 
-    def _norms(self, piece: Piece) -> Tensor:
+    def _measured(self) -> Tensor:
         try:
-            norms = self.engine.norms(order=self._sum.order)
+            return self.engine.norms(order=self._sum.order)
         except FloatingPointError as error:
             raise ValueError(f"nothing was released, the model is as before: {error}") from error
+
+    def _norms(self, piece: Piece) -> Tensor:
+        """Of the records of a piece."""
+        norms = self._measured()
         if len(norms) != len(piece.indices):
             raise ValueError(
                 f"the backward pass saw {len(norms)} records, the batch has {len(piece.indices)}: the first dimension "
@@ -253,12 +266,22 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             )
         return norms
 
-    def _take(self, norms: Tensor, piece: Piece) -> None:
+    def _take(self, piece: Piece) -> None:
+        looked = self._watch is not None and self._watch.armed
+        norms = self._norms(piece) if piece.starts is None or looked else torch.empty(0)
+        if self._watch is not None:
+            self._look(self._watch, norms)
+        elif (undecided := self.engine.undecided) is not None:
+            raise ValueError(
+                f"{undecided} may have a row for each record or be shared by all, which is not looked at with "
+                "check=False: call the model as a whole, or give what it takes a row for each record (ids[:, None])"
+            )
+        if piece.starts is not None:
+            self.engine.gather(piece.starts)
+            norms = self._measured()
         counted = len(norms) - piece.padding
         self._seen += counted
         self._below += int((norms[:counted] <= self.clip_norm).sum())
-        if self._watch is not None:
-            self._look(self._watch, norms)
         if piece.padding:
             norms = norms.clone()
             norms[counted:] = math.inf  # by which their factors are 0
@@ -272,7 +295,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if watch.asks() is not None:
             self._refuse_changed()
             self._shown = contents(self.engine.model)
-            self._settings = [_settings(group) for group in self.param_groups]
+            self._settings = settings_of(self.inner)
         elif undecided is not None:
             raise ValueError(
                 f"{undecided} is as long as the batch, and came up after the first step, so it cannot be told whether "
@@ -292,49 +315,33 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self.engine.discard()
 
     def _finish(self) -> None:
-        engine, clip = self.engine, self.clip_norm
-        self._sum.finish(clip, self.plan.noise_of(self.steps))
-        for parameter, view in zip(engine.parameters, engine.views, strict=True):
-            parameter.grad = view.to(parameter.dtype)  # the same memory, but for bfloat16
-        if isinstance(self.inner, AdamBC):
-            noise = self.plan.noise_of(self.steps)
-            self.inner.noise_deviation = deviation_of(self.plan.noise, noise, clip, self.plan.batch)
-        self._move()
-        for parameter in engine.parameters:
-            parameter.grad = None  # the buffer is about to hold another sample
-        self._adapt()
+        try:
+            self._release()
+        except BaseException:
+            self.abandon()  # the model may have moved: the next sample is paid for, and gets noise of its own
+            raise
+        finally:
+            self._moving = False
+            for parameter in self.engine.parameters:
+                parameter.grad = None  # the buffer is about to hold another sample
         self.steps += 1
         self._forget_sample()
         for monitor in self._monitors:
             if monitor.due(self.steps):
                 monitor.tell(self.steps, self._cost(self.steps, monitor.method), monitor.method)
 
-    def _move(self) -> None:
-        """Step `inner`. If the step waited for what was shown again, a scheduler has moved on: not for this one."""
-        moved = []
-        for group, before in zip(self.param_groups, self._settings or (), strict=False):
-            later = {key: group[key] for key, value in before.items() if not _equal(group[key], value)}
-            group.update({key: before[key] for key in later})
-            moved.append((group, later))
-        self.inner.step()
-        for group, later in moved:
-            group.update(later)
-
-    def _adapt(self) -> None:
-        """Move the clipping norm by the noisy share of records below it.
-
-        Guarantee: the count, centred so that a record changes it by 1/2, gets noise of count_noise times the expected
-        batch; with the noise of the gradients it costs what one Gaussian of `plan.event` does.
-        Source: Andrew, Thakkar, McMahan, Ramaswamy 2021, Theorem 1.
-        """
+    def _release(self) -> None:
+        """Move the model by the noisy gradient, and the clipping norm."""
+        engine, clip = self.engine, self.clip_norm
+        self._sum.finish(clip, self.plan.noise_of(self.steps))
+        for parameter, view in zip(engine.parameters, engine.views, strict=True):
+            parameter.grad = view.to(parameter.dtype)  # the same memory, but for bfloat16
+        tell_noise(each_of(self.inner), self.plan.noise, self.plan.noise_of(self.steps), clip, self.plan.batch)
+        self._moving = True
+        step_with(self.inner, self._settings)
         self.unclipped = self._below / self._seen if self._seen and self.plan.clipping == "flat" else None
-        if self.plan.adapt is None:
-            return
-        deviation = self.plan.count_noise * self.plan.batch
-        centred = np.array([self._below - self._seen / 2])
-        released = mechanisms.gaussian(centred, sensitivity=0.5, noise_multiplier=2 * deviation, rng=self._rng)
-        share = float(released.value[0]) / self.plan.batch + 0.5
-        self.clip_norm = self.plan.adapt.next(self.clip_norm, share)
+        if self.plan.adapt is not None:
+            self.clip_norm = next_norm(self.plan, self.plan.adapt, clip, self._below, self._seen, self._rng)
 
     # --- what was spent
 
@@ -436,12 +443,3 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         checkpoint.load(self.inner, state)
         self.steps, self.clip_norm, self._abandoned = steps, clip_norm, abandoned
         self._limits.clear()
-
-
-def _settings(group: dict[str, Any]) -> dict[str, Any]:
-    """Learning rate and the like. Schedulers write into tensors."""
-    return {k: v.clone() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
-
-
-def _equal(one: Any, other: Any) -> bool:
-    return torch.equal(one, other) if isinstance(one, Tensor) and isinstance(other, Tensor) else bool(one == other)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from weakref import ref
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import CheckpointFunction
 
 from tacit.training.arguments import Arguments
 from tacit.training.margins import gamma
+from tacit.training.owner_gradients import gathered
 from tacit.training.recorded import Part, absolute_norms, join, squared_norms_of, stack, tensors_of, widened
 
 
@@ -37,6 +40,7 @@ class Pass:
         self._joined: list[Part | None] | None = None
         self._held: list[tuple[ref[Tensor], int]] = []  # what parts hold, and how often it was written before
         self.sizes: list[int] = []  # of the passes, in records
+        self.owners: int | None = None  # whose gradients the records' were gathered to
         self._first = ""
         self._kept = 0
         self._taken = 0
@@ -60,6 +64,9 @@ class Pass:
         self._kept += size
         return True
 
+    def takes(self, parameter: Tensor) -> bool:
+        return parameter in self._index
+
     def add(self, name: str, parameter: nn.Parameter, part: Part) -> None:
         task = torch._C._current_graph_task_id()
         if task != self._task:
@@ -81,6 +88,7 @@ class Pass:
             raise RuntimeError(
                 "a backward pass after the last one was looked at: call optimizer.step() after the passes of a batch"
             )
+        _refuse_reentrant()
         if self.sizes:
             self._earlier.append(self._join_last())
             self._parts = [[] for _ in self._names]
@@ -108,6 +116,15 @@ class Pass:
                 pairs = zip(passes, self._index, strict=True)
                 self._joined = [stack(each, self.sizes, parameter.numel()) for each, parameter in pairs]
         return self._joined
+
+    def gather(self, starts: tuple[int, ...], weights: Tensor) -> None:
+        """From here on gradients are those of owners: weighted sums over their records, see `owner_gradients`."""
+        pairs = zip(self.join(), self._index, strict=True)
+        self._joined = [
+            None if part is None else gathered(part, starts, weights, parameter.numel(), self.memory)
+            for part, parameter in pairs
+        ]
+        self.owners = len(starts) - 1
 
     def _refuse_overwritten(self) -> None:
         """A part holds the inputs of a layer as they were given. One buffer for several passes would give the records
@@ -144,6 +161,18 @@ class Pass:
             sums = squared_norms_of([part for _, part in present])
         total = torch.stack(sums).sum(0).mul_(1 + 2 * gamma(len(sums) + 4))
         return total if order == 1 else total.sqrt_()
+
+
+def _refuse_reentrant() -> None:
+    """ValueError in a backward pass inside another one: its records would be taken for others than those outside."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code is CheckpointFunction.backward.__code__:
+            raise ValueError(
+                "layers are checkpointed with use_reentrant=True, which makes a backward pass of its own of each: take "
+                "use_reentrant=False, in transformers by gradient_checkpointing_kwargs={'use_reentrant': False}"
+            )
 
 
 def _is_wide(part: Part, wide: torch.dtype) -> bool:

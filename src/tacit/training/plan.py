@@ -3,11 +3,13 @@
     plan = Plan(records=len(data), batch=256, epochs=10, epsilon=3, delta=1e-5)
     plan.initial_noise, plan.steps, plan.epsilon_after(steps)
     model, optimizer, loader = plan.attach(model, optimizer, data)      # then the ordinary loop
+    Plan(records=len(data), unit="owner", owners=len(set(ids)), records_per_owner=8, batch=64, ...)     # for persons
 
 A step takes a Poisson sample: each record by itself, with probability batch / records. Its clipped gradient sum gets
 noise of `noise_multiplier` times the clipping norm and is divided by `batch`, the expected size, whatever came.
-The event of a step is known before training, and so is what the whole training costs. Nothing here needs torch, but
-for `attach`.
+With `unit="owner"` the sample is one of owners: each adds the mean gradient of at most `records_per_owner` of its
+records, clipped as one. The event of a step is known before training, and so is what the whole training costs. Nothing
+here needs torch, but for `attach`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from tacit.dp.pricing import Method
 from tacit.dp.release import Event, GaussianEvent, Relation, check_choice, check_delta, check_positive, number
 from tacit.dp.schedules import ClipAdaptation, Decay, NoiseDecay
 from tacit.training.levels import Levels
-from tacit.training.truncation import log2_exceeding
+from tacit.training.truncation import log2_exceeding, smallest_size
 
 if TYPE_CHECKING:
     from torch import nn, optim
@@ -40,6 +42,7 @@ Noise = Literal["gaussian", "laplace"]
 Tier = Literal["fast", "secure"]
 Sampling = Literal["poisson", "shuffled"]
 Clipping = Literal["flat", "automatic", "per_layer"]
+Level = Literal["record", "owner"]
 M = TypeVar("M", bound="nn.Module")
 
 TOLERANCE = 1 + 1e-9  # of a budget: what was calibrated to an epsilon meets it
@@ -68,10 +71,17 @@ class Plan:
         physical: the most records that are in memory at once; larger samples are added up piece by piece.
         truncate: samples of more records are cut to so many at random, and all others are filled up with records that
             count nothing, so that all batches have one size. That a sample is cut is paid for as slack.
+        unit: whom the guarantee is for: each `record`, or each `owner` of records, with all that it has.
+        owners: how many there are, for unit="owner". Their number is then public, and `batch` counts owners.
+        records_per_owner: of an owner in a sample at most so many records take part, drawn anew for each step.
 
-    Guarantee: (epsilon_after(steps), delta) for the models after each step together; for records added or removed
-    under Poisson sampling, for records whose gradient is taken out under shuffled batches.
-    Assumes: nobody who sees a model knows who was in a sample; the number of records is public.
+    Guarantee: (epsilon_after(steps), delta) for the models after each step together; for units added or removed
+    under Poisson sampling, for units whose gradient is taken out under shuffled batches.
+    Assumes: nobody who sees a model knows who was in a sample; the number of units is public.
+    Why drawing records anew is free: given the owners in a sample, the records of each are drawn by themselves, from
+    its own. Take any outcome of the draws of all other owners: the two sums differ by what the one owner adds, at most
+    `clip` whatever was drawn of it. The price of a mixture of such pairs is at most that of the worst one.
+    Source: McMahan, Ramage, Talwar, Zhang 2018, section 2: users are sampled, and the update of each is clipped.
     """
 
     records: int
@@ -91,13 +101,17 @@ class Plan:
     physical: int | None = None
     clipping: Clipping = "flat"
     truncate: int | None = None
+    unit: Level = "record"
+    owners: int | None = None
+    records_per_owner: int | None = None
     method: ClassVar[Method] = "pld"  # by which the training is priced
 
     def __post_init__(self) -> None:
         for name in ("records", "batch", "epochs"):
             check_count(name, getattr(self, name))
-        if self.batch > self.records:
-            raise ValueError(f"batch is {self.batch}, and there are only {self.records} records: lower it")
+        self._check_unit()
+        if self.batch > self.units:
+            raise ValueError(f"batch is {self.batch}, and there are only {self.units} {self.unit}s: lower it")
         if self.physical is not None:
             check_count("physical", self.physical)
         check_delta(self.delta)
@@ -111,6 +125,28 @@ class Plan:
         self._check_clipping()
         if self.truncate is not None:
             self._check_truncation(self.truncate)
+
+    def _check_unit(self) -> None:
+        check_choice("unit", self.unit, Level)
+        given = {name: getattr(self, name) for name in ("owners", "records_per_owner")}
+        if self.unit == "record":
+            for name, value in given.items():
+                if value is not None:
+                    raise ValueError(f"{name} is {value!r} for unit='record': take unit='owner', or leave it out")
+            return
+        for name, value in given.items():
+            if value is None:
+                raise ValueError(f"unit is 'owner': give {name} too")
+            check_count(name, value)
+        if self.units > self.records:
+            raise ValueError(f"owners is {self.owners}, and there are only {self.records} records: an owner has one")
+        if self.truncate is not None:
+            raise ValueError("truncate is for samples of records: leave it out for unit='owner'")
+        if self.physical is not None and self.physical < given["records_per_owner"]:
+            raise ValueError(
+                f"physical is {self.physical}, an owner has up to {self.records_per_owner} records in a sample, which "
+                "are clipped together: raise physical, or lower records_per_owner"
+            )
 
     def _check_clipping(self) -> None:
         if self.clipping != "flat" and self.adapt is not None:
@@ -128,15 +164,11 @@ class Plan:
             raise ValueError(
                 f"truncate is {truncate} and physical {self.physical}: give a multiple, so that all pieces are alike"
             )
-        dearest = 10.0 if self.epsilon is None else min(50.0, self.epsilon)
-        most = self.delta / (4 * self.steps * (1 + math.exp(dearest)))
-        if log2_exceeding(self.records + 1, self.probability, truncate) > math.log2(most):
-            found = truncate
-            while log2_exceeding(self.records + 1, self.probability, found) > math.log2(most):
-                found += 1
+        trials = self.records + 1
+        if log2_exceeding(trials, self.probability, truncate) > self.log2_most_cut:
             raise ValueError(
                 f"samples exceed truncate={truncate} too often for delta {self.delta:g} over {self.steps} steps: give "
-                f"{found} or more"
+                f"{smallest_size(trials, self.probability, self.log2_most_cut)} or more"
             )
 
     def _check_noise(self) -> None:
@@ -161,20 +193,31 @@ class Plan:
     # --- how it goes
 
     @property
+    def units(self) -> int:
+        """How many records or owners samples are drawn from."""
+        return self.records if self.owners is None else self.owners
+
+    @property
     def probability(self) -> float:
-        """With which each record is in a sample: a multiple of 2^-53, so that it is drawn as exactly what it is."""
+        """With which each unit is in a sample: a multiple of 2^-53, so that it is drawn as exactly what it is."""
         if self.sampling == "shuffled":
             return 1.0
-        return math.ldexp(max(1, (self.batch << _UNIFORM_BITS) // self.records), -_UNIFORM_BITS)
+        return math.ldexp(max(1, (self.batch << _UNIFORM_BITS) // self.units), -_UNIFORM_BITS)
+
+    @property
+    def log2_most_cut(self) -> float:
+        """log2 of how often `truncate` may cut a sample: what that costs is at most a fourth of delta."""
+        dearest = 10.0 if self.epsilon is None else min(50.0, self.epsilon)
+        return math.log2(self.delta / (4 * self.steps * (1 + math.exp(dearest))))
 
     @property
     def relation(self) -> Relation:
-        """A permutation is cut for a number of records, which therefore stays: one of them is taken out."""
+        """A permutation is cut for a number of units, which therefore stays: one of them is taken out."""
         return "add-remove" if self.sampling == "poisson" else "zero-out"
 
     @property
     def steps_an_epoch(self) -> int:
-        return max(1, round(self.records / self.batch))
+        return max(1, round(self.units / self.batch))
 
     @property
     def steps(self) -> int:
@@ -240,14 +283,13 @@ class Plan:
             "epsilon": self.epsilon_after(self.steps),
             "method": self.method,
             "tier": self.drawn,
-            "unit": "record",
             "relation": self.relation,
         }
 
     def _event(self, multiplier: float) -> Event:
         if self.noise == "gaussian":
-            return GaussianEvent(multiplier, "record", self.relation, self.probability, log2_slack=self._log2_slack)
-        return laplace_event(multiplier, self.probability, unit="record", relation=self.relation)
+            return GaussianEvent(multiplier, self.unit, self.relation, self.probability, log2_slack=self._log2_slack)
+        return laplace_event(multiplier, self.probability, unit=self.unit, relation=self.relation)
 
     @property
     def _log2_slack(self) -> float:
@@ -270,9 +312,9 @@ class Plan:
         return initial if self.decay is None else initial * self._levels.at(step)
 
     def _ledger(self, initial: float, steps: int) -> Ledger:
-        ledger = Ledger("record", self.relation)
+        ledger = Ledger(self.unit, self.relation)
         if self.sampling == "shuffled":
-            # A record is in one batch of each epoch: it pays one step an epoch, at most the one with the least noise.
+            # A unit is in one batch of each epoch: it pays one step an epoch, at most the one with the least noise.
             for end in range(self.steps_an_epoch, steps + self.steps_an_epoch, self.steps_an_epoch):
                 ledger.spend(self._event(self._level(initial, min(steps, end) - 1)))
         elif steps:
@@ -286,7 +328,7 @@ class Plan:
     def attach(
         self,
         model: M,
-        optimizer: optim.Optimizer,
+        optimizer: optim.Optimizer | Sequence[optim.Optimizer],
         data: Any,
         *,
         reduction: Literal["mean", "sum"] = "mean",
@@ -294,6 +336,7 @@ class Plan:
         monitors: Sequence[Monitor] = (),
         check: bool = True,
         memory: int = 512 << 20,
+        owners: Any = None,
     ) -> tuple[M, PrivateOptimizer, Loader]:
         """The same model, an optimizer whose steps are private, and a loader of samples. See `attach.attach`."""
         from tacit.training import require_torch
@@ -303,5 +346,5 @@ class Plan:
 
         return attach(
             self, model, optimizer, data, reduction=reduction, loss_scale=loss_scale, monitors=monitors, check=check,
-            memory=memory,
+            memory=memory, owners=owners,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils import _pytree as pytree
 
-from tacit.training.arguments import Arguments
+from tacit.training.arguments import Arguments, records_of
 from tacit.training.fallback import Inside
 from tacit.training.generators import Generators
 from tacit.training.layers import Forward, Layer
@@ -55,9 +55,35 @@ def agrees(
     try:
         with bypass(), _undisturbed(layer):
             _try(layer, rule, Inside(layer.module, own), records, given)
-    except (ValueError, RuntimeError, TypeError, IndexError):
+    except (ValueError, RuntimeError, TypeError, IndexError, AttributeError, KeyError):
         return False
     return True
+
+
+def tried(
+    layer: Layer,
+    rule: Callable[[Layer], Forward],
+    instead: Forward,
+    bypass: Callable[[], Any],
+    announce: Callable[[], None],
+) -> Forward:
+    """What a rule makes of a layer, if it agrees with the layer's own forward on the first two records or more.
+
+    Until then, and if it does not, `instead`. `announce` is called when it is known that it does not.
+    """
+    own, recorded = layer.module.forward, rule(layer)
+    fits: bool | None = None
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        nonlocal fits
+        records = records_of((args, kwargs)) or 0
+        if fits is None and records > 1:
+            fits = agrees(layer, rule, own, records, (args, kwargs), bypass)
+            if not fits:
+                announce()
+        return (recorded if fits else instead)(*args, **kwargs)
+
+    return forward
 
 
 def _wrong(layer: Layer, reason: str) -> ValueError:
@@ -77,6 +103,9 @@ class _Recorder:
 
     def add(self, name: str, parameter: nn.Parameter, part: Part) -> None:
         self.parts.setdefault(self.names[parameter], []).append(part)
+
+    def takes(self, parameter: Tensor) -> bool:
+        return True  # copies stand in the places of parameters
 
     def take(self, like: Tensor, *shape: int) -> Tensor:
         return like.new_empty(shape)

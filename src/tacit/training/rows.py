@@ -16,7 +16,7 @@ from torch import nn
 from tacit.training.arguments import records_of
 from tacit.training.fallback import Inside
 from tacit.training.layers import Forward, Layer
-from tacit.training.probe import agrees
+from tacit.training.probe import tried
 
 
 def broadcasts(module: nn.Module) -> bool:
@@ -32,20 +32,7 @@ def rows(layer: Layer, instead: Forward, bypass: Callable[[], Any], announce: Ca
 
     `announce` is called when it is known that it is something else.
     """
-    own = layer.module.forward
-    recorded = _recorded(own)(layer)
-    fits: bool | None = None
-
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        nonlocal fits
-        records = records_of((args, kwargs)) or 0
-        if fits is None and records > 1:
-            fits = agrees(layer, _recorded(own), own, records, (args, kwargs), bypass)
-            if not fits:
-                announce()
-        return (recorded if fits else instead)(*args, **kwargs)
-
-    return forward
+    return tried(layer, _recorded(layer.module.forward), instead, bypass, announce)
 
 
 def _recorded(own: Forward) -> Callable[[Layer], Forward]:

@@ -1,4 +1,4 @@
-"""Which records a step sees: a Poisson sample, or a piece of a permutation.
+"""Which records a step sees: a Poisson sample of records or of owners, or a piece of a permutation.
 
 The loader hands out physical batches and says of each whether it ends a logical one. Samples are truncated only where
 the plan says so, which it pays for; one that is empty still makes a step, of noise alone. Who is sampled is secret, so
@@ -18,6 +18,7 @@ from numpy.random import Generator
 from tacit.randomness import secure_rng
 from tacit.training.generators import Generators
 from tacit.training.independence import Watch
+from tacit.training.ownership import Ownership
 from tacit.training.plan import Plan
 from tacit.training.record_source import Indices, Items, source
 
@@ -35,32 +36,43 @@ class Piece:
     last: bool  # whether the sample is whole with it
     padding: int = 0  # records at the end that count nothing, so that all batches have one size
     again: bool = False  # shown again and changed, to see that records keep apart: it adds nothing
+    starts: tuple[int, ...] | None = None  # of owners: the first of each one's records, and the end
 
 
 class Sampler:
-    """The samples of a plan, step by step."""
+    """The samples of a plan, step by step. `owners`: of the records, for a plan whose unit is an owner."""
 
-    def __init__(self, plan: Plan, rng: Generator | None = None) -> None:
+    def __init__(self, plan: Plan, rng: Generator | None = None, owners: Ownership | None = None) -> None:
         self._plan = plan
         self._rng = rng or secure_rng()
+        self._owners = owners
         self._order: Indices = np.empty(0, dtype=np.int64)
 
     def sample(self, step: int) -> Indices:
-        """The records of a step. A record is in a Poisson sample with exactly `plan.probability`: see there."""
+        """The records of a step, before any are cut off. A unit is in a Poisson sample with exactly `plan.probability`:
+        see there."""
+        if self._owners is None:
+            return self._units(step)
+        return self._owners.draw(self._units(step), self._plan.records_per_owner or 1, self._rng)
+
+    def _units(self, step: int) -> Indices:
         plan = self._plan
         if plan.sampling == "poisson":
-            found = np.flatnonzero(self._rng.random(plan.records) < plan.probability)
-            if plan.truncate is None or len(found) <= plan.truncate:
-                return found
-            return np.sort(self._rng.choice(found, plan.truncate, replace=False))
+            return np.flatnonzero(self._rng.random(plan.units) < plan.probability)
         place = step % plan.steps_an_epoch
         if place == 0 or len(self._order) == 0:
-            self._order = self._rng.permutation(plan.records)
+            self._order = self._rng.permutation(plan.units)
         return np.sort(np.array_split(self._order, plan.steps_an_epoch)[place])
 
     def pieces(self, step: int) -> Iterator[Piece]:
         """A step's sample, cut to what memory holds; one empty piece where nobody was sampled."""
         indices = self.sample(step)
+        if self._owners is not None:
+            made = self._owners.pieces(indices, self._plan.physical)
+            for place, (chosen, starts) in enumerate(made):
+                yield Piece(chosen, place == len(made) - 1, starts=starts)
+            return
+        indices = self._cut(indices)
         size = self._plan.physical or self._plan.truncate or max(1, len(indices))
         for start in range(0, max(1, len(indices)), size):
             chosen = indices[start : start + size]
@@ -68,14 +80,23 @@ class Sampler:
             filled = np.concatenate([chosen, np.full(missing, chosen[0])]) if missing else chosen
             yield Piece(filled, start + size >= len(indices), missing)
 
+    def _cut(self, found: Indices) -> Indices:
+        """At most `plan.truncate` of a sample, at random."""
+        most = self._plan.truncate
+        if most is None or len(found) <= most:
+            return found
+        return np.sort(self._rng.choice(found, most, replace=False))
+
     def state(self) -> dict[str, Any]:
         """The order of the epoch under way. Poisson samples need none: each is drawn afresh."""
         return {"order": self._order.copy()}
 
     def restore(self, state: dict[str, Any]) -> None:
         order = np.asarray(state["order"], dtype=np.int64)
-        if len(order) and not np.array_equal(np.sort(order), np.arange(self._plan.records)):
-            raise ValueError("the stored order is no permutation of the records: the state is of another training")
+        if len(order) and not np.array_equal(np.sort(order), np.arange(self._plan.units)):
+            raise ValueError(
+                f"the stored order is no permutation of the {self._plan.unit}s: the state is of another training"
+            )
         self._order = order.copy()
 
 

@@ -27,7 +27,7 @@ from tacit.training.clip_factors import factors, share
 from tacit.training.engine import Engine
 from tacit.training.margins import unit_roundoff
 from tacit.training.noise import Gaussian
-from tacit.training.plan import Clipping, Plan
+from tacit.training.plan import Clipping, Level, Plan
 from tacit.training.precision import exactly
 from tacit.training.recorded import Part, widened
 
@@ -66,7 +66,7 @@ def noisy_sum(plan: Plan, engine: Engine, source: NoiseSource | None = None, rng
     if plan.noise == "laplace":
         return Laplace(engine, rng or secure_rng(), plan.batch, plan.clipping)
     if plan.tier == "secure":
-        return Secure(engine, largest_sample(plan), rng or secure_rng(), plan.batch, plan.clipping)
+        return Secure(engine, largest_sample(plan), rng or secure_rng(), plan.batch, plan.clipping, plan.unit)
     return Fast(engine, source or Gaussian(engine.sum.numel(), engine.sum.dtype), plan.batch, plan.clipping)
 
 
@@ -115,7 +115,7 @@ class Secure:
     C =: E. Two neighbouring sums S, S' differ by at most C, so T and T' by at most C + 2E. `mechanisms.gaussian` adds
     what rounding to the grid moves, step · √d, and raises sigma for that whole sensitivity and for the smoothing of a
     discrete Gaussian. A Poisson sample has at most B records but with probability 2^-256, which is in the event's
-    slack, as is the distance of the sampled noise (below d · 2^-2000).
+    slack, as is the distance of the sampled noise (below d · 2^-2000). All of it holds for owners in place of records.
     Assumes: a record's recorded gradient is the same among any other records. Kernels may round it otherwise in a
     batch of another size; that difference is not bounded here.
     """
@@ -123,9 +123,16 @@ class Secure:
     order: Literal[1, 2] = 2
 
     def __init__(
-        self, engine: Engine, largest: int, rng: Generator, divisor: float = 1.0, clipping: Clipping = "flat"
+        self,
+        engine: Engine,
+        largest: int,
+        rng: Generator,
+        divisor: float = 1.0,
+        clipping: Clipping = "flat",
+        unit: Level = "record",
     ) -> None:
         self._engine = engine
+        self._unit: Level = unit
         self._clipping: Clipping = clipping
         self._rng = rng
         self._divisor = divisor
@@ -165,7 +172,7 @@ class Secure:
     def finish(self, clip: float, multiplier: float) -> None:
         sums = self._total.cpu().numpy() / clip
         released = mechanisms.gaussian(
-            sums, sensitivity=self.sensitivity, noise_multiplier=multiplier, unit="record", rng=self._rng
+            sums, sensitivity=self.sensitivity, noise_multiplier=multiplier, unit=self._unit, rng=self._rng
         )
         self._engine.sum.copy_(torch.from_numpy(released.value * (clip / self._divisor)))
         self._total.zero_()
@@ -239,8 +246,8 @@ def _reach(parts: Sequence[Part | None]) -> Tensor:
     longest = max(terms for terms, _ in present)
     if longest > _TERMS:
         raise ValueError(
-            f"an entry of a record's gradient adds up {longest} terms, the secure tier bounds the rounding of {_TERMS}"
-            ": take shorter sequences or smaller images, or tier='fast'"
+            f"an entry of one gradient adds up {longest} terms, the secure tier bounds the rounding of {_TERMS}"
+            ": take shorter sequences, smaller images or fewer records of an owner, or tier='fast'"
         )
     total = torch.stack([reach.to(_DOUBLE).square() for _, reach in present]).sum(0).sqrt_()
     return total.clamp_(min=torch.finfo(_DOUBLE).tiny).mul_(1 + 1e-9)
@@ -259,15 +266,15 @@ def _rounding_share(largest: int) -> float:
 
 
 def largest_sample(plan: Plan) -> int:
-    """A number of records that a sample exceeds with probability at most 2^-256.
+    """A number of records, or of owners, that a sample exceeds with probability at most 2^-256.
 
     Source: Chernoff's bound: P(X >= a n) <= e^(-n KL(a, q)) for a binomial X of n trials with probability q <= a.
     """
     if plan.sampling == "shuffled":
-        return -(-plan.records // plan.steps_an_epoch)
+        return -(-plan.units // plan.steps_an_epoch)
     if plan.truncate is not None:
         return plan.truncate
-    trials, q = plan.records + 1, plan.probability  # the neighbour may have one more
+    trials, q = plan.units + 1, plan.probability  # the neighbour may have one more
     low, high = min(trials, math.ceil(q * trials)), trials
     while low < high:
         middle = (low + high) // 2

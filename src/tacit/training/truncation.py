@@ -17,3 +17,15 @@ def log2_exceeding(trials: int, probability: float, most: int) -> float:
     if most >= trials:
         return -math.inf
     return float(binom.logsf(most, trials, probability)) / math.log(2) + 1e-6  # what scipy may round
+
+
+def smallest_size(trials: int, probability: float, log2_most: float) -> int:
+    """The smallest size of a batch that a binomial number exceeds with at most the probability 2^log2_most."""
+    low, high = 0, trials  # `high` is never exceeded
+    while low < high:
+        middle = (low + high) // 2
+        if log2_exceeding(trials, probability, middle) <= log2_most:
+            high = middle
+        else:
+            low = middle + 1
+    return high

@@ -173,7 +173,7 @@ def test_the_audited_sums_are_those_that_the_noise_is_sized_for():
     assert long.shape == sums.shape == (2000, encoding.columns)
     assert (long.mean(axis=0) > 0).all()
     assert np.linalg.norm(long.mean(axis=0)) == pytest.approx(encoding.scale, rel=0.1)
-    with pytest.raises(ValueError, match="leave nobody"):
+    with pytest.raises(ValueError, match="leave no client"):
         opened_sums(encoding, 0.0, 0, 10)
 
 

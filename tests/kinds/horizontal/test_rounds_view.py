@@ -91,14 +91,18 @@ def test_a_folder_that_is_no_run(tmp_path, missing):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("events.jsonl", '{"event": "Noted", "text": "a"}\n{"event"\n{}\n', r"events.jsonl:2: this line is no event"),
+        (
+            "events.jsonl",
+            '{"event": "Noted", "text": "a"}\n{"event"\n{}\n',
+            r"events.jsonl:2: this line is not an event",
+        ),
         ("events.jsonl", '{"event": "Noted", "text": 3}\n', r"events.jsonl:1: text of Noted cannot be '3'"),
         ("events.jsonl", '{"event": "RoundStarted", "round": "x", "sampled": 3}\n', r"events.jsonl:1: round of Round"),
         ("ledger.json", '{"version": 1,\n "ledgers": [}', r"ledger.json:2: this is not JSON"),
         ("ledger.json", "[]", r"ledger.json:1: this file is damaged"),
-        ("ledger.json", '{"ledgers": [3]}', r"ledger.json:1: this is no ledger"),
-        ("ledger.json", '{"ledgers": [{"epsilon": "low"}]}', r"ledger.json:1: this is no ledger: epsilon cannot be"),
-        ("environment.json", "3", r"environment.json:1: this is no environment"),
+        ("ledger.json", '{"ledgers": [3]}', r"ledger.json:1: this is not a ledger"),
+        ("ledger.json", '{"ledgers": [{"epsilon": "low"}]}', r"ledger.json:1: this is not a ledger: epsilon cannot be"),
+        ("environment.json", "3", r"environment.json:1: this is not an environment"),
         ("config.yaml", "kind: horizontal\nrounds: x\ntask: digits\nclients: 3\n", r"config.yaml:2"),
     ],
 )

@@ -21,9 +21,9 @@ def test_the_dealer_blames_the_active_for_a_number_of_rows_that_cannot_be(tmp_pa
     found = []
 
     def active(channels):
+        agreed_session(channels, settings.active, settings.active, Held(b"", False))
+        channels[settings.dealer].send(Sizes(rows, 1))
         with pytest.raises(PeerError):
-            agreed_session(channels, settings.active, settings.active, Held(b"", False))
-            channels[settings.dealer].send(Sizes(rows, 1))
             channels[settings.dealer].recv(Sizes, 100)
 
     def dealer(channels):

@@ -169,7 +169,7 @@ def _surprise(found: Tensor, aim: Tensor, flip: float | None) -> Tensor:
     """Minus the logarithm of the probability of what crossed, summed."""
     if flip is None:
         return (found - aim).square().sum() / (2 * _PRECISION**2)
-    certain = max(flip, 1e-3)  # also the sign of an activation near 0 is not sure, while the search goes on
+    certain = max(flip, 1e-3)  # the sign of an activation near 0 is not certain either during the search
     return -torch.log(certain + (1 - 2 * certain) * torch.sigmoid(_SHARPNESS * found * aim)).sum()
 
 

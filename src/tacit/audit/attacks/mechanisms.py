@@ -196,7 +196,7 @@ def opened_sums(
     noise in each, makes many sums of few columns.
     """
     if honest < 1:
-        raise ValueError(f"{honest} honest survivors leave nobody whose noise protects: take more survivors")
+        raise ValueError(f"{honest} honest survivors leave no client whose noise protects: use more survivors")
     values = max(_WIDE, encoding.columns)
     noise = encoding.noise_multiplier * encoding.l2_sensitivity
     wide = replace(encoding, values=values)

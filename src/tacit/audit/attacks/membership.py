@@ -2,7 +2,7 @@
 
     run_trials(train, records)      train models on random halves of a pool of records
     loss_scores(trials)             a record whose loss is small was probably there
-    reference_scores(trials)        its loss, beside its loss in models that saw it and models that did not
+    reference_scores(trials)        its loss, compared with its loss in models that saw it and in models that did not
     audit_membership(off, on, ...)  each attack, without and with a protection
 
 Some of the models are targets, the others references, and no model is both: where each takes its turn as the target,
@@ -189,7 +189,7 @@ def audit_membership(
         found.append(
             Finding(
                 attack=f"membership inference by {name}",
-                adversary="whoever sees the trained model",
+                adversary="a reader of the trained model",
                 sees=f"the losses of {on.took_part.shape[1]} records, half of which were trained on",
                 protection=protection,
                 proved=proved,

@@ -1,4 +1,4 @@
-"""What whoever taps the wire sees: a real run over loopback through proxies, without TLS and with it.
+"""What an eavesdropper on the wire sees: a real run over loopback through proxies, without TLS and with it.
 
     tap_parties(hub, parties, secure=...)           parties in lock step
     Tapped.view                                     the NetworkView: attacks take that
@@ -230,8 +230,8 @@ def audit_reading(off: Tapped, on: Tapped, union: Any) -> Finding:
         also=((_named(off), _named(on)),) if some else (),
         not_tested=(
             "a party on the wire that answers in another's name: certificates are verified, the audit only listens",
-            "what the lengths and times of encrypted messages tell beside who takes part: sizes of models and tables "
-            "show in them",
+            "what the lengths and times of encrypted messages reveal in addition to who takes part: sizes of models "
+            "and tables show in them",
         ),
     )
 

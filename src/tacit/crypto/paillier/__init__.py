@@ -9,7 +9,7 @@
 Plaintexts are integers modulo n. Signed ones lie in (-n/2, n/2); what does not fit is refused, nothing wraps silently.
 Floats become integers with `tacit.fixedpoint.Grid`.
 
-Guarantee: whoever has only the public key learns nothing from ciphertexts. `rerandomize` makes what a party computed on
+Guarantee: the public key alone reveals nothing about ciphertexts. `rerandomize` makes what a party computed on
     ciphertexts look like a fresh encryption of the result, also to the owner of the private key.
 Assumes: decisional composite residuosity for a modulus of that length; for the owner's own encryptions also the short
     exponents of Damgård, Jurik and Nielsen (see `fixed_base`). Parties are semi-honest: nothing proves that a modulus

@@ -6,7 +6,7 @@ as many bits as n. Tables of hⁿ to d 256^k for every byte d and place k then t
 A power of hⁿ is written a (1 + p b) modulo p², with a and b below p, as in `multiexp`: the b add up, and only every
 second product of the a needs a reduction.
 
-Guarantee: ciphertexts with this randomness are as secret as Paillier's own to whoever cannot factor n: the powers look
+Guarantee: ciphertexts with this randomness are as secret as Paillier's own, unless n can be factored: the powers look
     like uniform n-th residues of Jacobi symbol 1, and the symbol says nothing of a plaintext.
 Assumes: p and q are 3 modulo 4 and gcd(p - 1, q - 1) = 2; exponents are uniform and secret; decisional composite
     residuosity.

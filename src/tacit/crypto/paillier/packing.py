@@ -28,7 +28,7 @@ def pack(values: Sequence[mpz], slot_bits: int, modulus: mpz) -> mpz:
 def unpack(value: int, slot_bits: int, count: int) -> list[int]:
     """The `count` signed integers in `value`, each from -2^(slot_bits-1) to 2^(slot_bits-1) - 1.
 
-    More than `count` slots hold is a PeerError: somebody decrypted something else, or a slot ran over.
+    More than `count` slots hold is a PeerError: a party decrypted something else, or a slot overflowed.
     """
     if slot_bits < 2 or count < 0:
         raise ValueError(f"need slot_bits of 2 or more and a count of 0 or more, got {slot_bits} and {count}")

@@ -143,9 +143,9 @@ class PublicKey:
         """The key a peer sent; PeerError for a modulus that is even, of another size, prime, a power or has a small
         factor.
 
-        It cannot be seen that n is the product of two primes of half its length, nor that gcd(n, φ(n)) = 1. Whoever
-        makes a malformed n can make what others encrypt readable to third parties, and can read from a rerandomised
-        ciphertext more than its plaintext. A mask from `uniform` still hides the plaintext.
+        It cannot be seen that n is the product of two primes of half its length, nor that gcd(n, φ(n)) = 1. A party
+        that makes a malformed n can make what others encrypt readable to third parties, and can read from a
+        rerandomised ciphertext more than its plaintext. A mask from `uniform` still hides the plaintext.
         """
         allowed = len(data) * 8 in SIZES or (insecure_bits and SMALLEST <= len(data) * 8 <= SIZES[-1])
         if not allowed or len(data) % 2:

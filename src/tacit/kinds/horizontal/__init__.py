@@ -1,7 +1,8 @@
 """Horizontal federation: many clients with the same features train one model.
 
     settings      what a file says; `encrypt` is its section of that name
-    task          what a user writes: fit, and optionally evaluate; `tasks` are the built-in ones
+    task          what a user writes: fit, and optionally evaluate; `tasks` are the built-in ones and those made of
+                  linear models of scikit-learn, `torch_tasks` those made of torch modules
     protections   one file each: how updates or inference vectors leave a client, what it costs, every word about it
     carrier       the two ways in which updates travel: `alone`, and `masked` under secure aggregation
     sums, tally   updates that come in one by one, or by the group, added up; the figures of one round
@@ -10,7 +11,11 @@
                   `plan_words` puts into words, and `party_forecast` for one party
     prepared      makes clients and coordinators, and nothing else does
     client        one client, a state machine without I/O; `answered` is what it remembers having answered
-    coordinator   the coordinator, the same; `sampling` chooses clients, `optimizer` turns a mean into the next model
+    coordinator   the coordinator, the same; `sampling` chooses clients, `optimizer` turns a mean into the next model,
+                  `stopping` ends a run that no longer improves
+    kept_arrays   what clients keep from round to round and never send
+    record_privacy  private training at clients, as the file has it; `record_plan` is the plan of a round at one client,
+                  `record_level` the ledger of its records, `record_forecast` the prices by size
     simulate      every client on one machine or one cluster; `join`: one party over a network; `run`: either of them
     rounds_view   a run as its record tells it; `participation` that of a client; `report` makes pages of both
     attacks       what the coordinator learns of the clients
@@ -25,7 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from tacit.kind import Join, Kind, Resume
+from tacit.kind import Join, Kind, Resume, templates_in
 from tacit.kinds.horizontal.settings import Settings
 
 if TYPE_CHECKING:
@@ -129,4 +134,5 @@ KIND = Kind(
     unit="rounds",
     stopped_by="flag",
     join=Join(Settings.networked, _seat, _address, _take_part, _party_forecast),
+    templates=lambda: templates_in(__name__, "sklearn", "torch", "lora"),
 )

@@ -8,7 +8,10 @@ covered(settings)       which figures of a run an epsilon covers: others are lef
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tacit.boundary import CLEAR, Boundary, Release
+from tacit.kinds.horizontal.record_privacy import RecordPrivacy
 from tacit.kinds.horizontal.settings import Settings
 
 _ROUND = "a number that the coordinator chose"
@@ -47,8 +50,20 @@ _MASKS = (
 def releases(settings: Settings) -> tuple[Release, ...]:
     """Everything that leaves a client, field by field: what its protections say, and the rest of their messages."""
     updates, vectors = settings.updates.releases(settings), settings.vectors.releases(settings)
+    if settings.train.privacy is not None:
+        updates = tuple(_trained_privately(each, settings.train.privacy) for each in updates)
     carried = (*updates, *_MASKS) if settings.masked else (*_UPDATE, *updates)
     return (*carried, *(_INFERENCE if vectors else ()), *vectors)
+
+
+def _trained_privately(release: Release, privacy: RecordPrivacy) -> Release:
+    if (release.message, release.field) not in {("Update", "vector"), ("Masked", "words")}:
+        return release
+    how = (
+        f"trained by private SGD: epsilon {privacy.epsilon:g} at delta {privacy.delta:.3g} for each {privacy.unit} "
+        f"over all rounds; {release.protection}"
+    )
+    return replace(release, protection=how)
 
 
 def sentences(settings: Settings) -> list[str]:
@@ -61,6 +76,14 @@ def sentences(settings: Settings) -> list[str]:
         found.append(
             "The coordinator also relays keys and sealed shares between the clients: a share can be opened by the "
             "client for which it is sealed."
+        )
+    privacy = settings.train.privacy
+    if privacy is not None:
+        whom = "a single record" if privacy.unit == "record" else "a single owner, with all its records,"
+        found.append(
+            f"Whoever sees all uploads of a client, and the coordinator does, learns about {whom} no more than epsilon "
+            f"{privacy.epsilon:g} at delta {privacy.delta:.3g} allows, over all rounds together (add-remove). How many "
+            "records a client has and its loss do not leave it: all clients weigh the same."
         )
     found.append("The coordinator sees who takes part in which round, who leaves, and when messages arrive.")
     found.append("Clients are sent the model of each round, and with it whatever the model tells about all clients.")
@@ -104,6 +127,12 @@ def unprotected(settings: Settings) -> list[str]:
     if vectors.promises and not alone:
         found.append(f"A coordinator that does not follow the protocol can ask for vectors {settings.answers} times.")
     found += vectors.unprotected(settings)
+    if settings.train.privacy is not None:
+        found.append(
+            "train.privacy takes the number of records of a client for public, though it is not sent: steps and noise "
+            "are chosen by it. How long a client trains, whether it has records at all and whether its training fails "
+            "are covered by no epsilon."
+        )
     found.append("Who takes part, when and for how long is not hidden.")
     found.append("A client that lies about its update can spoil the model: none of this stops it.")
     if settings.simulation.insecure_noise_seed is not None:
@@ -120,7 +149,7 @@ def covered(settings: Settings) -> frozenset[str]:
     if settings.simulation.insecure_noise_seed is not None:
         return frozenset()
     found = set()
-    if settings.updates.promises:
+    if settings.updates.promises or settings.train.privacy is not None:
         found |= {"metrics", "update_norm"}
     if settings.vectors.promises and "metrics" in found:
         found.add("score")

@@ -25,6 +25,8 @@ from tacit.kinds.horizontal.evaluation import on_simplex
 from tacit.kinds.horizontal.messages import Inference, ToClient, ToCoordinator, Work
 from tacit.kinds.horizontal.protections import check_paid
 from tacit.kinds.horizontal.protections.contract import ENORMOUS, SMALLEST_CLIP, Covers, Learned, UnusableUpdate
+from tacit.kinds.horizontal.record_level import RecordLedger
+from tacit.kinds.horizontal.record_privacy import most_answers
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Infers
 from tacit.kinds.horizontal.vector import Layout
@@ -92,24 +94,26 @@ class Client:
         self._declined = False  # whether it leaves out the round that is under way
         self._costs = Costs(settings, layout.size)
         self._answered = Answered(settings)
+        self._records = RecordLedger(settings)
         self.restore({"attempts": 0, "uploads": 0, "sums": 0})
 
     def state(self) -> dict[str, Any]:
         """What must survive a restart, as plain data: what was answered, and what it cost."""
         counters = {"attempts": self._attempts, "uploads": self._uploads, "sums": self._sums}
-        return counters | self._answered.state()
+        return counters | self._answered.state() | self._records.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take up `state`. A round that was under way is not taken up: its keys are gone."""
         self._attempts, self._uploads, self._sums = state["attempts"], state["uploads"], state["sums"]
         self._answered.restore(state)
+        self._records.restore(state)
         self.local = self._costs.local_ledger(self._uploads)
         self.central = self._costs.central_ledger(self._sums)
         self.end_round()
 
     def spent(self) -> list[Spent]:
         """What this client paid so far."""
-        return self._costs.spent(self._uploads, self._sums)
+        return self._costs.spent(self._uploads, self._sums) + self._records.spent()
 
     def receive(self, message: ToClient, now: float) -> list[ToCoordinator]:
         """What to send in answer: Abort where this client leaves out the round, and says why.
@@ -190,6 +194,7 @@ class Client:
                 f"this round would bring the {beyond.view} epsilon of {' and '.join(beyond.covers)} to "
                 f"{beyond.epsilon:.4g} at delta {beyond.delta:.3g}, above the budget: this client answers no more"
             )
+        self._records.check()
         for cost in self._costs.local:
             self.local.spend(cost.event, cost.count)
         self._uploads += 1
@@ -233,6 +238,8 @@ class Client:
         """Train, and protect what was learnt; a zero update where that is unusable and silence would tell so."""
         try:
             learned = self._train(work)
+        except BudgetError:
+            raise
         except Exception as error:
             if not isinstance(error, UnusableUpdate):
                 self._failed("fit", error)
@@ -245,7 +252,9 @@ class Client:
     def _train(self, work: Work) -> Learned:
         model = self._layout.unflatten(work.model)
         seed = (self._settings.seed, _TRAINING, work.round, self.identity)
-        fitted = self._fit(self.identity, model, FitWork(work.round, self._settings.train, seed))
+        settings = self._settings
+        fit_work = FitWork(work.round, settings.train, seed, answers=most_answers(settings))
+        fitted = self._fit(self.identity, model, fit_work)
         if not isinstance(fitted, Fitted):
             raise TypeError(f"fit must return Fitted(model, samples, loss), got {type(fitted).__name__}")
         samples: object = fitted.samples
@@ -255,6 +264,9 @@ class Client:
             trained = self._layout.flatten(fitted.model)
         except ValueError as error:  # names, shapes and types
             raise UnusableUpdate(str(error)) from None
+        if settings.train.privacy is not None:  # how many records there are, and their loss, no epsilon covers
+            self._records.pay(fitted.events)
+            return Learned(work.model, trained, 1)
         return Learned(work.model, trained, int(samples), fitted.loss)
 
     def _nothing(self, work: Work, error: Exception) -> Learned:

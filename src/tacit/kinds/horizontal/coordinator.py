@@ -21,16 +21,18 @@ import numpy as np
 
 from tacit.channel import sentence
 from tacit.errors import PeerError, Unfit
-from tacit.events import BudgetReached, Evaluated, RoundAborted, RoundFinished, RoundStarted, Sink
+from tacit.events import BudgetReached, Evaluated, RoundAborted, RoundFinished, RoundStarted, Sink, StoppedEarly
+from tacit.kinds.horizontal import record_level
 from tacit.kinds.horizontal.answered import Answers, model_digest
 from tacit.kinds.horizontal.carrier import Carrier, Failed, Gathering, Host, Mean, Opening, carrier_of
 from tacit.kinds.horizontal.coordinator_state import check_state
 from tacit.kinds.horizontal.costs import Costs, Spent
-from tacit.kinds.horizontal.evaluation import Clusters
+from tacit.kinds.horizontal.evaluation import Clusters, numbers_of
 from tacit.kinds.horizontal.messages import HEAD_BYTES, Inference, Outgoing, ToCoordinator, Update, Work
 from tacit.kinds.horizontal.optimizer import Optimizer
 from tacit.kinds.horizontal.sampling import sample
 from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.stopping import Stopping
 from tacit.kinds.horizontal.sums import Together
 from tacit.kinds.horizontal.tally import Tally
 from tacit.kinds.horizontal.task import Arrays
@@ -90,6 +92,8 @@ class Coordinator:
         self._classes = classes
         self.costs = Costs(settings, self.layout.size)
         self._optimizer = Optimizer(settings.server, self.layout.size)
+        # Without an evaluation nothing is watched: a run is refused by `check_stop`, an audit plays on without.
+        self._stopping = Stopping(settings.stop) if settings.stop is not None and evaluate is not None else None
         self._carrier = carrier or carrier_of(settings, self.layout)
         self._clip = self._carrier.first_clip
         self._sampled: frozenset[int] = frozenset()  # of the round under way, or of the last one
@@ -103,8 +107,19 @@ class Coordinator:
 
     @property
     def over(self) -> bool:
-        """Whether no round is left: all are done, or the budget allowed no more, in an earlier process too."""
-        return self.round >= self._settings.rounds or self.budget_reached
+        """Whether no round is left: all are done, the budget allowed no more, or the model no longer improves; in an
+        earlier process too."""
+        return self.round >= self._settings.rounds or self.budget_reached or bool(self.stopped_early)
+
+    @property
+    def stopped_early(self) -> str:
+        """Why the run ended before its last round; empty if it did not."""
+        return self._stopping.reason if self._stopping is not None else ""
+
+    def check_stop(self) -> None:
+        """ValueError if the file stops by a metric that the task does not return. Before the first round."""
+        if self._settings.stop is not None:
+            Stopping(self._settings.stop).check(self._metrics())
 
     @property
     def left_out(self) -> frozenset[int]:
@@ -149,12 +164,13 @@ class Coordinator:
         if not self._affordable(sampled):
             self.phase = Phase.FINISHED
             self.budget_reached = True
+            self._take_best()
             return []
         self._sampled = frozenset(sampled)
         number = self.attempts
         self.attempts += 1
         self._answers.begin()
-        if self.costs.local:
+        if self.costs.local or settings.train.privacy is not None:
             self.uploads.update(sampled)  # whoever is sent the model may upload, and then it is out, of use or not
         if self.costs.central:
             self.sums += 1  # taken back if the round ends before the sum could be opened
@@ -297,8 +313,10 @@ class Coordinator:
         self._score()
         tally = self._tally
         tally.mark("move the model")
-        metrics = _numbers(self._evaluate(self.model)) if self._evaluate else {}
+        metrics = self._metrics()
         tally.mark("evaluate")
+        if self._stopping is not None:
+            self._stopping.look(self.round, metrics, self._model)
         spent = self.spent()
         updates = next((each for each in spent if "updates" in each.covers), None)
         composed = next((each for each in spent if each.view == "composed"), None)
@@ -332,9 +350,25 @@ class Coordinator:
         self._sink.emit(RoundAborted(self.round, reason, self._tally.seconds))
         self._next()
 
+    def _metrics(self) -> dict[str, float]:
+        return numbers_of(self._evaluate(self.model)) if self._evaluate else {}
+
     def _next(self) -> None:
         self.round += 1
         self.phase = Phase.BETWEEN
+        if self.over:
+            self._take_best()
+
+    def _take_best(self) -> None:
+        """The run ends, with the best model if the file has its metric watched."""
+        best = self._stopping.best if self._stopping is not None else None
+        if best is None:
+            return
+        if not np.array_equal(best.model, self._model):
+            self._model = best.model.copy()
+            self._answers.moved()
+        if self.stopped_early:
+            self._sink.emit(StoppedEarly(self.round - 1, self.stopped_early, best.round, best.value))
 
     # --- what must survive a restart
 
@@ -353,6 +387,7 @@ class Coordinator:
             "excluded": np.array(sorted(self.excluded), dtype=np.int64),
             **self._answers.state(self._sampled if self.phase is Phase.COLLECTING else ()),
             **self._optimizer.state(),
+            **(self._stopping.state() if self._stopping is not None else {}),
         }
 
     def restore(self, state: dict[str, Any], model: Arrays) -> None:
@@ -373,6 +408,8 @@ class Coordinator:
         self.excluded = frozenset(state["excluded"].tolist()) if "excluded" in state else frozenset()
         self._answers.restore(state)
         self._optimizer.restore(state)
+        if self._stopping is not None:
+            self._stopping.restore(state, self.layout.size)
 
     def answered(self, clients: Collection[int]) -> dict[int, dict[str, Any]]:
         """What simulated clients had answered before the round under way: see `Client.restore`. They are taken to have
@@ -398,7 +435,8 @@ class Coordinator:
     def spent(self) -> list[Spent]:
         """What the run cost so far: the client with the most uploads, and the one in most sums, which are all of them
         unless clients take part less often. Infinite without secret noise."""
-        return self.costs.spent(self._most_uploads, self._answers.participations.sums(self.sums))
+        sums = self._answers.participations.sums(self.sums)
+        return self.costs.spent(self._most_uploads, sums) + record_level.promised(self._settings)
 
     def _affordable(self, sampled: list[int]) -> bool:
         sums = self._answers.participations.sums(self.sums, sampled)
@@ -408,13 +446,3 @@ class Coordinator:
         limit, of = beyond.ledger.budget.epsilon, " and ".join(beyond.covers)
         self._sink.emit(BudgetReached(self.round, beyond.epsilon, limit, beyond.delta, of))
         return False
-
-
-def _numbers(metrics: object) -> dict[str, float]:
-    """What a task's `evaluate` returned."""
-    if not isinstance(metrics, dict):
-        raise TypeError(f"evaluate() must return a dict of numbers, got {type(metrics).__name__}")
-    for name, value in metrics.items():
-        if not isinstance(value, int | float | np.number):
-            raise TypeError(f"evaluate() must return numbers, and {name!r} is {type(value).__name__}")
-    return {str(name): float(value) for name, value in metrics.items()}

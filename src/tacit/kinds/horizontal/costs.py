@@ -23,7 +23,7 @@ from tacit.kinds.horizontal.protections import price_of, protections_of
 from tacit.kinds.horizontal.protections.contract import Cost, Covers
 from tacit.kinds.horizontal.settings import Settings
 
-View = Literal["local", "central", "composed"]
+View = Literal["local", "central", "composed", "records"]  # the last: see `record_level`
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,13 @@ class Spent:
     ledger: Ledger
     epsilon: float
     delta: float
+    against: str = ""  # for whom and against whom, if its view does not say it
 
     def reading(self) -> Reading:
         """What it allows an attacker; everything, where the noise is not secret."""
         if math.isinf(self.epsilon):
             return reading(math.inf)
-        return self.ledger.reading("pld" if self.view == "local" else "rdp")
+        return self.ledger.reading("pld" if self.view in ("local", "records") else "rdp")
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -49,6 +50,7 @@ class Spent:
             **self.ledger.to_json(),
             "epsilon": "infinite" if math.isinf(self.epsilon) else self.epsilon,
             "delta": self.delta,
+            **({"against": self.against} if self.against else {}),
         }
 
 
@@ -56,7 +58,7 @@ class Costs:
     """The price list of a federation whose model has `size` numbers."""
 
     def __init__(self, settings: Settings, size: int) -> None:
-        self._settings = settings
+        self.settings = settings
         prices = [price_of(each, settings, size) for each in protections_of(settings)]
         self.local: list[Cost] = [cost for price in prices for cost in price.local]
         self.central: list[Cost] = [cost for price in prices for cost in price.central]
@@ -89,13 +91,13 @@ class Costs:
 
     def local_ledger(self, uploads: int = 0) -> Ledger:
         """With the budget of the file, if it names one."""
-        limit = self._settings.budget
+        limit = self.settings.budget
         budget = Budget(limit.epsilon, self._local_delta) if limit else None
         return _filled(Ledger("client", "replace-one"), self.local, uploads, budget)
 
     def central_ledger(self, sums: int = 0) -> Ledger:
         """Its budget is what the noise was sized for; that of the file if it was not sized for a whole run."""
-        limit = self.limit or self._settings.budget
+        limit = self.limit or self.settings.budget
         budget = Budget(limit.epsilon, self._central_delta, "rdp") if limit else None
         return _filled(Ledger("client", "zero-out"), self.central, sums, budget)
 
@@ -106,7 +108,7 @@ class Costs:
         Assumes: what `as_zero_out` does of the local events, and at most `settings.colluders` in each sum.
         Source: Mironov 2017, Proposition 1: Renyi divergences of adaptive releases add up, in any order.
         """
-        limit = self._settings.budget
+        limit = self.settings.budget
         ledger = _filled(Ledger("client", "zero-out"), self.central, sums, None)
         local = [replace(cost, event=as_zero_out(cost.event)) for cost in self.local]
         return _filled(ledger, local, uploads, Budget(limit.epsilon, self._composed_delta, "rdp") if limit else None)
@@ -114,7 +116,7 @@ class Costs:
     @property
     def _composed_delta(self) -> float:
         """That of the sums, or the budget's if that is smaller."""
-        limit, delta = self._settings.budget, self._central_delta
+        limit, delta = self.settings.budget, self._central_delta
         return min(delta, (limit.delta if limit else None) or delta)
 
     @property
@@ -123,8 +125,8 @@ class Costs:
 
     @property
     def _local_delta(self) -> float:
-        limit = self._settings.budget
-        return (limit.delta if limit else None) or self._settings.delta
+        limit = self.settings.budget
+        return (limit.delta if limit else None) or self.settings.delta
 
     def inference_epsilon(self, uploads: int) -> float | None:
         """What a client's inference vectors cost it together, at delta 0; None where they have no epsilon."""
@@ -141,7 +143,7 @@ class Costs:
         return None
 
     def _true(self, epsilon: float) -> float:
-        return math.inf if self._settings.simulation.insecure_noise_seed is not None else epsilon
+        return math.inf if self.settings.simulation.insecure_noise_seed is not None else epsilon
 
 
 def as_zero_out(event: Event) -> Event:

@@ -130,3 +130,13 @@ def _metric(eval_type: str, rows: NDArray[np.float64], labels: NDArray[np.int64]
             case "DAVIES_BOULDIN_SCORE":
                 return float(metrics.davies_bouldin_score(rows, labels))
     raise ValueError(f"eval_type {eval_type!r} is not known")
+
+
+def numbers_of(metrics: object) -> dict[str, float]:
+    """What a task's `evaluate` returned."""
+    if not isinstance(metrics, dict):
+        raise TypeError(f"evaluate() must return a dict of numbers, got {type(metrics).__name__}")
+    for name, value in metrics.items():
+        if not isinstance(value, int | float | np.number):
+            raise TypeError(f"evaluate() must return numbers, and {name!r} is {type(value).__name__}")
+    return {str(name): float(value) for name, value in metrics.items()}

@@ -22,6 +22,8 @@ from tacit.kinds.horizontal.masked import inside_of
 from tacit.kinds.horizontal.messages import HEAD_BYTES
 from tacit.kinds.horizontal.participation_forecast import MOST_DRAWS
 from tacit.kinds.horizontal.protections.contract import Covers
+from tacit.kinds.horizontal.record_forecast import RecordPrices, record_prices, record_warnings
+from tacit.kinds.horizontal.record_privacy import weighted
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Layout
 from tacit.secagg.traffic import traffic
@@ -80,6 +82,7 @@ class Plan:
     unprotected: tuple[str, ...]
     warnings: tuple[str, ...]
     laplace_scale: float | None  # of the noise on inference vectors
+    records: RecordPrices | None = None  # what private training costs the records of clients
 
 
 def plan(settings: Settings, layout: Layout, classes: int | None, samples: Sequence[int] | None = None) -> Plan:
@@ -117,6 +120,7 @@ def plan(settings: Settings, layout: Layout, classes: int | None, samples: Seque
         unprotected=(*boundary.unprotected(settings), *_weight(settings, samples)),
         warnings=(
             *_budget(settings, costs),
+            *record_warnings(settings),
             *participation_forecast.lacking_clients(settings),
             *_weak(prices),
             *_same_clients(settings),
@@ -124,6 +128,7 @@ def plan(settings: Settings, layout: Layout, classes: int | None, samples: Seque
             *settings.notes(),
         ),
         laplace_scale=settings.vectors.scale(settings),
+        records=record_prices(settings, samples),
     )
 
 
@@ -135,7 +140,7 @@ def largest_part(settings: Settings, typical: float) -> float:
 
 def _weight(settings: Settings, samples: Sequence[int] | None) -> list[str]:
     """What one client can claim of the mean, as a sentence; nothing where all weigh the same."""
-    if not settings.updates.weighted:
+    if not weighted(settings):
         return []
     most, others = settings.encrypt.pw_encrypt.largest_weight, settings.sampled - 1
     said = f"A client weighs as much as the samples that it says it has, up to largest_weight {most}: "
@@ -151,7 +156,7 @@ def _weight(settings: Settings, samples: Sequence[int] | None) -> list[str]:
 
 
 def _heavy(settings: Settings, samples: Sequence[int] | None) -> list[str]:
-    if not settings.updates.weighted or settings.sampled == 1:
+    if not weighted(settings) or settings.sampled == 1:
         return []
     most = settings.encrypt.pw_encrypt.largest_weight
     if samples is not None and (above := sum(count > most for count in samples)):

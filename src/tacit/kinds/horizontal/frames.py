@@ -18,7 +18,7 @@ from tacit.channel import sentence
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerError
 from tacit.events import Answered, AnswerRefused, Event, Sink
-from tacit.kinds.horizontal.client import Client
+from tacit.kinds.horizontal.client import Client, Fit
 from tacit.kinds.horizontal.coordinator import Phase
 from tacit.kinds.horizontal.forecast import largest_frames
 from tacit.kinds.horizontal.messages import Inference, Outgoing, ToClient, ToCoordinator, Update, Work
@@ -26,7 +26,7 @@ from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Flat, Layout
-from tacit.net.handshake import Parting, shared
+from tacit.net.handshake import FROZEN_WEIGHTS, Parting, shared
 from tacit.net.identity import Credentials
 from tacit.net.star import Answer, Frames, Terms
 from tacit.secagg.messages import Abort, Advertise, Agreed, Agreements, Inbox, Masked, Reveal, Roster, Shares, Survivors
@@ -125,13 +125,14 @@ def common(settings: Settings) -> dict[str, Any]:
 
 def terms_of(prepared: Prepared) -> Terms:
     settings = prepared.settings
+    frozen = prepared.frozen_digest
     return Terms(
         clients=settings.clients,
         sampled=settings.sampled,
         least=settings.least,
         window=settings.round.start_fl_job_time_window / 1000,
         limits=largest_frames(settings, prepared.layout, prepared.classes),
-        shared=shared(common(settings)),
+        shared=shared(common(settings) | ({FROZEN_WEIGHTS: frozen} if frozen else {})),
         signs=settings.signs,
     )
 
@@ -172,7 +173,7 @@ class FramedCoordinator:
     def ending(self) -> Parting:
         if self.coordinator.budget_reached:
             return Parting("budget reached", "the next round would exceed the privacy budget")
-        return Parting("done", "")
+        return Parting("done", self.coordinator.stopped_early)
 
     def check_left(self) -> None:
         self.coordinator.check_left()
@@ -218,6 +219,7 @@ class FramedClient:
         credentials: hold the key that it signs with, if clients sign; it makes one where there are none.
         store: is called with the client before anything paid for leaves.
         keep: is called after the answer to a model, with its round and the model: it must not take long.
+        fit: the task's own by default.
     """
 
     def __init__(
@@ -227,13 +229,15 @@ class FramedClient:
         credentials: Credentials | None,
         store: Callable[[Client], None] = lambda client: None,
         keep: Callable[[int, Flat], None] = lambda round, model: None,
+        *,
+        fit: Fit | None = None,
     ) -> None:
         self.terms = terms_of(prepared)
         self.identity = identity
         key = (credentials.signing_key if credentials else SigningKey.generate()) if self.terms.signs else None
         self.signing_key = key.public if key else b""
         self._identities = {identity: key.public} if key else {}
-        self.client = prepared.client(identity, key=key, identities=self._identities if key else None)
+        self.client = prepared.client(identity, fit=fit, key=key, identities=self._identities if key else None)
         self.rounds: set[int] = set()  # in which it took part
         self._layout = prepared.layout
         self._store = store

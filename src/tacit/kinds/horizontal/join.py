@@ -19,8 +19,10 @@ from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.costs import Costs
 from tacit.kinds.horizontal.frames import FramedClient, FramedCoordinator
+from tacit.kinds.horizontal.kept_arrays import KeptArrays
 from tacit.kinds.horizontal.last_model import LastModel
 from tacit.kinds.horizontal.prepared import Prepared
+from tacit.kinds.horizontal.record_level import check_records, records_spent
 from tacit.kinds.horizontal.run import execute, started
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Task
@@ -134,9 +136,10 @@ async def _answer(
                 "the ledger begins at nothing: a client that took part before resumes with --resume RUN, or --state DIR"
             )
         )
+    kept = KeptArrays(folder)
     for identity in clients:
-        store = _storer(folder, identity, Costs(settings, prepared.layout.size), under)
-        leaf = FramedClient(prepared, identity, site.credentials, store, keep)
+        store = _storer(folder, identity, Costs(settings, prepared.layout.size), under, kept)
+        leaf = FramedClient(prepared, identity, site.credentials, store, keep, fit=kept.around(prepared.task.fit))
         if (stored := _stored(folder, identity, under)) is not None:
             leaf.client.restore(stored)
         guest = StarGuest(leaf, site, here.sink, thread=thread, pins=site.pins)
@@ -158,18 +161,22 @@ async def _answer(
             raise PeerError(f"the coordinator ended the run: {last.reason or 'it did not say why'}")
 
 
-def _storer(folder: Path, identity: int, costs: Costs, under: str) -> Callable[[Client], None]:
+def _storer(
+    folder: Path, identity: int, costs: Costs, under: str, kept: KeptArrays | None = None
+) -> Callable[[Client], None]:
     """Stores what a client answered and paid. `under`: the fingerprint of the settings that it paid under."""
     stored: dict[str, Any] = {}
 
     def store(client: Client) -> None:
         state = client.state()
-        if state == stored:  # not every answer costs something, and a file that must reach the disk takes its time
-            return
-        ledgers = [spent.to_json() for spent in costs.spent(state["uploads"], state["sums"])]
-        data = {"state": state, "ledger": {"version": 1, "ledgers": ledgers}, "settings": under}
-        write_twice(folder / f"{client_name(identity)}.json", data)
-        stored.update(state)
+        if state != stored:  # not every answer costs something, and a file that must reach the disk takes its time
+            spent = costs.spent(state["uploads"], state["sums"]) + records_spent(costs.settings, state)
+            ledgers = [each.to_json() for each in spent]
+            data = {"state": state, "ledger": {"version": 1, "ledgers": ledgers}, "settings": under}
+            write_twice(folder / f"{client_name(identity)}.json", data)
+            stored.update(state)
+        if kept is not None:
+            kept.store(state["attempts"], identity)  # after the ledger: what it was paid for is stored first
 
     return store
 
@@ -187,8 +194,11 @@ def _stored(folder: Path, identity: int, under: str) -> dict[str, Any] | None:
     try:
         state = stored["state"]
         found = {name: state[name] for name in ("attempts", "uploads", "sums")}
-        answered = {name: state[name] for name in ("models", "repeats", "opened") if name in state}
+        answered = {
+            name: state[name] for name in ("models", "repeats", "opened", "trained", "records") if name in state
+        }
         check_state(answered)
+        check_records(answered)
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path}: what was spent cannot be read from it, so this client cannot go on") from error
     if any(type(value) is not int or value < 0 for value in found.values()):

@@ -9,6 +9,7 @@ from tacit.config.source import ConfigError
 from tacit.kinds.horizontal.costs import Costs
 from tacit.kinds.horizontal.forecast import plan
 from tacit.kinds.horizontal.plan_words import in_words
+from tacit.kinds.horizontal.record_privacy import weighted
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.kinds.horizontal.vector import Layout
@@ -27,6 +28,7 @@ def party_forecast(settings: Settings, own: Own) -> PartyForecast:
     task = tasks.make(
         settings.task, settings.clients, settings.seed, {**settings.task_options, **own.local.task_options}
     )
+    tasks.check_private_fit(task, settings)
     layout = Layout.of(task.model())
     judged = tasks.infers(task, settings)
     costs = Costs(settings, layout.size)
@@ -92,7 +94,7 @@ def _data(settings: Settings, own: Own, task: Any, identity: int | None) -> list
 
 def _largest_weight(settings: Settings) -> int | None:
     """The most samples that a client may have; None where all weigh the same."""
-    return settings.encrypt.pw_encrypt.largest_weight if settings.updates.weighted else None
+    return settings.encrypt.pw_encrypt.largest_weight if weighted(settings) else None
 
 
 # --- what was paid

@@ -21,6 +21,7 @@ _FREE = Priced("Nothing that leaves a client has an epsilon.")
 def forecast(settings: Settings) -> Forecast:
     """What the settings come to. The task is made, for the size of its model; nothing is trained."""
     task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
+    tasks.check_private_fit(task, settings)
     judged = tasks.infers(task, settings)
     classes = judged.classes if judged else None
     return in_words(plan(settings, Layout.of(task.model()), classes, samples_of(settings, task)))
@@ -33,8 +34,11 @@ def samples_of(settings: Settings, task: Task) -> list[int] | None:
 
 def in_words(made: Plan) -> Forecast:
     """The plan as a forecast."""
+    prices = [_priced(price, made.rounds) for price in made.prices]
+    if made.records is not None:
+        prices.append(made.records.in_words())
     parts: dict[str, tuple[str | Priced, ...]] = {
-        "What it costs in privacy": tuple(_priced(price, made.rounds) for price in made.prices) or (_FREE,),
+        "What it costs in privacy": tuple(prices) or (_FREE,),
         "What the noise does": made.noise,
         "What travels, for each client and round": tuple(_travels(made)),
         "Who sees what": made.sees,
@@ -42,6 +46,8 @@ def in_words(made: Plan) -> Forecast:
         "Worth a thought": made.warnings,
     }
     figures: dict[str, Any] = asdict(made)
+    if made.records is None:
+        del figures["records"]
     figures["traffic"]["exchanges"] = made.traffic.exchanges
     return Forecast(figures.pop("title"), parts, figures, tuple(_pictures(made)))
 

@@ -18,7 +18,7 @@ from tacit.kinds.horizontal.carrier import Carrier, carrier_of
 from tacit.kinds.horizontal.client import Client, Fit, noise_source
 from tacit.kinds.horizontal.coordinator import Coordinator
 from tacit.kinds.horizontal.settings import Settings
-from tacit.kinds.horizontal.task import Arrays, Evaluates, Infers, Task
+from tacit.kinds.horizontal.task import Arrays, Evaluates, Frozen, Infers, Task
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.kinds.horizontal.vector import Layout
 from tacit.secagg.unmask import Unmasking, unmask_ranges
@@ -38,6 +38,7 @@ class Prepared:
     @classmethod
     def of(cls, settings: Settings, task: Task) -> Prepared:
         """ValueError if the task has no usable model, or none that infers where the file asks for that."""
+        tasks.check_private_fit(task, settings)
         model = task.model()
         layout = Layout.of(model)
         return cls(settings, task, model, layout, carrier_of(settings, layout), tasks.infers(task, settings))
@@ -46,6 +47,11 @@ class Prepared:
     def classes(self) -> int | None:
         """The length of an inference vector, if the model is judged by those."""
         return self.infers.classes if self.infers else None
+
+    @property
+    def frozen_digest(self) -> str | None:
+        """What all parties must agree on of the parts of the model that are not trained; None if there are none."""
+        return self.task.frozen_digest() if isinstance(self.task, Frozen) else None
 
     def coordinator(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +31,8 @@ def may_change(stored: Settings) -> frozenset[str]:
             "engine.workers",
         }
     )
+    if stored.train.privacy is not None:  # noise is sized for all that a client may answer
+        return free - {"rounds", "round.abandoned_rounds"}
     sized = stored.updates.sized_for_rounds and stored.most_sums == stored.rounds  # not for a cap on participations
     return free - {"rounds"} if sized else free
 
@@ -37,6 +40,8 @@ def may_change(stored: Settings) -> frozenset[str]:
 def finished(settings: Settings, state: Mapping[str, Any]) -> str | None:
     """Why there is nothing left to do."""
     done = state["round"]
+    if settings.stop is not None and state.get("waited", 0) >= settings.stop.patience:
+        return f"it ended early, after {done} rounds: {settings.stop.metric} no longer improved"
     if done < settings.rounds:
         return None
     longer = f": to train longer, give more (--set rounds={done + settings.rounds})"
@@ -76,7 +81,7 @@ class Engine(Protocol):
 def execute(
     settings: Settings,
     here: Here,
-    engine_of: Callable[[Settings, Task, Sink], Engine] = engine_for,
+    engine_of: Callable[[Settings, Task, Sink], Engine] | None = None,
     task_options: dict[str, Any] | None = None,
 ) -> Callable[[], Result]:
     """The coordinator of `settings`; by default with every other party in this process too.
@@ -84,8 +89,10 @@ def execute(
     `task_options` are added to those of the file.
     """
     task = tasks.make(settings.task, settings.clients, settings.seed, {**settings.task_options, **(task_options or {})})
-    engine = engine_of(settings, task, here.sink)
+    folder = here.store.path if here.store is not None else None
+    engine: Engine = (engine_of or partial(engine_for, folder=folder))(settings, task, here.sink)
     coordinator = engine.coordinator
+    coordinator.check_stop()
     here.sink.emit(started(settings, coordinator.layout.size))
     for note in settings.notes():
         here.sink.emit(Noted(note))
@@ -106,7 +113,11 @@ def execute(
         elif ending.status == "done" and _all_aborted(here):
             ending.status = "failed"
             ending.text = "no round had enough updates: see the aborted rounds for the reason"
+        elif ending.status == "done":
+            ending.text = coordinator.stopped_early
         save(coordinator)
+        if coordinator.budget_reached and settings.stop is not None and here.store is not None:
+            here.store.save_model(coordinator.model, coordinator.round)  # the best one, after the last was stored
         model = {name: np.array(array) for name, array in coordinator.model.items()}
         return Result(model, _ledger(coordinator), ending.status, ending.text)
 

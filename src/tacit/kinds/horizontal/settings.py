@@ -20,6 +20,7 @@ from pydantic import (
 
 from tacit import sections
 from tacit.kinds.horizontal.encrypt import Encrypt, Milliseconds
+from tacit.kinds.horizontal.record_privacy import RecordPrivacy
 from tacit.secagg.settings import Settings as SecureSettings
 from tacit.secagg.settings import a_third, active_threshold
 from tacit.sections import Address, Count, Delta, Name, Positive, Probability, Section, Seed
@@ -69,6 +70,22 @@ class Budget(Section):
     delta: Delta | None = None  # dp_delta by default
 
 
+class Stop(Section):
+    """When a run ends before its last round: a metric of the coordinator's own evaluation no longer improves."""
+
+    metric: str  # that the task's evaluate() returns
+    patience: Count  # evaluated rounds without an improvement after which the run ends
+    minimum_improvement: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0  # a smaller one is none
+    goal: Literal["max", "min"] | None = None  # min by default for a loss, an error or a perplexity, max for others
+
+    @property
+    def upwards(self) -> bool:
+        """Whether more is better."""
+        if self.goal is not None:
+            return self.goal == "max"
+        return not any(word in self.metric.lower() for word in ("loss", "error", "perplexity"))
+
+
 class Training(Section):
     """What `fit` is told."""
 
@@ -76,6 +93,12 @@ class Training(Section):
     batch: Count = 32
     learning_rate: Positive = 0.1
     proximal_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0  # FedProx; 0 is FedAvg
+    privacy: RecordPrivacy | None = None  # private SGD at each client: an epsilon for its records
+
+    @model_serializer(mode="wrap")
+    def _without_no_privacy(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have the key."""
+        return {key: value for key, value in handler(self).items() if (key, value) != ("privacy", None)}
 
 
 class ServerOptimizer(Section):
@@ -135,6 +158,7 @@ class Settings(sections.Settings):
     encrypt: Encrypt = Field(default_factory=Encrypt)  # not made here: it asks for protections, which import this
     unsupervised: Unsupervised | None = None
     budget: Budget | None = None
+    stop: Stop | None = None
     train: Training = Training()
     server: ServerOptimizer = ServerOptimizer()
     network: Network = Network()
@@ -145,6 +169,11 @@ class Settings(sections.Settings):
     seed: Seed = 0
 
     flat: ClassVar = {"round": Round}
+
+    @model_serializer(mode="wrap")
+    def _without_no_stop(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have the key."""
+        return {key: value for key, value in handler(self).items() if (key, value) != ("stop", None)}
 
     @field_validator("task")
     @classmethod
@@ -165,7 +194,10 @@ class Settings(sections.Settings):
                 "start_fl_job_threshold below the number of clients"
             )
         if self.masked and self.sampled < 3:
-            raise ValueError(f"{self.encrypt.encrypt_type} needs 3 clients in a round, got {self.sampled}")
+            raise ValueError(
+                f"{self.encrypt.encrypt_type} needs 3 clients in a round, got {self.sampled}: give more clients, or "
+                "another encrypt_type"
+            )
         self.updates.check(self)
         protections.check_offered(self.updates, self)
         if self.masked:
@@ -189,7 +221,12 @@ class Settings(sections.Settings):
             )
         if (bad := sum(self.simulation.bad.values())) > self.clients:
             raise ValueError(f"simulation.bad names {bad} clients, but there are {self.clients} clients: name fewer")
-        if self.budget is not None and not self.spends:
+        if self.train.privacy is not None and self.unsupervised is not None:
+            raise ValueError(
+                "train.privacy does not cover inference vectors, which are made of single records: leave out "
+                "unsupervised"
+            )
+        if self.budget is not None and not (self.updates.promises or self.vectors.promises):
             raise ValueError(
                 f"a budget needs a protection with an epsilon, and {self.encrypt.encrypt_type} has none: "
                 f"leave out budget, or take encrypt_type: {protections.one_of('promises')}"
@@ -337,7 +374,7 @@ class Settings(sections.Settings):
     @property
     def spends(self) -> bool:
         """Whether anything that leaves a client has an epsilon."""
-        return self.updates.promises or self.vectors.promises
+        return self.updates.promises or self.vectors.promises or self.train.privacy is not None
 
     @property
     def insecure(self) -> bool:
@@ -383,6 +420,11 @@ class Settings(sections.Settings):
                     f"a round needs {topology.minimum} clients to the end (colluders: {self.colluders}), and goes on "
                     f"when {self.sharing} of {self.sampled} shared their secrets: then none of them may leave"
                 )
+        if self.stop is not None:
+            found.append(
+                f"the run may end before its {self.rounds} rounds: when {self.stop.metric} of the coordinator's "
+                f"evaluation has not improved in {self.stop.patience} of them. Rounds that are left out cost nothing"
+            )
         unseen = self.simulation.bad.keys() & {"nan", "dtype", "norm"}
         if self.masked and unseen:
             found.append(

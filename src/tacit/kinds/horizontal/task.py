@@ -12,11 +12,22 @@ A model without labels is judged by what it infers. Such a task also has
 
         classes: int                                                    # the length of an inference vector
         def infer(self, client, model, count) -> array: ...             # rows of probabilities, of `count` samples
+
+A client may keep arrays of its own from round to round, such as the head of a network (FedPer): what `fit` returns as
+`Fitted.kept` is stored at the client and handed to its next `fit` as `work.kept`. It is never sent. Such a task says
+so:
+
+        keeps: bool
+
+With `train.privacy` in the file, `fit` trains privately, by the plan of `record_plan.round_plan`, and returns the
+events of its training as `Fitted.events`. A task that does so has
+
+        def check_private_fit(self) -> None: ...                        # ValueError if its model cannot be trained so
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
@@ -24,6 +35,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from tacit.dp.release import Event
 from tacit.kinds.horizontal.settings import Training
 
 Arrays = dict[str, NDArray[Any]]  # all float32 or all float64
@@ -36,6 +48,8 @@ class FitWork:
     round: int  # begun before this one, aborted and abandoned ones included
     train: Training
     seed: tuple[int, ...]
+    kept: Arrays | None = None  # what the client's last `fit` kept; None before its first one
+    answers: int = 1  # how often the client may train in the run: noise of private training is sized for as many
 
     @cached_property
     def rng(self) -> Generator:
@@ -44,7 +58,11 @@ class FitWork:
 
     def of(self, client: int) -> FitWork:
         """The same for another client: the last part of a seed is its number."""
-        return FitWork(self.round, self.train, (*self.seed[:-1], client))
+        return FitWork(self.round, self.train, (*self.seed[:-1], client), answers=self.answers)
+
+    def keeping(self, kept: Arrays | None) -> FitWork:
+        """The same with what the client kept."""
+        return replace(self, kept=kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +72,8 @@ class Fitted:
     model: Arrays
     samples: int
     loss: float | None = None
+    kept: Arrays | None = None  # what stays at the client until its next `fit`; None: what it kept before
+    events: tuple[tuple[Event, int], ...] = ()  # of private training, each with how often it happened
 
 
 class Task(Protocol):
@@ -85,3 +105,28 @@ class Evaluates(Protocol):
     """A task that can judge a model."""
 
     def evaluate(self, model: Arrays) -> dict[str, float]: ...
+
+
+@runtime_checkable
+class FitsPrivately(Protocol):
+    """A task whose `fit` trains privately if the file asks for that: see `record_privacy`."""
+
+    def check_private_fit(self) -> None:
+        """ValueError if its model cannot be trained so."""
+        ...
+
+
+@runtime_checkable
+class Keeps(Protocol):
+    """A task whose clients may keep arrays from round to round: see `Fitted.kept`."""
+
+    keeps: bool
+
+
+@runtime_checkable
+class Frozen(Protocol):
+    """A task whose model has parts that are not trained, and that must be the same at all parties."""
+
+    def frozen_digest(self) -> str | None:
+        """What parties with the same frozen parts agree on; None if there are none."""
+        ...

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from tacit.kind import Kind, Resume
+from tacit.kind import Kind, Resume, templates_in
 from tacit.kinds.private_training.settings import Settings
 
 if TYPE_CHECKING:
@@ -82,4 +82,5 @@ KIND = Kind(
     attacks=_attacks,
     resume=Resume(_free, _finished, _caught_up),
     stopped_by="flag",
+    templates=lambda: templates_in(__name__, "torch"),
 )

@@ -24,9 +24,10 @@ def releases(settings: Settings) -> tuple[Release, ...]:
 
 def sentences(settings: Settings) -> tuple[str, ...]:
     """Who sees what."""
+    whom = "a single record" if settings.privacy.unit == "record" else "a single owner, with all its records,"
     return (
         "Training stays with one party: nothing is sent.",
-        "Whoever gets the model, or every model stored after an epoch, learns about a single record no more than the "
+        f"Whoever gets the model, or every model stored after an epoch, learns about {whom} no more than the "
         "epsilon allows; whoever also chose or saw the samples is not covered by the amplification in it.",
         "This party sees its own losses while it trains: they are not covered by epsilon, and stay here.",
     )
@@ -37,7 +38,9 @@ def unprotected(settings: Settings) -> tuple[str, ...]:
     found = [
         "The loss on private records, how many of them were clipped, how long steps took: epsilon covers none of it.",
         "Trying several settings on the same records and keeping the best one costs more than this ledger says.",
-        "Records that belong to one person are protected one by one, not together.",
+        "Records that belong to one person are protected one by one, not together."
+        if settings.privacy.unit == "record"
+        else "An owner under two ids is two owners, each of them protected by itself; so is a group of owners.",
         "The epsilon assumes that the loss and the model keep records apart, and that nothing but trained weights is "
         "written into the model. Both are checked at the first step and at secret later ones; a mistake that shows in "
         "none of these is not noticed.",

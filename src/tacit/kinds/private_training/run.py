@@ -14,10 +14,10 @@ from tacit.config.source import ConfigError
 from tacit.events import EpochFinished, Noted, Stepped, TrainingResumed, TrainingStarted
 from tacit.kind import Here, Result, ended_early
 from tacit.kinds.private_training.forecast import forecast as forecast_of
+from tacit.kinds.private_training.owners import planned
 from tacit.kinds.private_training.settings import Settings
 from tacit.kinds.private_training.tasks import load as tasks
 from tacit.report.forecast import Forecast
-from tacit.training.plan import Plan
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +30,7 @@ _LINE = 1.0  # seconds between two lines
 _BETWEEN = 60.0  # seconds between two stores within an epoch
 _AGAINST = "against whoever has the model, and every model stored on the way"
 _CHANGES = {"add-remove": "adding it or leaving it out", "zero-out": "leaving its gradients out"}
+_WHOM = {"record": "record", "owner": "owner with all its records"}
 
 
 def may_change(stored: Settings) -> frozenset[str]:
@@ -62,7 +63,7 @@ def forecast(settings: Settings) -> Forecast:
     """What the file will cost. The task is made, for its records and the size of its model; nothing is trained."""
     task = tasks.make_training(settings.task, settings.seed, settings.task_options)
     parameters = sum(each.numel() for each in task.model().parameters() if each.requires_grad)
-    return forecast_of(settings, len(task.records), parameters)
+    return forecast_of(settings, planned(settings, task.records).plan, parameters)
 
 
 def execute(settings: Settings, here: Here) -> Callable[[], Result]:
@@ -90,7 +91,8 @@ class _Training:
         self._store = here.store
         self._should_stop = here.should_stop
         self._task: Task = tasks.make_training(settings.task, settings.seed, settings.task_options)
-        self._plan: Plan = settings.plan(len(self._task.records))
+        made = planned(settings, self._task.records)
+        self._plan = made.plan
         own = settings.monitor
         self._every = own.every or self._plan.steps_an_epoch
         self._epsilon: float | None = None
@@ -98,7 +100,7 @@ class _Training:
         model = self._task.model()
         inner = optimizer_of(settings, model)
         self._model, self._optimizer, self._loader = self._plan.attach(
-            model, inner, self._task.records, monitors=[monitor]
+            model, inner, self._task.records, monitors=[monitor], owners=made.owners
         )
         self._stored_at = self._said = time.perf_counter()
 
@@ -190,7 +192,7 @@ class _Training:
             **optimizer.ledger.to_json(),
             "epsilon": "infinite" if math.isinf(epsilon) else epsilon,
             "delta": self._plan.delta,
-            "against": f"for each record, for {_CHANGES[optimizer.ledger.relation]}, {_AGAINST}",
+            "against": f"for each {_WHOM[self._plan.unit]}, for {_CHANGES[optimizer.ledger.relation]}, {_AGAINST}",
             "tier": self._plan.drawn,
         }
         counters = {"steps": optimizer.steps, "abandoned": optimizer.abandoned}

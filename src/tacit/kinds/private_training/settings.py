@@ -9,7 +9,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, field_validator, mode
 from tacit import sections
 from tacit.dp.schedules import Adaptation, ClipAdaptation, Decay
 from tacit.sections import Count, Delta, Name, Positive, Probability, Scale, Section, Seed
-from tacit.training.plan import Clipping, Plan
+from tacit.training.plan import Clipping, Level, Plan
 
 
 class Privacy(Section):
@@ -20,6 +20,22 @@ class Privacy(Section):
     delta: Delta = 1e-5
     tier: Literal["fast", "secure"] = "fast"
     sampling: Literal["poisson", "shuffled"] = "poisson"
+    unit: Level = "record"  # whom the promise is for: a record, or an owner with all its records
+    owner: str | Annotated[int, Field(ge=0)] | None = None  # a column of records, or package.module:function
+    records_per_owner: Count | None = None  # of an owner in a sample
+
+    @model_validator(mode="after")
+    def _owned(self) -> Privacy:
+        owned = self.unit == "owner"
+        if owned != (self.owner is not None) or owned != (self.records_per_owner is not None):
+            raise ValueError("unit: owner goes with owner and records_per_owner: give all three, or none of them")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_owners(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have the keys."""
+        none = {"unit": "record", "owner": None, "records_per_owner": None}
+        return {key: value for key, value in handler(self).items() if key not in none or none[key] != value}
 
     @model_validator(mode="after")
     def _one(self) -> Privacy:
@@ -58,7 +74,7 @@ class Clip(Section):
 
 class Train(Section):
     epochs: Count = 10
-    batch: Count = 256  # expected: a sample is as large as chance makes it
+    batch: Count = 256  # expected, in records or owners: a sample is as large as chance makes it
     physical: Count | None = None  # records in memory at once
     truncate: Count | None = None  # the size of all batches: larger samples are cut, which is paid for
     optimizer: Literal["sgd", "adam", "adamw", "adam_bc"] = "sgd"
@@ -100,8 +116,8 @@ class Settings(sections.Settings):
             raise ValueError("must be the name of a built-in task, or package.module:function")
         return value
 
-    def plan(self, records: int) -> Plan:
-        """The plan for so many records."""
+    def plan(self, records: int, owners: int | None = None) -> Plan:
+        """The plan for so many records, of so many owners if these are the unit."""
         adapt = None
         if self.clip.adapt is not None:
             adapt = ClipAdaptation(self.clip.adapt, self.clip.quantile, self.clip.rate)
@@ -123,6 +139,9 @@ class Settings(sections.Settings):
             physical=self.train.physical,
             clipping=self.clip.kind,
             truncate=self.train.truncate,
+            unit=self.privacy.unit,
+            owners=owners,
+            records_per_owner=self.privacy.records_per_owner,
         )
 
     def notes(self) -> list[str]:

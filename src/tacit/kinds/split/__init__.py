@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from tacit.kind import Kind
+from tacit.kind import Kind, templates_in
 from tacit.kinds.split.settings import Settings
 from tacit.lockstep import verbs
 
@@ -73,4 +73,5 @@ KIND = Kind(
     join=verbs.join(_lockstep, _boundary, _forecast),
     predict=verbs.predict(_lockstep),
     tables=_tables,
+    templates=lambda: templates_in(__name__, "tables"),
 )

@@ -224,7 +224,7 @@ def close_epoch(
     """Tell what an epoch came to. `ledger` is that of the party's records, where everything that leaves it of them is
     protected; None otherwise."""
     if settings.simulation.insecure_noise_seed is not None:
-        ledger = None  # whoever knows the seed can take the noise off again
+        ledger = None  # a reader of the seed can remove the noise
     epsilon, delta = (None, None) if ledger is None else spent_epsilon(ledger, settings.gradients.delta)
     local = {} if progress.mean_loss is None else {"loss": progress.mean_loss}
     progress.finished(epoch, metrics=metrics, local=local, epsilon=epsilon, delta=delta)

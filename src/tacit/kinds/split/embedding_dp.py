@@ -63,7 +63,7 @@ class EmbeddingDP:
 
     def __call__(self, activations: Any, rng: Generator | None = None) -> Any:
         """0 and 1 in the shape and dtype of `activations`, a numpy array or a torch tensor."""
-        torch = sys.modules.get("torch")  # whoever has a tensor has imported it
+        torch = sys.modules.get("torch")  # a caller with a tensor has imported it
         if torch is not None and isinstance(activations, torch.Tensor):
             from tacit.kinds.split.straight_through import straight_through
 

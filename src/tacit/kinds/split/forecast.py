@@ -1,4 +1,4 @@
-"""What a split training will cost and show, before anybody trains."""
+"""What a split training will cost and reveal, before any training."""
 
 from __future__ import annotations
 

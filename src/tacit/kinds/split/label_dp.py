@@ -68,5 +68,5 @@ class LabelDP:
 def _whole_numbers(labels: NDArray[Any]) -> NDArray[np.int64]:
     whole = labels.astype(np.int64)
     if not np.array_equal(whole, labels):
-        raise ValueError("labels must be whole numbers, and 0 and 1 where `classes` is not given")
+        raise ValueError("labels must be whole numbers, and 0 and 1 if `classes` is not given")
     return whole

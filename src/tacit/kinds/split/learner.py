@@ -36,7 +36,7 @@ class Learner:
         self.networks = dict(networks)
         self.ledgers = dict(ledgers)
         self.step = 0
-        self.extra: dict[str, NDArray[Any]] = {}  # what must survive beside the networks: randomized labels
+        self.extra: dict[str, NDArray[Any]] = {}  # what must survive in addition to the networks: randomized labels
         self._parameters = _trained(self.networks)
         self._optimizer = make_optimizer(self._parameters, train) if self._parameters else None
 
@@ -75,7 +75,7 @@ class Learner:
         return {name: ledger.to_json() for name, ledger in self.ledgers.items()}
 
     def restore(self, state: State, ledgers: Ledgers) -> None:
-        """Go on from `state`, which this part or one of the same shape gave. ValueError where it does not fit.
+        """Resume from `state`, which this part or one of the same shape gave. ValueError if it does not fit.
 
         `ledgers` are later than those of the state, where there are any: they count what was sent since.
         """

@@ -21,7 +21,7 @@ Whole = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 Shape = Annotated[tuple[Annotated[int, msgspec.Meta(ge=1, le=1 << 31)], ...], msgspec.Meta(max_length=7)]
 Steps = Annotated[tuple[Whole, ...], msgspec.Meta(max_length=4)]
 Word = Annotated[str, msgspec.Meta(max_length=16)]
-OVERHEAD = 256  # bytes of a message beside its body, at most
+OVERHEAD = 256  # bytes of a message without its body, at most
 OFFER = 4096  # bytes of an Offer, at most
 
 
@@ -33,7 +33,7 @@ class Offer(Message, frozen=True, tag=90):
     batch: Whole
     steps: Whole  # of an epoch
     total_steps: Whole
-    cut: Shape  # of one record's activations on their way to where the network goes on
+    cut: Shape  # of one record's activations on their way to the next part of the network
     back_cut: Shape  # topology U: of one record's activations on their way back; empty in V
     dtype: Word
     eps: Finite | None  # of EmbeddingDP

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _ALL, _KEPT, _ROWS = "all", "kept.", "rows."  # in a stored state: the order of a table's rows; prefixes of arrays
 _MOST_COLUMNS = 64  # of scores that are written one by one
-_NO_TORCH = "a split network needs torch: pip install 'tacit[torch]'"
+_NO_TORCH = "a split network needs torch: pip install 'tacit-learning[torch]'"
 _AGAINST = {
     "records": "for each record of this party, against the party that its activations or gradients go to",
     "evaluation records": "for each evaluation record of this party, against the party that its activations go to",

@@ -58,7 +58,7 @@ class Train(Section):
     optimizer: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,40}$")] = "adam"  # of torch.optim, in any case
     optimizer_options: dict[str, Any] = Field(default_factory=dict)
     steps: Count | None = None  # at most so many in all
-    save: Count | None = None  # steps between two saves, besides those at the ends of epochs
+    save: Count | None = None  # steps between two saves, in addition to those at the ends of epochs
 
 
 class Budget(Section):
@@ -122,7 +122,7 @@ class Settings(Parties):
 
     @property
     def insecure(self) -> bool:
-        """Whether noise can be computed by anybody."""
+        """Whether the noise follows from a seed in the file."""
         return self.simulation.insecure_noise_seed is not None
 
     @property

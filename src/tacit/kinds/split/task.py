@@ -11,7 +11,7 @@ for itself: it builds this party's part and loads this party's records, and noth
 A `Bottom` or `Top` that depends on which records all parties have, as transforms that are fitted on the training
 records do, cannot be made before these are known. Its maker returns an `Unfitted`, which makes the part after the
 alignment. What such a part needs in a prediction it names as `kept`: that is stored with the weights, and handed to two
-more functions beside `make_parts`:
+more functions next to `make_parts`:
 
     restored_part(seat, kept, **task_options) -> Part       the part without records, before its weights are put in
     read_rows(seat, source, kept=kept, **task_options)      new records, as those of the training were made
@@ -40,7 +40,7 @@ Array = NDArray[Any]
 Shape = tuple[int, ...]
 Loss = Callable[[Tensor, Tensor], Tensor]  # scores and labels of a batch: the mean over its records
 Metrics = Callable[[Array, Array], dict[str, float]]  # of all scores and labels
-Kept = Mapping[str, Array]  # what a part needs in a prediction beside its weights
+Kept = Mapping[str, Array]  # what a part needs in a prediction in addition to its weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Seat:
         folder: Path = Path(),
     ) -> Seat:
         if party not in settings.parties:
-            raise ValueError(f"{party!r} is no party of this file: take one of {', '.join(settings.parties)}")
+            raise ValueError(f"{party!r} is not a party of this file: use one of {', '.join(settings.parties)}")
         return cls(
             party,
             settings.parties[party].role,

@@ -4,7 +4,7 @@ settings            what the file of such a training says
 protocol            logistic regression under Paillier, one function a role
 own_table           a party's table: opened, checked, fitted on the training rows
 party               one party with its table: aligns, trains, keeps its own part
-boundary, forecast  who sees what, and what it will cost, before anybody trains
+boundary, forecast  who sees what, and what it will cost, before any training
 coefficients        a party's own weights as people read them; `points` and `scorecard`: as points of a scorecard
 release             what a prediction tells about new rows
 attacks             what the active learns of rows, and a passive of labels
@@ -15,7 +15,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from tacit.kind import Kind, Scorecard
+from tacit.kind import Kind, Scorecard, templates_in
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.lockstep import verbs
 
@@ -96,4 +96,5 @@ KIND = Kind(
     predict=verbs.predict(_lockstep),
     scorecard=Scorecard(lambda settings: settings.owners, _scorecard, _good_class),
     tables=_tables,
+    templates=lambda: templates_in(__name__, "tables"),
 )

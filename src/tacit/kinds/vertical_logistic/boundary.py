@@ -91,7 +91,7 @@ def sentences(settings: Settings) -> list[str]:
         else f"{passives[0]} sees its own gradients and, encrypted, the residues of {active}.",
         "Each party sees how many rows they have in common and how many features all have together, and the active how "
         "many each passive has.",
-        f"The passives see after each epoch whether {active} goes on, and whether its loss was the lowest so far."
+        f"The passives see after each epoch whether {active} continues, and whether its loss was the lowest so far."
         if settings.train.patience is not None
         else f"{active} tells nobody its loss.",
         "Nobody sees another's rows, weights or scaler; labels stay with the active.",

@@ -66,7 +66,7 @@ def opened(settings: Settings, name: str, place: Place) -> Table:
     if table.left_out and not settings.align:
         raise ConfigError(
             f"{table.where}: {table.left_out} rows are left out (an id that comes twice, or no label), and without "
-            "align the rows of all parties must be the same people in the same order: set align: true, or mend them"
+            "align the rows of all parties must be the same people in the same order: set align: true, or correct them"
         )
     return table
 
@@ -100,7 +100,7 @@ def new_rows(settings: Settings, name: str, transforms: Fitted, source: Path | N
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What counts of labels take: the parties' channels, and what either side is given besides."""
+    """What counts of labels take: the parties' channels, and what either side is given in addition."""
 
     channels: Mapping[str, Channel]
     counting: Counting

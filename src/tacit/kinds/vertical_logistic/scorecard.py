@@ -7,7 +7,7 @@ Each column counts from its mean over the training rows, so that a party's card 
 
     a category, a bin, a group of weight of evidence    its points
     a number        points + points per unit · (value - at value); of `log`, the value is sign(x)·log(1 + |x|)
-    the active      base points besides: those of the intercept
+    the active      also base points: those of the intercept
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The side that connects: a stream to the server that comes back by itself.
 
-A connection that breaks is made again, after a pause that grows; the conversation goes on where it broke. If the server
+A connection that breaks is made again, after a pause that grows; the conversation resumes where it broke. If the server
 is another process by then, it begins anew. What the server refuses, and a certificate that is not accepted, ends it.
 """
 

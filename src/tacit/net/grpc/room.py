@@ -61,7 +61,7 @@ class Frame:
             self.peak = max(self.peak, self._speed(0.0))
 
     def left(self, now: float) -> float:
-        """The seconds until it is whole, if it goes on as it does."""
+        """The seconds until it is whole, at its present rate."""
         missing = self.total - self.received
         gap = 0.0 if self.waits is not None else max(0.0, now - self.since)
         if missing == 0 or self.seconds + gap == 0:

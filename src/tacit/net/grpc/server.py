@@ -2,7 +2,7 @@
 
 Who a party is, its certificate says: a name that is not expected, that claims to be another's, or that has other keys
 than before in this run (see `pins`) is refused before a message of it is read. A party has one stream: a new one takes
-the place of the old one, and the conversation goes on where it broke. What comes in is bounded: connections by the
+the place of the old one, and the conversation resumes where it broke. What comes in is bounded: connections by the
 `front`, each frame by `limit`, all frames that are being put together by the `room`; a party that begins a frame and is
 too slow (`pace`) loses its connection.
 """
@@ -274,7 +274,7 @@ class Server:
                 await _to_its_end(self._told.lost(hello.party))
 
     def _peer(self, hello: Hello) -> tuple[Peer, bool]:
-        """The party that says hello, and whether its conversation goes on. It has one stream, the newest."""
+        """The party that says hello, and whether its conversation is resumed. It has one stream, the newest."""
         peer = self.peers.get(hello.party)
         if peer is not None:
             if peer.session == hello.session:
@@ -357,7 +357,7 @@ class Server:
 
 
 async def _to_its_end(what: Coroutine[Any, Any, None]) -> None:
-    """Await something that goes on to its end even if the stream breaks meanwhile: a frame is confirmed only once."""
+    """Await something that is completed even if the stream breaks meanwhile: a frame is confirmed only once."""
     await asyncio.shield(asyncio.ensure_future(what))
 
 

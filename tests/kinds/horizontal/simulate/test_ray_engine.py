@@ -250,7 +250,7 @@ def test_ranges_cover_every_column_once(columns, parts, data):
 def test_without_ray_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     settings = settings_for(engine={"kind": "ray"})
-    with pytest.raises(ValueError, match=r"pip install 'tacit\[ray\]'"):
+    with pytest.raises(ValueError, match=r"pip install 'tacit-learning\[ray\]'"):
         engine_for(settings, tasks.make("digits", 12, 0, {}), Kept())
 
 
@@ -264,7 +264,7 @@ def test_the_command_says_so_too(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ray", None)
     done = invoke("run", fleet(tmp_path), "--engine", "ray", "--runs", str(tmp_path / "runs"))
     assert done.exit_code == 2
-    assert "pip install 'tacit[ray]'" in done.output
+    assert "pip install 'tacit-learning[ray]'" in done.output
 
 
 @pytest.mark.slow

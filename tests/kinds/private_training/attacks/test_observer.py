@@ -12,6 +12,7 @@ from tacit.audit.attacks.canaries import NOTHING
 from tacit.audit.tradeoff import Curve, gaussian_curve, test_curve
 from tacit.dp import mechanisms
 from tacit.dp.schedules import ClipAdaptation
+from tacit.kinds.private_training.attacks import truncated
 from tacit.kinds.private_training.attacks.few_records import guess_with_few
 from tacit.kinds.private_training.attacks.likelihood import Likelihood, sampled
 from tacit.kinds.private_training.attacks.observer import Cast, Seen, observe
@@ -23,14 +24,17 @@ from tacit.kinds.private_training.attacks.single_steps import (
     step_curve,
     step_plan,
 )
+from tacit.kinds.private_training.attacks.truncated import filled, truncated_like
 from tacit.kinds.private_training.attacks.whole_training import Work, guess_trainings, training_plan
-from tacit.training import passes, sums
+from tacit.training import optimizer, passes, sums, truncation
+from tacit.training import plan as planned
 from tacit.training.engine import Engine
 from tacit.training.noise import Gaussian
 from tacit.training.optimizer import PrivateOptimizer
 from tacit.training.passes import Pass
 from tacit.training.recorded import squared_norms_of
 from tacit.training.sampler import Loader, Sampler
+from tacit.training.several_optimizers import step_with
 from tests.kinds.private_training.attacks.small_trainings import PLAN, training
 
 SURE = 1 - 1e-8  # of honest trainings: a test must not fail by chance
@@ -66,6 +70,25 @@ def test_samples_and_clipping_norms_are_seen(physical):
     came = (seen.drawn & present).sum(axis=1)  # all above the norm: the centred count is minus half of them
     moved = np.log(seen.clips[:, 1] / seen.clips[:, 0])
     assert moved == pytest.approx(0.2 * came / 2 / 10, abs=0.01)
+
+
+@pytest.mark.parametrize("physical", [None, 9])
+@pytest.mark.parametrize("tier", ["fast", "secure"])
+def test_batches_that_are_filled_up_show_who_was_there_and_nothing_else(physical, tier, monkeypatch):
+    """The audit plays the truncation that the file names: the records that fill a batch are copies of a canary."""
+    sizes = []
+    begin = PrivateOptimizer.begin
+    monkeypatch.setattr(PrivateOptimizer, "begin", lambda self, piece: [sizes.append(piece), begin(self, piece)])
+    rng = np.random.default_rng(0)
+    subject = training()
+    spots, _ = spread(subject.sizes(), 40, rng)
+    coins = rng.random((6, 40)) < 0.5
+    plan = step_plan(replace(SILENT, truncate=126, physical=physical, tier=tier), 40, 6)
+    assert (plan.truncate, plan.physical) == ((41, None) if physical is None else (45, 9))
+    seen = observe(subject, plan, Cast(spots, np.full(40, 10.0), coins, spots, fresh=True))
+    assert seen.released == pytest.approx(coins.astype(float), abs=0.01)
+    assert {len(piece.indices) for piece in sizes} == {physical or 41}
+    assert any(piece.padding for piece in sizes)
 
 
 def test_an_empty_sample_is_a_step_too():
@@ -169,6 +192,9 @@ HONEST = {
     "decay": ("linear", {"decay": "Exp", "rate": 0.01}),
     "laplace": ("linear", {"noise": "laplace", "noise_multiplier": 3.0}),
     "secure": ("linear", {"tier": "secure"}),
+    "filled up": ("linear", {"truncate": 120}),
+    "filled up in pieces, fallback, secure": ("fallback", {"truncate": 126, "physical": 18, "tier": "secure"}),
+    "filled up, adaptive": ("reading", {"truncate": 120, "adapt": ADAPT}),
     "shuffled": ("linear", {"sampling": "shuffled", "noise_multiplier": 3.0}),
 }
 
@@ -386,6 +412,57 @@ def test_a_fault_shows_with_few_records(fault, opposing, changed, monkeypatch):
     )
 
 
+def filling_counts(patch):
+    honest = PrivateOptimizer._take
+    patch.setattr(PrivateOptimizer, "_take", lambda self, piece: honest(self, replace(piece, padding=0)))
+
+
+def test_records_that_fill_a_batch_and_count_show(monkeypatch):
+    filling_counts(monkeypatch)
+    assert not refuted_with_few(PLAN, training(), 0, steps=100)
+    filled = replace(PLAN, truncate=120)
+    assert refuted_with_few(filled, training(), 0, steps=300)
+
+
+def cutting_is_free(patch):
+    for module in (truncation, planned, truncated):
+        patch.setattr(module, "log2_exceeding", lambda trials, probability, most: -300.0)
+
+
+@pytest.mark.parametrize("physical", [None, 6])
+def test_samples_that_are_cut_without_the_price_show(monkeypatch, physical):
+    """The canary takes the place of a record that opposes it: the sum moves by twice the clipping norm."""
+    plan = replace(PLAN, truncate=120, physical=physical)
+    assert not refuted_with_few(plan, training(), filled(plan), SURE, steps=300)
+    cutting_is_free(monkeypatch)
+    cut = replace(PLAN, truncate=60, physical=physical)  # half of the samples are larger
+    assert step_plan(cut, 1 + filled(cut), 300).truncate == filled(cut)
+    assert refuted_with_few(cut, training(), filled(cut), steps=3000)
+
+
+def test_a_record_that_is_not_in_the_data_takes_no_place_in_a_batch(monkeypatch):
+    """All five are drawn, and two of them are in the data: a batch of two holds both."""
+    cutting_is_free(monkeypatch)
+    subject = training()
+    spots, _ = spread(subject.sizes(), 5, np.random.default_rng(0))
+    present = np.tile([True, False, True, False, False], (30, 1))
+    plan = replace(step_plan(SILENT, 5, 30), truncate=2)
+    seen = observe(subject, plan, Cast(spots, np.full(5, 10.0), present, spots, fresh=True))
+    assert seen.released == pytest.approx(present.astype(float), abs=0.01)
+
+
+def test_a_smaller_plan_cuts_samples_at_most_as_often():
+    plan = replace(PLAN, noise_multiplier=None, epsilon=1.0, truncate=105)  # 105 is too small without an epsilon
+    small = training_plan(plan, 80, 60)
+    assert small.truncate is not None
+    assert small.event(0).log2_slack <= plan.event(0).log2_slack
+    smaller = replace(small, truncate=None)
+    assert small.epsilon_after(5) == pytest.approx(smaller.epsilon_after(5), rel=1e-3)
+    with pytest.raises(ValueError, match="too often"):
+        replace(small, truncate=small.truncate - 1)
+    assert truncated_like(PLAN, small).truncate is None
+
+
 def sampled_more_often(patch):
     def sample(self, step):
         return np.flatnonzero(self._rng.random(self._plan.records) < 1.5 * self._plan.probability)
@@ -441,10 +518,10 @@ def test_records_that_are_drawn_too_often_are_judged_by_themselves(monkeypatch):
 
 
 def test_a_second_gradient_for_a_sample_is_seen(monkeypatch):
-    honest = PrivateOptimizer._move
+    honest = step_with
     rng = np.random.default_rng(5)
     assert guess_steps(training(), PLAN, 8, 20, rng)[0].moves == 1
-    monkeypatch.setattr(PrivateOptimizer, "_move", lambda self: [honest(self), honest(self)])
+    monkeypatch.setattr(optimizer, "step_with", lambda *given: [honest(*given), honest(*given)])
     assert guess_steps(training(), PLAN, 8, 20, rng)[0].moves == 2
 
 

@@ -13,10 +13,13 @@ from tacit.audit.scope import Scope
 from tacit.dp.schedules import ClipAdaptation
 from tacit.kinds.private_training import attacks as private_training
 from tacit.kinds.private_training.attacks.own_training import Subject, resized
+from tacit.kinds.private_training.attacks.single_steps import step_plan
 from tacit.kinds.private_training.attacks.whole_training import training_plan
+from tacit.kinds.private_training.owners import Planned
 from tacit.kinds.private_training.settings import Settings
 from tacit.kinds.private_training.tasks import load as tasks
 from tacit.training.plan import Plan
+from tacit.training.sampler import Sampler
 
 SETTINGS = Settings(task="digits", privacy={"noise_multiplier": 2.0})
 
@@ -27,7 +30,7 @@ def task():
 
 
 def test_trainings_repeat_and_privacy_costs_accuracy(task):
-    pool, chosen = np.arange(400), np.arange(0, 400, 2)
+    pool, chosen = np.arange(400)[:, None], np.arange(0, 400, 2)
     plan = Plan(records=200, batch=50, epochs=5, noise_multiplier=4.0, delta=1e-5)
     figures = {}
     for private in (False, True):
@@ -69,3 +72,21 @@ def test_a_model_without_trained_parameters_is_refused(task, monkeypatch):
     monkeypatch.setattr(tasks, "make_training", lambda *given: task)
     with pytest.raises(ValueError, match="has no parameter that is trained: there is nothing to audit"):
         private_training.attacks(SETTINGS, Scope())
+
+
+def test_every_training_of_an_audit_has_batches_of_one_size_if_the_file_has():
+    """With an epsilon a file may cut samples more often than a plan of a given noise may."""
+    plan = Plan(records=1000, batch=200, epochs=2, epsilon=1.0, delta=1e-5, truncate=280)
+    half = private_training._half(plan, 400, Scope())
+    for small in (half, resized(half, 190), resized(half, 213), training_plan(plan, 300, 50), step_plan(plan, 30, 9)):
+        assert small.truncate is not None
+        assert small.event(0).log2_slack <= plan.event(0).log2_slack
+
+
+def test_the_cost_in_utility_is_that_of_batches_of_one_size(task, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Sampler, "sample", lambda self, step: seen.append(self._plan) or np.arange(5))
+    plan = Plan(records=len(task.records), batch=200, epochs=1, epsilon=1.0, delta=1e-5, truncate=290)
+    found = private_training._utility(task, SETTINGS, Planned(plan, None), Scope())
+    assert "accuracy after 1 epoch" in [each.metric for each in found]
+    assert {each.truncate is not None and each.truncate >= 290 for each in seen} == {True}

@@ -98,7 +98,7 @@ def test_the_best_affine_map_is_granted_to_the_guess_as_well():
 
 
 def test_what_cannot_be_attacked_is_refused():
-    with pytest.raises(ValueError, match="no follower"):
+    with pytest.raises(ValueError, match="not a follower"):
         audit_embeddings(settings_v(), follower="north")
     with pytest.raises(ValueError, match="topology V"):
         audit_embeddings(settings_v(topology="U", task="text"))

@@ -111,7 +111,7 @@ def test_scores_say_what_they_should():
 def test_what_cannot_be_inferred_is_refused():
     with pytest.raises(ValueError, match="topology V"):
         audit_labels(settings_u())
-    with pytest.raises(ValueError, match="no follower"):
+    with pytest.raises(ValueError, match="not a follower"):
         audit_labels(CANCER, follower="north")
     with pytest.raises(ValueError, match="more than 10"):
         audit_labels(settings_v(), records=50)

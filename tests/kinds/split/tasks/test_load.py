@@ -164,5 +164,5 @@ def test_what_is_refused(data, changes, words):
     settings = Settings.model_validate({**data, **changes})
     with pytest.raises(ValueError, match=words):
         make_part(settings, settings.leader)
-    with pytest.raises(ValueError, match="is no party of this file"):
+    with pytest.raises(ValueError, match="is not a party of this file"):
         make_part(settings, "nobody")

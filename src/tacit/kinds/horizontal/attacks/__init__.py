@@ -27,6 +27,8 @@ from tacit.kinds.horizontal.masked import inside_of
 from tacit.kinds.horizontal.plan_words import samples_of
 from tacit.kinds.horizontal.protections import find, is_built_in, price_of, protections_of
 from tacit.kinds.horizontal.protections.contract import NoiseTest
+from tacit.kinds.horizontal.record_level import RECORDS, against
+from tacit.kinds.horizontal.record_privacy import most_answers, weighted
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.task import Task
@@ -45,8 +47,13 @@ _AGAINST = {
 
 
 def attacks(settings: Settings, scope: Scope) -> Attacks:
-    """What the coordinator recovers, from single messages and from sums; the noise; what it costs."""
+    """What the coordinator recovers, from single messages and from sums; the noise; what it costs.
+
+    Private training at the clients is audited by itself: all else is asked of the protection of updates alone.
+    """
     task = tasks.make(settings.task, settings.clients, settings.seed, settings.task_options)
+    tasks.check_private_fit(task, settings)
+    whole, settings = settings, variants.without_privacy(settings)
     _check_weights(settings, task)
     layout = Layout.of(task.model())
     costs = Costs(settings, layout.size)
@@ -54,9 +61,68 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     tests = [test for each in protections_of(settings) for test in each.tests(settings)]
     if settings.updates.promises and not is_built_in(settings.updates.name):
         tests.append(test_of_any(settings, price))
-    effort = Effort(confidence=scope.confidence(sum(test.bounds for test in tests)))
+    private = whole.train.privacy is not None
+    effort = Effort(confidence=scope.confidence(sum(test.bounds for test in tests) + private))
+    steps, not_tested = _in_scenes(settings, scope, variants.of_scene(settings, price))
+    if settings.masked:
+        more, left_out = _on_sums(settings, task, scope)
+        steps += more
+        not_tested += left_out
+    if settings.clients <= _MOST_CLIENTS:
+        once = variants.one_round(settings, price, scope)
+        if own_round.fits(task):
+            steps.append(Step("the file's own round", lambda: _own(once, task, scope)))
+        else:
+            not_tested.append(f"records of the task {settings.task} itself: it does not tell the audit what they are")
+        if settings.masked:
+            steps.append(Step("masks", lambda: [audit_federation_masks(once, task)]))
+        steps.append(Step("cost in utility", lambda: _utility(whole, task, scope)))
+    else:
+        not_tested.append(f"a round of all {settings.clients} clients: at most {_MOST_CLIENTS} are recorded")
+    if settings.updates.protects:
+        steps.append(Step("a client asked twice", lambda: [_repeats(settings, layout)]))
+    for test in tests:
+        if scope.quick and test.left_out is not None:
+            not_tested.append(test.left_out)
+        else:
+            steps.append(Step(test.name, partial(_tested, test, scope, effort, task)))
+    more, promised, left_out = _of_records(whole, task, scope, effort)
+    steps += more
+    not_tested += left_out
+    promises = [_proved(spent) for spent in costs.spent(most_uploads(settings), settings.most_sums)]
+    summaries = [each.summary for each in protections_of(settings) if each.summary]
+    return Attacks("; ".join(summaries), steps, [*promises, *promised], not_tested)
+
+
+def _of_records(
+    settings: Settings, task: Task, scope: Scope, effort: Effort
+) -> tuple[list[Step], list[Proved], list[str]]:
+    """What private training at the clients claims, how it is audited, and what is not."""
+    privacy = settings.train.privacy
+    if privacy is None:
+        return [], [], []
+    from tacit.kinds.horizontal.attacks.record_canaries import audit_records  # needs torch, as private training does
+    from tacit.kinds.horizontal.torch_tasks.task import TorchTask
+
+    if not isinstance(task, TorchTask):
+        return [], [], [f"private training of the task {settings.task}: only that of a TorchTask can be audited"]
+    answers = most_answers(settings)
+    plan = task.private_plan(0, settings.train, answers)
+    ledger = plan.ledger()
+    ledger.spend(plan.event(0), plan.steps * answers)
+    made = Proved.of(
+        RECORDS, ledger, ledger.epsilon(plan.delta, plan.method), plan.delta, against=against(privacy), method="pld"
+    )
+    return (
+        [Step("planted records in whole federations", lambda: [audit_records(settings, task, scope, effort)])],
+        [made],
+        [],
+    )
+
+
+def _in_scenes(settings: Settings, scope: Scope, encrypt: dict[str, Any]) -> tuple[list[Step], list[str]]:
+    """What is tried in scenes that favour the attacker, under the file's protection, and what is not."""
     scene, many = _scenes(settings, scope)
-    encrypt = variants.of_scene(settings, price)
     steps: list[Step] = []
     not_tested = [
         "an attacker who combines the messages of several rounds",
@@ -79,37 +145,13 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         steps.append(Step("the wire", lambda: _wire(encrypt, scope)))
     else:
         not_tested.append(f"the wire, because {_TAPPED // 2} clients cannot have the file's protection: {reason}")
-    if settings.masked:
-        more, left_out = _on_sums(settings, task, scope)
-        steps += more
-        not_tested += left_out
-    if settings.clients <= _MOST_CLIENTS:
-        once = variants.one_round(settings, price, scope)
-        if own_round.fits(task):
-            steps.append(Step("the file's own round", lambda: _own(once, task, scope)))
-        else:
-            not_tested.append(f"records of the task {settings.task} itself: it does not tell the audit what they are")
-        if settings.masked:
-            steps.append(Step("masks", lambda: [audit_federation_masks(once, task)]))
-        steps.append(Step("cost in utility", lambda: _utility(settings, task, scope)))
-    else:
-        not_tested.append(f"a round of all {settings.clients} clients: at most {_MOST_CLIENTS} are recorded")
-    if settings.updates.protects:
-        steps.append(Step("a client asked twice", lambda: [_repeats(settings, layout)]))
-    for test in tests:
-        if scope.quick and test.left_out is not None:
-            not_tested.append(test.left_out)
-        else:
-            steps.append(Step(test.name, partial(_tested, test, scope, effort, task)))
-    promises = [_proved(spent) for spent in costs.spent(most_uploads(settings), settings.most_sums)]
-    summaries = [each.summary for each in protections_of(settings) if each.summary]
-    return Attacks("; ".join(summaries), steps, promises, not_tested)
+    return steps, not_tested
 
 
 def _check_weights(settings: Settings, task: Task) -> None:
     """Nothing is left to attack where no client may upload: ValueError."""
     samples, most = samples_of(settings, task), settings.encrypt.pw_encrypt.largest_weight
-    if settings.updates.weighted and samples and min(samples) > most:
+    if weighted(settings) and samples and min(samples) > most:
         raise ValueError(
             f"every client has more samples than pw_encrypt.largest_weight = {most}, from {min(samples)} to "
             f"{max(samples)}, and is refused, so that there is nothing to audit: raise it to {max(samples)}"
@@ -252,13 +294,14 @@ class _Rounds:
 
 def _utility(settings: Settings, task: Task, scope: Scope) -> list[Cost]:
     """Figures after some rounds, without the protection and with it."""
-    if not settings.updates.protects and not settings.vectors.protects:
+    if not (settings.updates.protects or settings.vectors.protects or settings.train.privacy is not None):
         return []
     rounds = min(settings.rounds, scope.pick(5, settings.rounds))
     data = settings.model_dump() | {"budget": None, "engine": {}}
     data["simulation"]["insecure_noise_seed"] = scope.number("utility")
     with_it = _figures(Settings.model_validate(data), task, rounds)
     data |= {"encrypt": {}, "round": data["round"] | {"participations": None}}
+    data["train"].pop("privacy", None)
     without = _figures(Settings.model_validate(data), task, rounds)
     shown = f"after {rounds} round" + "s" * (rounds > 1)
     return [Cost(f"{name} {shown}", without[name], with_it[name]) for name in without if name in with_it]

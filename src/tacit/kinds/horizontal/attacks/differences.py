@@ -31,6 +31,7 @@ from tacit.kinds.horizontal.messages import ToClient, ToCoordinator, Work
 from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.protections import MASKS, one_of
 from tacit.kinds.horizontal.protections.contract import UnusableUpdate
+from tacit.kinds.horizontal.record_privacy import weighted
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Task
 from tacit.kinds.horizontal.vector import Flat
@@ -156,7 +157,7 @@ class Subtracting:
             update, samples = self._learnt[victim]
             guess = (total.vector - part.vector) / (weight or 1.0)
             errors[-1] = float(np.linalg.norm(guess - update) / (np.linalg.norm(update) or 1.0))
-            counted[-1] = self._settings.updates.weighted and weight == samples
+            counted[-1] = weighted(self._settings) and weight == samples
         return Recovered(tuple(errors), tuple(counted), opened - (total is None))
 
 
@@ -172,7 +173,7 @@ def audit_differences(settings: Settings, task: Task, models: Models, *, protect
     own_off, own_on = _off_and_on(settings, task, models)
     how = f", with {settings.train.epochs} local epochs of batches of {settings.train.batch}"
     also = [(off.error(), on.error()), (own_off.error(how), own_on.error(how))]
-    if settings.updates.weighted:
+    if weighted(settings):
         also.append((off.samples(), on.samples()))
     least = settings.round.least_difference
     limits = f"repeats: {settings.round.repeats}" + ("" if least is None else f", least_difference: {least}")
@@ -202,7 +203,7 @@ def _unlimited(settings: Settings) -> Settings:
     data: dict[str, Any] = settings.model_dump()
     data["round"] |= {"repeats": settings.answers, "least_difference": None}
     data["encrypt"] = protected_by(MASKS, data["encrypt"])
-    if not settings.updates.weighted:  # the file's limit on samples is none of its protection's
+    if not weighted(settings):  # the file's limit on samples is none of its protection's
         data["encrypt"]["pw_encrypt"]["largest_weight"] = _ANY_WEIGHT
     data["budget"] = None
     return Settings.model_validate(data)

@@ -5,6 +5,7 @@ one_round       one round as the file has it
 same_clients    few clients, all of them in each round
 few_sampled     few clients, all but one of them in a round, with the file's cap on participations
 unlimited       without a budget, and with noise from the operating system
+without_privacy without private training at the clients: for what is asked of the protection of updates
 """
 
 from __future__ import annotations
@@ -71,6 +72,13 @@ def unlimited(settings: Settings) -> Settings:
     data = settings.model_dump() | {"budget": None, "engine": {}, "unsupervised": None, "simulation": {}}
     data["encrypt"] = without_vectors(data["encrypt"])
     data["encrypt"]["dp_encrypt"]["dp_delta"] = settings.delta
+    return Settings.model_validate(data)
+
+
+def without_privacy(settings: Settings) -> Settings:
+    """Without private training at the clients."""
+    data = settings.model_dump()
+    data["train"].pop("privacy", None)
     return Settings.model_validate(data)
 
 

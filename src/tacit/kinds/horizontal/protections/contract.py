@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Attack = Literal["closed form", "DLG", "cosine DLG", "imprint"]
 Target = Literal["upload", "sum"]
-Covers = Literal["updates", "inference vectors"]
+Covers = Literal["updates", "inference vectors", "training records"]
 Loss = tuple[float, int]  # a client's training loss, and its weight
 ENORMOUS = 1e30  # no number of an honest model or update is larger
 SMALLEST_CLIP = 1e-6  # of the first clipping norm: an adaptive one does not fall below this part of it

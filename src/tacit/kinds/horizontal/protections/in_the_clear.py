@@ -10,6 +10,7 @@ from tacit.boundary import CLEAR, Release
 from tacit.errors import PeerError
 from tacit.kinds.horizontal.messages import Update
 from tacit.kinds.horizontal.protections.contract import Alone, Learned, Loss, Price, Protection, Upload
+from tacit.kinds.horizontal.record_privacy import largest_weight
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.sums import Group, Sum
 from tacit.kinds.horizontal.vector import Flat
@@ -60,15 +61,25 @@ class InTheClear(Protection):
     inversions = (("closed form", "upload"), ("closed form", "sum"))
 
     def notes(self, settings: Settings) -> list[str]:
-        return [f"{self.name}: the coordinator sees every client's update in the clear"]
+        private = " (train.privacy bounds what it tells of a record)" if settings.train.privacy is not None else ""
+        return [f"{self.name}: the coordinator sees every client's update in the clear{private}"]
 
     def unprotected(self, settings: Settings) -> list[str]:
+        if settings.train.privacy is not None:
+            return [
+                "Updates are in the clear, without an epsilon for a whole client: they tell what its records share."
+            ]
         return ["Updates are in the clear: the coordinator can reconstruct training samples from them."]
 
     def price(self, settings: Settings, size: int) -> Price:
         return Price()
 
     def releases(self, settings: Settings) -> tuple[Release, ...]:
+        if settings.train.privacy is not None:
+            return (
+                Release("Update", "vector", "the trained model", CLEAR),
+                Release("Update", "samples", "the number 1 in place of the number of samples", CLEAR),
+            )
         return (
             Release("Update", "vector", "the trained model", CLEAR),
             Release("Update", "samples", "the number of samples", CLEAR),
@@ -76,10 +87,12 @@ class InTheClear(Protection):
         )
 
     def noise(self, settings: Settings, size: int) -> list[str]:
+        if settings.train.privacy is not None:
+            return ["The noise is that of each client's private training."]
         return ["Updates carry no noise."]
 
     def mechanism(self, settings: Settings, size: int) -> Alone:
-        return TrainedModels(settings.encrypt.pw_encrypt.largest_weight)
+        return TrainedModels(largest_weight(settings))
 
 
 PROTECTION = InTheClear()

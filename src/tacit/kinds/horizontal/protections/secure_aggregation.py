@@ -9,6 +9,7 @@ from numpy.random import Generator
 
 from tacit.boundary import Release
 from tacit.kinds.horizontal.protections.contract import Inside, Price, Protection, UnusableUpdate
+from tacit.kinds.horizontal.record_privacy import largest_weight
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Flat
 from tacit.secagg.encode import Encoding
@@ -30,7 +31,7 @@ class WeightedSum:
                 bound=masks.bound,
                 clients=settings.sampled,
                 fraction_bits=masks.fraction_bits,
-                largest_weight=masks.largest_weight,
+                largest_weight=largest_weight(settings),
             )
         )
 
@@ -73,8 +74,9 @@ class SecureAggregation(Protection):
     def unprotected(self, settings: Settings) -> list[str]:
         """No epsilon, and what sums over nearly the same clients tell a coordinator that chooses whom it leaves out."""
         again = settings.round.repeats
+        whole = " for a whole client" if settings.train.privacy is not None else ""
         found = [
-            "No epsilon: what the sum of all updates, and so the model, tells about a client is not bounded.",
+            f"No epsilon{whole}: what the sum of all updates, and so the model, tells about a client is not bounded.",
             "Two sums over nearly the same clients differ by the updates and sample counts of the few that are in one "
             "of them alone. A client uploads for a model that it has uploaded for before at most "
             f"{again} times in a run (round.repeats): each repeat may cost one such difference.",
@@ -95,10 +97,15 @@ class SecureAggregation(Protection):
 
     def releases(self, settings: Settings) -> tuple[Release, ...]:
         how = "masked: the coordinator learns only the sum over the survivors; what the sum tells is not hidden"
-        return (Release("Masked", "words", "the update times the number of samples, and that number", how),)
+        what = "the update times the number of samples, and that number"
+        if settings.train.privacy is not None:
+            what = "the update, and the number 1 in place of its samples"
+        return (Release("Masked", "words", what, how),)
 
     def noise(self, settings: Settings, size: int) -> list[str]:
         step = 2.0**-settings.encrypt.pw_encrypt.fraction_bits
+        if settings.train.privacy is not None:
+            return [f"Masks add no noise: sums are exact but for rounding each number to {step:.2g}."]
         return [f"Updates carry no noise: sums are exact but for rounding each number to {step:.2g}."]
 
     def mechanism(self, settings: Settings, size: int) -> Inside:

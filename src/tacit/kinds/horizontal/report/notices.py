@@ -39,7 +39,9 @@ def notices(record: Rounds, cover: page.Cover, share: bool, left_out: list[Figur
             )
         )
     if record.finished is not None and record.finished.text:
-        found.append(page.notice("fair", f"The run ended: {record.finished.status}", record.finished.text))
+        early = record.finished.status == "done"
+        title = "The run ended early" if early else f"The run ended: {record.finished.status}"
+        found.append(page.notice("plain" if early else "fair", title, record.finished.text))
     if record.resumed:
         times = "once" if record.resumed == 1 else f"{record.resumed} times"
         found.append(

@@ -97,7 +97,8 @@ def _promises(record: Participation, client: Participant) -> list[Promise]:
             "central": "for leaving its update out of the sums, against all who see the noisy sums",
             "composed": "for leaving its data out, against the coordinator, who sees the noisy sums and its vectors",
         }.get(account.view, "")
-        found += [replace(each, against=f"for {client.name}, {words}") for each in promised(account)]
+        made = list(promised(account))
+        found += [replace(each, against=f"for {client.name}, {words}") for each in made] if words else made
     found.sort(key=lambda each: (" and " in each.what, each.what != "updates"))
     if record.settings.insecure:
         return [replace(each, epsilon=math.inf, reading=reading(math.inf)) for each in found]

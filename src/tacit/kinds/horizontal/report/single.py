@@ -224,6 +224,10 @@ def _privacy(record: Rounds, made: list[Promise], drawn: Markup) -> Markup:
     elif not made:
         found.append(page.paragraph("Nothing was released with an ε yet."))
     found += [sections.promised(promise) for promise in made]
+    if made and not any(promise.unit == "client" for promise in made):
+        found.append(
+            page.paragraph("For a whole client nothing is promised: what all its records tell is not bounded.")
+        )
     found += [drawn, sections.ledgers(record.ledgers)]
     return join(*found)
 

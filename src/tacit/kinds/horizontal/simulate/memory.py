@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tacit.crypto.signing import SigningKey
@@ -16,6 +17,7 @@ from tacit.errors import BudgetError, PeerError
 from tacit.events import Noted, Sink
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.coordinator import Coordinator, Phase
+from tacit.kinds.horizontal.kept_arrays import KeptArrays
 from tacit.kinds.horizontal.messages import Inference, Outgoing, ToCoordinator, Update, Work
 from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.protections.contract import UnusableUpdate
@@ -33,6 +35,7 @@ class MemoryEngine:
 
     Args:
         watch: is shown every message that leaves a client, with the client's number.
+        folder: of the run, for what clients keep from round to round; in memory by default.
     """
 
     def __init__(
@@ -43,10 +46,12 @@ class MemoryEngine:
         *,
         watch: Watch | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        folder: Path | None = None,
     ) -> None:
         self._settings = settings
         self._watch = watch
-        self._trainer = Trainer(settings, task)
+        self._kept = KeptArrays(folder)
+        self._trainer = Trainer(settings, task, self._kept)
         self._prepared = Prepared.of(settings, task)
         self._keys = signing_keys(settings)
         self._identities = {i: key.public for i, key in self._keys.items()} or None
@@ -61,6 +66,7 @@ class MemoryEngine:
     def restore(self, state: dict[str, Any], model: Arrays) -> None:
         """Go on where a run stopped."""
         self.coordinator.restore(state, model)
+        self._kept.restore(self.coordinator.round)
         self._restored = True
 
     def run(
@@ -78,6 +84,7 @@ class MemoryEngine:
                 if self.coordinator.phase is Phase.FINISHED:
                     return
                 self._round(outgoing)
+                self._kept.store(self.coordinator.round)
                 store(self.coordinator)
         finally:
             self._trainer.close()

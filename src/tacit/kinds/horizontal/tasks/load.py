@@ -6,7 +6,7 @@ from typing import Any
 
 from tacit.config.task import made
 from tacit.kinds.horizontal.settings import Settings
-from tacit.kinds.horizontal.task import Infers, Task
+from tacit.kinds.horizontal.task import FitsPrivately, Infers, Task
 
 _FEDERATED = {
     "digits": "tacit.kinds.horizontal.tasks.digits",
@@ -19,6 +19,20 @@ def make(name: str, clients: int, seed: int, options: dict[str, Any]) -> Task:
     """The task of a horizontal federation that a file names: a built-in one, or `package.module:function`."""
     task: Task = made(name, _FEDERATED, "make_task", {"clients": clients, "seed": seed}, options, ("model", "fit"))
     return task
+
+
+def check_private_fit(task: Task, settings: Settings) -> None:
+    """ValueError if the file asks for private training at the clients, and the task cannot do it."""
+    if settings.train.privacy is None:
+        return
+    if not isinstance(task, FitsPrivately):
+        raise ValueError(
+            f"train.privacy: task {settings.task} does not train privately: take a tacit.TorchTask, or leave it out"
+        )
+    try:
+        task.check_private_fit()
+    except ValueError as error:
+        raise ValueError(f"train.privacy: {error}") from error
 
 
 def infers(task: Task, settings: Settings) -> Infers | None:

@@ -13,7 +13,7 @@ try:
     import torch
     from torch import nn
 except ModuleNotFoundError as error:
-    raise ValueError("network: mlp needs torch: pip install 'tacit[torch]'") from error
+    raise ValueError("network: mlp needs torch: pip install 'tacit-learning[torch]'") from error
 
 
 class MlpTask:

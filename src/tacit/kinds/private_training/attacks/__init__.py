@@ -22,21 +22,25 @@ from tacit.dp.gaussian import gaussian_epsilon
 from tacit.dp.release import GaussianEvent
 from tacit.kinds.private_training.attacks.few_records import guess_with_few
 from tacit.kinds.private_training.attacks.observer import Training
+from tacit.kinds.private_training.attacks.plan_sizes import of_each, with_units
 from tacit.kinds.private_training.attacks.single_steps import Learned, guess_steps, paid, step_curve
+from tacit.kinds.private_training.attacks.truncated import filled, truncated_like
 from tacit.kinds.private_training.attacks.whole_training import Work, guess_trainings, training_plan
+from tacit.kinds.private_training.owners import Planned, planned
 from tacit.kinds.private_training.settings import Settings
 from tacit.kinds.private_training.task import Task
 from tacit.kinds.private_training.tasks import load as tasks
+from tacit.training.ownership import Indices, of_ids
 from tacit.training.plan import Plan
 
 _FINDINGS = 7  # that test a claim: single steps, two with few records, whole trainings, three attacks on membership
-_FEWEST = 40  # records
+_FEWEST = 40  # records or owners
 _FEWEST_STEPS = 100  # of an experiment
 _FEWEST_GUESSES = 100  # in whole trainings
 _LARGEST_PASS = 2 * 10**8  # numbers in the gradients of all canaries of a step
 _MOST_STEPS = 3_000, 30_000  # of an experiment: a model of few numbers has few canaries a step
 _EXACT, _FAST = 2 * 10**6, 10**9  # numbers of noise that a quick experiment draws, by tier
-_AGAINST = "for each record, against anyone who has the model, and every model stored on the way"
+_AGAINST = "against anyone who has the model, and every model stored on the way"
 _NOT_TESTED = (
     "floating-point noise, bit by bit, in the tier fast",
     "whether the layers' rules record the true gradient of a record: canaries replace it behind them",
@@ -50,20 +54,25 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     task = tasks.make_training(settings.task, settings.seed, settings.task_options)
     if len(task.records) < _FEWEST:
         raise ValueError(f"the task has {len(task.records)} records, an audit needs {_FEWEST} or more")
+    made = planned(settings, task.records)
+    plan = made.plan
+    if plan.units < _FEWEST:
+        raise ValueError(f"the task has {plan.units} owners, an audit needs {_FEWEST} or more")
     if not Training(task, settings, 1).sizes():
         raise ValueError(f"the model of {settings.task} has no parameter that is trained: there is nothing to audit")
-    plan = settings.plan(len(task.records))
-    confidence = scope.confidence(_FINDINGS)
+    confidence = scope.confidence(_FINDINGS + (plan.truncate is not None))
     steps = [
         Step("canaries, every step observed", lambda: _observed(task, settings, plan, scope, confidence)),
-        Step("membership inference", lambda: _membership(task, settings, plan, scope, confidence)),
-        Step("cost in utility", lambda: _utility(task, settings, plan, scope)),
+        Step("membership inference", lambda: _membership(task, settings, made, scope, confidence)),
+        Step("cost in utility", lambda: _utility(task, settings, made, scope)),
     ]
     ledger, epsilon = plan.ledger(plan.steps), plan.epsilon_after(plan.steps)
-    promise = Proved.of("model", ledger, epsilon, plan.delta, against=_AGAINST, method=plan.method)
+    promise = Proved.of(
+        "model", ledger, epsilon, plan.delta, against=f"for each {plan.unit}, {_AGAINST}", method=plan.method
+    )
     words = (
-        f"private SGD: gradients clipped to {plan.clip:g}, {plan.noise} noise of {plan.initial_noise:.4g} times that, "
-        f"tier {plan.drawn}"
+        f"private SGD: gradients of {plan.unit}s clipped to {plan.clip:g}, {plan.noise} noise of "
+        f"{plan.initial_noise:.4g} times that, tier {plan.drawn}"
     )
     return Attacks(words, steps, [promise], _NOT_TESTED)
 
@@ -80,7 +89,7 @@ class _Own:
     effort: Effort  # of a finding
 
     def canaries(self, most: int) -> int:
-        return max(len(self.tensors), min(self.size, most, _LARGEST_PASS // self.size))
+        return max(len(self.tensors), min(self.size, most, _LARGEST_PASS // (self.size * of_each(self.plan))))
 
     @property
     def affordable(self) -> int:
@@ -117,16 +126,22 @@ def _steps(own: _Own) -> tuple[Finding, Learned]:
     )
     words = (
         f"Single steps: {plan.noise} noise of {multiplier:.4g} times the clipping norm, tier {plan.drawn}; {steps} "
-        f"steps with {canaries} canaries in {len(own.tensors)} tensors"
+        f"steps with {canaries} canaries in {len(own.tensors)} tensors{_filled(small)}"
     )
     return replace(_seen(found, "a step", words), broken=moved, watched=steps), learned
 
 
 def _few(own: _Own) -> list[Finding]:
-    """A canary alone, and among records that oppose it: one guess a step, by the sum and the clipping norm."""
+    """A canary alone, and among records that oppose it: one guess a step, by the sum and the clipping norm.
+
+    With `truncate` also among as many as a batch holds: if that were cut, another record would make room for it.
+    """
     plan, found = own.plan, []
     steps = min(own.scope.pick(800, 4000), own.affordable)
-    for opposing, words in ((0, "a canary or nobody"), (3, "a canary or not, among three records that oppose it")):
+    casts = [(0, "a canary or nobody"), (3, "a canary or not, among three records that oppose it")]
+    if plan.truncate is not None:
+        casts.append((filled(plan), "a canary or not, among as many records as fill a batch"))
+    for opposing, words in casts:
         without, with_it, small = guess_with_few(own.training, plan, opposing, steps, own.scope.rng(words))
         event = small.event(0)
         gaussian = isinstance(event, GaussianEvent)
@@ -146,8 +161,8 @@ def _few(own: _Own) -> list[Finding]:
 
 def _step_claim(small: Plan, multiplier: float) -> Claim:
     if small.noise == "gaussian":
-        return Claim(gaussian_epsilon(multiplier, small.delta), small.delta, "record", small.relation)
-    return Claim(1 / multiplier, 0.0, "record", small.relation)
+        return Claim(gaussian_epsilon(multiplier, small.delta), small.delta, small.unit, small.relation)
+    return Claim(1 / multiplier, 0.0, small.unit, small.relation)
 
 
 def _trainings(own: _Own, learned: Learned) -> Finding:
@@ -159,10 +174,10 @@ def _trainings(own: _Own, learned: Learned) -> Finding:
     enough = max(2, -(-_FEWEST_GUESSES // canaries))
     work = Work(max(enough, min(-(-scope.pick(2000, 16_000) // canaries), most)), canaries, longest)
     pairs, small = guess_trainings(own.training, plan, learned, work, scope.rng("whole trainings"))
-    guesses = sum(map(len, pairs["all records"]))
+    guesses = sum(map(len, pairs[f"all {plan.unit}s"]))
     found = judged(
         "Private SGD, end to end: canaries, every step observed",
-        Claim(small.epsilon_after(small.steps), plan.delta, "record", plan.relation),
+        Claim(small.epsilon_after(small.steps), plan.delta, plan.unit, plan.relation),
         Curve.of(small.ledger(small.steps), small.method),
         list(pairs.values()),
         own.effort,
@@ -171,9 +186,13 @@ def _trainings(own: _Own, learned: Learned) -> Finding:
     )
     words = (
         f"Private SGD, end to end: {small.steps} steps with the file's noise, sampling and clipping; {work.trainings} "
-        f"trainings with {canaries} canaries"
+        f"trainings with {canaries} canaries{_filled(small)}"
     )
     return _seen(found, "every step", words)
+
+
+def _filled(small: Plan) -> str:
+    return "" if small.truncate is None else f", batches filled up to {small.truncate} records"
 
 
 def _seen(found: Finding, when: str, words: str) -> Finding:
@@ -181,59 +200,60 @@ def _seen(found: Finding, when: str, words: str) -> Finding:
     return replace(found, adversary="an observer of every step", sees=sees, protection=words)
 
 
-def _membership(task: Task, settings: Settings, plan: Plan, scope: Scope, confidence: float) -> Sequence[Finding]:
-    """Each model is trained on a random half of some of the file's own records, at about the file's epsilon."""
+def _membership(task: Task, settings: Settings, made: Planned, scope: Scope, confidence: float) -> Sequence[Finding]:
+    """Each model is trained on a random half of some of the file's own records, or of their owners, at about the file's
+    epsilon."""
     from tacit.kinds.private_training.attacks.own_training import Subject, resized
 
-    records = min(plan.records, scope.pick(400, 1500))
-    pool = np.random.default_rng([scope.seed, 31]).permutation(plan.records)[:records]
-    half = _half(plan, records, scope)
+    plan = made.plan
+    units = min(plan.units, scope.pick(400, 1500))
+    chosen = np.random.default_rng([scope.seed, 31]).permutation(plan.units)[:units]
+    everybody = _units(made)
+    pool = [everybody[each] for each in chosen]
+    half = _half(plan, units, scope)
     models = scope.pick(12, 24)
     seed = scope.number("membership") % 10**9
     off, on = (Subject(task, settings, half, pool, private=private) for private in (False, True))
-    trials = [run_trials(subject.train, records, models=models, seed=seed) for subject in (off, on)]
+    trials = [run_trials(subject.train, units, models=models, seed=seed) for subject in (off, on)]
     trained = [resized(half, int(size)) for size in np.unique(trials[1].took_part.sum(axis=1))]  # as each was
     epsilon = max(each.epsilon_after(each.steps) for each in trained)
-    claim = Claim(epsilon, plan.delta, "record", plan.relation)
+    claim = Claim(epsilon, plan.delta, plan.unit, plan.relation)
     words = (
-        f"Private SGD on half of the records: {half.steps} steps on half of {records} records of the file's own task, "
-        f"noise of {half.initial_noise:.4g}"
+        f"Private SGD on half of the {plan.unit}s: {half.steps} steps on half of {units} {plan.unit}s of the file's "
+        f"own task, noise of {half.initial_noise:.4g}"
     )
     found = audit_membership(trials[0], trials[1], protection=words, proved=claim, confidence=confidence)
     return [replace(each, attack=f"Private SGD: {each.attack}") for each in found]
 
 
-def _half(plan: Plan, records: int, scope: Scope) -> Plan:
-    """The plan for half of the records: smaller batches, and noise for about the file's epsilon."""
-    half = max(2, records // 2)
+def _units(made: Planned) -> Sequence[Indices]:
+    """The records of each unit."""
+    if made.owners is None:
+        return list(np.arange(made.plan.records)[:, None])
+    return of_ids(made.owners).records
+
+
+def _half(plan: Plan, units: int, scope: Scope) -> Plan:
+    """The plan for half of the records or owners: smaller batches, and noise for about the file's epsilon."""
+    half = max(2, units // 2)
     batch = max(1, min(plan.batch, half // 2))
-    small = _smaller(plan, half, batch)
+    small = truncated_like(plan, with_units(plan, half, batch, physical=None))
     small = replace(small, epochs=max(1, min(plan.epochs, scope.pick(150, 3000) // small.steps_an_epoch)))
     return replace(small, epsilon=None, noise_multiplier=small.initial_noise)
 
 
-def _smaller(plan: Plan, records: int, batch: int) -> Plan:
-    """With the same noise on the count of unclipped records, whatever the batch."""
-    return replace(
-        plan,
-        records=records,
-        batch=batch,
-        physical=None,
-        truncate=None,
-        count_noise=plan.count_noise * plan.batch / batch,
-    )
-
-
-def _utility(task: Task, settings: Settings, plan: Plan, scope: Scope) -> list[Cost]:
+def _utility(task: Task, settings: Settings, made: Planned, scope: Scope) -> list[Cost]:
     """The task's figures on public data after the file's training, or the first steps of a long one."""
     from tacit.kinds.private_training.attacks.own_training import Subject
 
+    plan = made.plan
     epochs = max(1, min(plan.epochs, scope.pick(200, 100_000) // plan.steps_an_epoch))
-    same = replace(plan, epsilon=None, noise_multiplier=plan.initial_noise, epochs=epochs)
-    everybody = np.arange(plan.records)
+    same = replace(plan, epsilon=None, noise_multiplier=plan.initial_noise, epochs=epochs, truncate=None)
+    same = truncated_like(plan, same)
+    everybody = np.arange(plan.units)
     figures = []
     for private in (False, True):
-        subject = Subject(task, settings, same, everybody, private=private)
+        subject = Subject(task, settings, same, _units(made), private=private)
         subject.train(everybody, scope.number("utility") % 10**9)
         figures.append(subject.figures[0])
     after = f"after {epochs} epoch" + "s" * (epochs > 1)

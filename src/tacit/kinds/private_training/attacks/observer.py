@@ -3,7 +3,8 @@
     observe(training, plan, cast)       the file's task, model, loss and optimizer, attached as in a run; what was seen
 
 The noise and the samples come from the operating system, as in a run. The attacker made some of the records (see
-`canaries`) and decides for each step which of them are in the data: a record that is not is taken out of the sample.
+`canaries`) and decides for each step which of them are in the data: a record that is not is taken out of the sample. If
+the plan protects owners, he makes owners: all records of such a one are the same canary.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from torch.utils.data import Subset, TensorDataset
 
 from tacit.audit.attacks.canaries import Planted, Spots
 from tacit.audit.attacks.inversion import one_thread
+from tacit.kinds.private_training.attacks.plan_sizes import of_each
 from tacit.kinds.private_training.settings import Settings
 from tacit.kinds.private_training.task import Task
 from tacit.training.attach import attach
@@ -49,7 +51,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cast:
-    """Who takes part: a row of `present` for each step, a column for each record."""
+    """Who takes part: a row of `present` for each step, a column for each record or owner."""
 
     spots: Spots  # see `canaries`
     lengths: Numbers  # of gradients that are made, in each of their coordinates, in clipping norms and with a sign
@@ -64,7 +66,7 @@ class Seen:
 
     released: Numbers  # [steps, watched], times batch over clipping norm: a noisy sum in which a canary has length 1
     clips: Numbers  # [steps, 2]: the clipping norm before and after
-    drawn: Flags  # [steps, records]: whom the sampler drew, whether in the data or not
+    drawn: Flags  # [steps, records or owners]: whom the sampler drew, whether in the data or not
     moves: NDArray[np.int64]  # [steps]: how often the inner optimizer moved the model
     steps: int = 0
 
@@ -74,15 +76,20 @@ class Seen:
         return np.asarray(np.isnan(self.released).all(axis=1))
 
 
-def observe(training: Training, plan: Plan, cast: Cast) -> Seen:
-    """Train by `plan` and keep what an observer sees of it."""
+def observe(training: Training, plan: Plan, cast: Cast, each: int | None = None) -> Seen:
+    """Train by `plan` and keep what an observer sees of it.
+
+    `each`: how many records the attacker makes for each one of the cast: as many as take part of an owner.
+    """
+    each = of_each(plan) if each is None else each
     model = training.task.model()
+    owners = np.arange(plan.records) // each if plan.unit == "owner" else None
     data = _records(training.task.records, plan.records)
     with warnings.catch_warnings(), one_thread():
         warnings.simplefilter("ignore")  # of layers without a rule: a run says it
         inner = _optimizer(training, plan, model)
-        _, optimizer, loader = attach(plan, model, inner, data, check=False)
-        watch = _Watch(plan, cast, optimizer, loader)
+        _, optimizer, loader = attach(plan, model, inner, data, check=False, owners=owners)
+        watch = _Watch(plan, cast, optimizer, loader, each)
         model.train()
         for _ in range(plan.epochs):
             for batch in loader:
@@ -101,6 +108,7 @@ class _Watch:
     cast: Cast
     optimizer: PrivateOptimizer
     loader: Loader
+    each: int  # records of one of the cast
     seen: Seen = field(init=False)
     first: list[torch.Tensor] = field(init=False)
     places: list[tuple[Flags, torch.Tensor]] = field(init=False)
@@ -110,7 +118,7 @@ class _Watch:
         self.seen = Seen(
             np.full((steps, len(self.cast.watched)), np.nan),
             np.full((steps, 2), np.nan),
-            np.zeros((steps, self.plan.records), dtype=np.bool_),
+            np.zeros((steps, len(self.cast.spots)), dtype=np.bool_),
             np.zeros(steps, dtype=np.int64),
         )
         self.first = [each.detach().clone() for each in optimizer.engine.parameters]
@@ -122,8 +130,8 @@ class _Watch:
             return self._present(draw(step))
 
         def told(piece: Piece) -> None:
-            lengths = self.cast.lengths[piece.indices] * optimizer.clip_norm
-            planted.aim(self.cast.spots[piece.indices], lengths)
+            who = piece.indices // self.each
+            planted.aim(self.cast.spots[who], self.cast.lengths[who] * optimizer.clip_norm)
             begin(piece)
 
         sampler.sample = sample  # type: ignore[method-assign]
@@ -138,9 +146,10 @@ class _Watch:
         self.seen.steps += 1
         if at >= self.plan.steps:  # a sample more than planned: nothing of it counts
             return drawn
-        self.seen.drawn[at, drawn] = True
+        who = drawn // self.each
+        self.seen.drawn[at, who] = True
         self.seen.clips[at, 0] = self.optimizer.clip_norm
-        return np.asarray(drawn[self.cast.present[at, drawn]])
+        return np.asarray(drawn[self.cast.present[at, who]])
 
     def _receive(self) -> None:
         at = self.seen.steps - 1

@@ -7,7 +7,7 @@ Noise and samples are drawn from seeds: an audit can be repeated, and nothing of
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from torch.utils.data import Subset, default_collate
 
 from tacit.audit.attacks.inversion import one_thread
 from tacit.audit.attacks.membership import Indices, Losses, Predict
+from tacit.kinds.private_training.attacks.plan_sizes import with_units
+from tacit.kinds.private_training.attacks.truncated import truncated_like
 from tacit.kinds.private_training.settings import Settings
 from tacit.kinds.private_training.task import Task
 from tacit.randomness import seeded_rng
@@ -28,8 +30,9 @@ from tacit.training.plan import Plan
 class Subject:
     """Trains on some records of a task, by private SGD or plainly, with the optimizer of the file."""
 
-    def __init__(self, task: Task, settings: Settings, plan: Plan, pool: Indices, *, private: bool) -> None:
-        """`plan` is of the file; the number of records is that of each training."""
+    def __init__(self, task: Task, settings: Settings, plan: Plan, pool: Sequence[Indices], *, private: bool) -> None:
+        """`plan` is of the file; the number of records is that of each training. `pool`: the records of each unit, one
+        or those of an owner."""
         self._task = task
         self._settings = settings
         self._plan = plan
@@ -40,11 +43,13 @@ class Subject:
     def train(self, chosen: Indices, seed: int) -> Predict:
         """Train on the chosen ones of the pool."""
         records: Any = self._task.records
-        data = Subset(records, [int(index) for index in self._pool[chosen]])
+        groups = [self._pool[each] for each in chosen]
+        data = Subset(records, [int(index) for group in groups for index in group])
+        owners = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
         model = self._task.model()
-        plan = resized(self._plan, len(data))
+        plan = resized(self._plan, len(groups), len(data))
         with one_thread():
-            (_privately if self._private else _plainly)(self._task, self._settings, plan, model, data, seed)
+            (_privately if self._private else _plainly)(self._task, self._settings, plan, model, data, owners, seed)
             model.eval()
             with torch.no_grad():
                 self.figures.append(self._task.evaluate(model))
@@ -53,26 +58,27 @@ class Subject:
     def _losses(self, model: nn.Module, asked: Indices) -> Losses:
         records: Any = self._task.records
         with torch.no_grad(), one_thread():
-            found = [
-                float(self._task.loss(model, default_collate([records[int(self._pool[index])]]))) for index in asked
-            ]
+            batches = [[records[int(index)] for index in self._pool[each]] for each in asked]
+            found = [float(self._task.loss(model, default_collate(batch))) for batch in batches]
         return np.asarray(found, dtype=np.float64)
 
 
-def resized(plan: Plan, records: int) -> Plan:
-    """The plan for a few records more or less: the same part of them in a sample, and so as many steps and about the
-    same epsilon."""
-    if records == plan.records:
+def resized(plan: Plan, units: int, records: int | None = None) -> Plan:
+    """The plan for a few records or owners more or less: the same part of them in a sample, and so as many steps and
+    about the same epsilon. `records`: of all owners together."""
+    if units == plan.units and records in (None, plan.records):
         return plan
-    batch = max(1, min(records, round(plan.batch * records / plan.records)))
-    noise = plan.count_noise * plan.batch / batch
-    return replace(plan, records=records, batch=batch, count_noise=noise, truncate=None)
+    batch = max(1, min(units, round(plan.batch * units / plan.units)))
+    return truncated_like(plan, with_units(plan, units, batch, records))
 
 
-def _privately(task: Task, settings: Settings, plan: Plan, model: nn.Module, data: Any, seed: int) -> None:
+def _privately(
+    task: Task, settings: Settings, plan: Plan, model: nn.Module, data: Any, owners: Indices, seed: int
+) -> None:
     inner = _optimizer(settings, model)
+    whose = owners if plan.unit == "owner" else None
     _, optimizer, loader = attach(
-        plan, model, inner, data, check=False, source=_source(model, seed), rng=seeded_rng(seed)
+        plan, model, inner, data, check=False, owners=whose, source=_source(model, seed), rng=seeded_rng(seed)
     )
     model.train()
     for _ in range(plan.epochs):
@@ -82,13 +88,16 @@ def _privately(task: Task, settings: Settings, plan: Plan, model: nn.Module, dat
     optimizer.engine.detach()
 
 
-def _plainly(task: Task, settings: Settings, plan: Plan, model: nn.Module, data: Any, seed: int) -> None:
+def _plainly(
+    task: Task, settings: Settings, plan: Plan, model: nn.Module, data: Any, owners: Indices, seed: int
+) -> None:
     """As many steps on samples of the same size, without clipping and noise."""
     optimizer = _optimizer(settings, model)
     rng = np.random.default_rng([seed, 29])
     model.train()
     for _ in range(plan.steps):
-        sample = np.flatnonzero(rng.random(len(data)) < min(1.0, plan.batch / len(data)))
+        drawn = rng.random(plan.units) < min(1.0, plan.batch / plan.units)
+        sample = np.flatnonzero(drawn[owners])
         if len(sample):
             optimizer.zero_grad()
             task.loss(model, default_collate([data[int(index)] for index in sample])).backward()

@@ -26,6 +26,8 @@ from tacit.dp.accounting import Ledger
 from tacit.dp.release import GaussianEvent
 from tacit.kinds.private_training.attacks.likelihood import Likelihood, Numbers
 from tacit.kinds.private_training.attacks.observer import Cast, Flags, Seen, Training, observe
+from tacit.kinds.private_training.attacks.plan_sizes import with_units
+from tacit.kinds.private_training.attacks.truncated import truncated_like
 from tacit.training.plan import Plan
 
 LENGTH = 10.0  # of a canary's gradient, in clipping norms
@@ -75,20 +77,19 @@ class Guesses:
         return float(np.sqrt(chosen.sum()) * (self.shares[chosen] ** -0.5 - 1).mean())
 
 
-def step_plan(plan: Plan, records: int, steps: int) -> Plan:
-    """So many steps on all of so many records, each with the noise of the plan's last step."""
-    return replace(
+def step_plan(plan: Plan, units: int, steps: int) -> Plan:
+    """So many steps on all of so many records or owners, each with the noise of the plan's last step."""
+    small = with_units(
         plan,
-        records=records,
-        batch=records,
+        units,
+        units,
         epochs=steps,
         epsilon=None,
         noise_multiplier=plan.initial_noise if plan.decay is None else plan._level(plan.initial_noise, plan.steps - 1),
         decay=None,
         rate=0.0,
-        truncate=None,
-        count_noise=plan.count_noise * plan.batch / records,
     )
+    return truncated_like(plan, small)
 
 
 def paid(plan: Plan, step: int) -> float:
@@ -105,7 +106,7 @@ def step_curve(plan: Plan) -> Curve:
     """What is claimed of the sum of a step on all records."""
     if plan.noise == "gaussian":
         return gaussian_curve(paid(plan, 0))
-    ledger = Ledger("record", plan.relation)
+    ledger = Ledger(plan.unit, plan.relation)
     ledger.spend(plan.event(0))
     return Curve.of(ledger)
 

@@ -21,7 +21,9 @@ from tacit.audit.attacks.canaries import NOTHING, OWN
 from tacit.audit.tradeoff import Columns
 from tacit.kinds.private_training.attacks.likelihood import Likelihood, Numbers, sampled
 from tacit.kinds.private_training.attacks.observer import Cast, Flags, Seen, Training, observe
+from tacit.kinds.private_training.attacks.plan_sizes import with_units
 from tacit.kinds.private_training.attacks.single_steps import LENGTH, Learned, balanced, paid, spread
+from tacit.kinds.private_training.attacks.truncated import truncated_like
 from tacit.training.plan import Plan
 
 _OWN = 8  # records of the file's own, trained on as they are: more would only blur what the observer sees
@@ -39,20 +41,11 @@ class Work:
     steps: int
 
 
-def training_plan(plan: Plan, records: int, steps: int) -> Plan:
-    """The same noise and the same sampling probability for so many records, and at most so many steps."""
-    batch = max(1, round(plan.batch / plan.records * records))
-    small = replace(
-        plan,
-        records=records,
-        batch=batch,
-        epsilon=None,
-        noise_multiplier=plan.initial_noise,
-        count_noise=plan.count_noise * plan.batch / batch,
-        physical=None,
-        truncate=None,
-    )
-    return replace(small, epochs=max(1, min(plan.epochs, steps // small.steps_an_epoch)))
+def training_plan(plan: Plan, units: int, steps: int) -> Plan:
+    """The same noise and the same sampling probability for so many records or owners, and at most so many steps."""
+    batch = max(1, round(plan.batch / plan.units * units))
+    small = with_units(plan, units, batch, epsilon=None, noise_multiplier=plan.initial_noise, physical=None)
+    return truncated_like(plan, replace(small, epochs=max(1, min(plan.epochs, steps // small.steps_an_epoch))))
 
 
 def guess_trainings(
@@ -82,7 +75,8 @@ def guess_trainings(
     rates, often = _rates([seen.drawn[:, :canaries] for seen, _ in observed], small)
     found = {}
     everyone_judged = np.ones(canaries, dtype=np.bool_)
-    for name, probability, chosen in (("all records", None, everyone_judged), ("records drawn often", rates, often)):
+    all_of_them, some = f"all {plan.unit}s", f"{plan.unit}s drawn often"
+    for name, probability, chosen in ((all_of_them, None, everyone_judged), (some, rates, often)):
         scores = np.array([score(seen, small, learned, owners, probability) for seen, _ in observed])
         pair = scores[~coins & chosen], scores[coins & chosen]
         if chosen.all() or min(map(len, pair)) >= _FEW:
@@ -127,6 +121,6 @@ def fixed(seen: Seen, plan: Plan) -> bool:
     """
     if plan.sampling == "shuffled":
         return True
-    spread_of = plan.records * plan.probability * (1 - plan.probability)
-    off = seen.drawn.sum(axis=1) - plan.records * plan.probability
+    spread_of = plan.units * plan.probability * (1 - plan.probability)
+    off = seen.drawn.sum(axis=1) - plan.units * plan.probability
     return spread_of > 1 and bool(chi2.cdf(np.square(off).sum() / spread_of, len(off)) < _CHANCE)

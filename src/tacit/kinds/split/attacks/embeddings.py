@@ -2,11 +2,11 @@
 
     audit_embeddings(settings)      each attack without and with EmbeddingDP, at the file's level or at several
 
-The leader sees what its recorder kept of the very training, and beside that knows what each finding says. For text in
-topology U see `tokens`; for what gradients tell a follower of labels, `labels`.
+The leader sees what its recorder kept of the same training. Each finding says what it knows in addition. For text in
+topology U see `tokens`; for what gradients reveal to a follower about labels, `labels`.
 
-Somebody without information is granted the better of two guesses: the mean of the public records, and the attack's own
-answers, each beside another record than its own.
+The baseline without information is the better of two guesses: the mean of the public records, and the attack's own
+answers, each compared with another record than its own.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Attacked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inverted:
-    """Originals beside what was made of them. `fitted`: by the best affine map of each record, as are the guesses."""
+    """Originals next to their reconstructions. `fitted`: by the best affine map of each record, as are the guesses."""
 
     originals: Records
     recovered: Records
@@ -240,7 +240,7 @@ def audit_embeddings(
         raise ValueError(f"records of followers are attacked in topology V, got {settings.topology}: see audit_tokens")
     name = settings.followers[0] if follower is None else follower
     if name not in settings.followers:
-        raise ValueError(f"{name!r} is no follower: take one of {', '.join(settings.followers)}")
+        raise ValueError(f"{name!r} is not a follower: use one of {', '.join(settings.followers)}")
     chosen = protections or ([settings.embedding_dp] if settings.embedding_dp else LEVELS)
     off = attacked_training(settings, None, name, effort, make)
     before = [attack.run(off) for attack in attacks]

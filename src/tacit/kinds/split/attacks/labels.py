@@ -5,7 +5,7 @@
     cosine_scores               records of one class have gradients that point the same way
 
 The follower sees what its recorder kept of the very training: the gradient of each record's loss at the cut, each time
-that the record is visited. Both attacks take all visits together. Somebody without information has an AUC of one half.
+that the record is visited. Both attacks take all visits together. Without information the AUC is one half.
 
 A record's features may go with its label, and with its gradients whatever the label is. Therefore each training is
 repeated with fair coins for labels, of which features tell nothing. The follower's guesses of the coins also give the
@@ -150,7 +150,7 @@ def audit_labels(
         raise ValueError(f"a follower of topology V is the attacker, got {settings.topology}: see audit_tokens")
     name = settings.followers[0] if follower is None else follower
     if name not in settings.followers:
-        raise ValueError(f"{name!r} is no follower: take one of {', '.join(settings.followers)}")
+        raise ValueError(f"{name!r} is not a follower: use one of {', '.join(settings.followers)}")
     own = Guard(settings.label_dp, settings.gradients)
     chosen = guards or (LEVELS if str(own) == "none" else [own])
     off = Pair.of(Guard(), settings, name, records, make)

@@ -3,11 +3,11 @@
     audit_tokens(settings)      each attack without and with EmbeddingDP, at the file's level or at several
 
 The follower sees floats or bits of each token, each time that a record is visited, and the gradient at the second cut.
-    nearest code, first embedding       the table as it began, where that is known
+    nearest code, first embedding       the initial table, if that is known
     nearest code, known text            a code for each token by majority over its visits in text that is known
     gradients that cross back           the next token, by the direction of its gradient; EmbeddingDP is no part of it
-A token that the known text does not have cannot be recovered by the last two, and counts as missed. Somebody without
-information names the most frequent token.
+A token that the known text does not have cannot be recovered by the last two, and counts as missed. A guess
+without any information is the most frequent token.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ QUICK, FULL = 300, None  # records of the training
 _KNOWN = 0.5  # of the records: text that the attacker knows
 _DRIFT = 0.02  # bits that differ from the code because the embedding learns on
 _SPREAD = 0.1  # of floats around their code, for the same reason, in deviations of the table
-_WORTH = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # of a cosine, beside the logarithm of a frequency
+_WORTH = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # of a cosine, relative to the logarithm of a frequency
 _CHUNK = 4096  # tokens compared together
 
 
@@ -76,7 +76,7 @@ def listen(settings: Settings, protection: EmbeddingProtection | None, records: 
     if not isinstance(ends, Ends) or not isinstance(first, Ends) or ends.train.features is None:
         raise ValueError(f"{settings.leader} has no text to attack")
     if ends.train.features.dtype.kind != "i" or ends.train.features.ndim != 2:
-        raise ValueError("records are no sequences of tokens: give a task with whole numbers")
+        raise ValueError("records are not sequences of tokens: use a task with whole numbers")
     recording = record_cut(settings, at_most(parts, records))
     view = recording.view(settings.followers[0], settings.leader)
     text, following = ends.train.features[:records], ends.train.labels

@@ -21,7 +21,7 @@ try:
     import torch
     from torch import Tensor, nn
 except ModuleNotFoundError as error:
-    raise ValueError("a split network needs torch: pip install 'tacit[torch]'") from error
+    raise ValueError("a split network needs torch: pip install 'tacit-learning[torch]'") from error
 
 Features = NDArray[np.float32]
 

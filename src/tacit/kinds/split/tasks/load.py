@@ -34,7 +34,7 @@ def task_part(settings: Settings, seat: Seat) -> Part | Unfitted:
     if part.left_out and not settings.align:
         raise ValueError(
             f"{part.where}: {part.left_out} rows are left out (an id that comes twice, or no label), and without align "
-            "the rows of all parties must be the same people in the same order: set align: true, or mend them"
+            "the rows of all parties must be the same people in the same order: set align: true, or correct them"
         )
     return part
 

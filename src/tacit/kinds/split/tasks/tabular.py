@@ -34,7 +34,7 @@ try:
     import torch
     from torch import Tensor, nn
 except ModuleNotFoundError as error:
-    raise ValueError("a split network needs torch: pip install 'tacit[torch]'") from error
+    raise ValueError("a split network needs torch: pip install 'tacit-learning[torch]'") from error
 
 _CLASSES = "classes"  # among what the leader keeps: JSON in bytes
 _MOST_LAYERS, _WIDEST = 8, 4096

@@ -25,7 +25,7 @@ from tacit.kinds.split.task import Ends, Part, Rows, Seat, Trunk
 try:
     from torch import Tensor, nn
 except ModuleNotFoundError as error:
-    raise ValueError("a split network needs torch: pip install 'tacit[torch]'") from error
+    raise ValueError("a split network needs torch: pip install 'tacit-learning[torch]'") from error
 
 LARGEST = 1 << 27  # bytes of a text
 LARGEST_VOCABULARY = 1 << 16
@@ -150,7 +150,7 @@ class Middle(nn.Module):  # type: ignore[misc]  # torch may be missing
 
 
 class Block(nn.Module):  # type: ignore[misc]
-    """Causal attention and a feed-forward layer, each after a normalisation and beside a residual."""
+    """Causal attention and a feed-forward layer, each after a normalisation and with a residual connection."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

@@ -6,9 +6,9 @@
     attributes_from_scores(scores, known, ...)      all attributes of most rows, from those of a few that are known
     audit_equal_scores, audit_attributes_from_scores    the findings
 
-A score of categories is a sum of one weight a variable. There are few such sums beside the 2^-32 that scores are sent
-in, so that a sum names its summands. Weights follow from rows that the active knows, by least squares; the sums of two
-halves of the variables, one sorted, meet in the middle (Horowitz and Sahni 1974).
+A score of categories is a sum of one weight a variable. There are few such sums compared with the 2^-32 that scores
+are sent in, so that a sum determines its summands. Weights follow from rows that the active knows, by least squares;
+the sums of two halves of the variables, one sorted, meet in the middle (Horowitz and Sahni 1974).
 """
 
 from __future__ import annotations
@@ -210,5 +210,5 @@ def audit_attributes_from_scores(
         protection="scores summed over all passives" if len(found) > 1 else "none",
         off=found[0],
         on=found[1] if len(found) > 1 else None,
-        not_tested=("rows that the active knows of all passives", "tables with numbers beside categories"),
+        not_tested=("rows that the active knows of all passives", "tables with both numbers and categories"),
     )

@@ -30,7 +30,7 @@ from tacit.kinds.vertical_logistic.protocol import metrics
 from tacit.kinds.vertical_logistic.protocol.encoding import RESIDUE_BITS, Columns
 
 _ONE = 1 << RESIDUE_BITS
-_WEIGHT = 2**14  # of an equation beside the bits: a vector that breaks it is never short
+_WEIGHT = 2**14  # of an equation relative to the bits: a vector that violates it is never short
 _FINE = 2**10  # steps to a bit, where equations are real numbers
 _LEVELS = 64  # values of the intercept that are tried, if the gradient leaves several
 _CONFIDENCE = 0.95

@@ -318,7 +318,7 @@ def _wire(case: Case) -> Finding:
 
 
 def cost(settings: Settings, features: Mapping[str, Floats], labels: NDArray[Any], *, epochs: int) -> list[Cost]:
-    """How good the model is after at most so many epochs, beside the same steps with all features in one place."""
+    """Compare the model after at most so many epochs with the same steps on all features in one place."""
     epochs, rows = min(epochs, settings.train.epochs), len(labels)
     settings = settings.model_copy(update={"train": settings.train.model_copy(update={"epochs": epochs})})
     training, held_out = batches.hold_out(rows, settings.train.test, settings.seed)

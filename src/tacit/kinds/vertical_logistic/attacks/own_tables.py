@@ -6,7 +6,7 @@
     audit_scores                                an active that looks at w·x
     audit_gradients                             a passive that looks at its gradients
     audit_oracle                                a passive that has residues decrypted
-    cost                                        how good the model is, beside one of all features in one place
+    cost                                        the model compared with one of all features in one place
 
 The passive that is attacked, or attacks, is the first of the file. Keys are short where their length changes nothing.
 """
@@ -134,7 +134,7 @@ class Deal:
             parties[self.victim] = thief
         try:
             run_parties({name: _caught(name, party, errors) for name, party in parties.items()}, patience=60.0)
-        except Exception:  # a party that refused to go on; what it said is in `errors`
+        except Exception:  # a party that refused to continue; its message is in `errors`
             if not errors:
                 raise
         return Played(errors, logs, self.outputs)
@@ -377,7 +377,7 @@ def _class_of(residues_read: list[float], outputs: int, often: int) -> int:
 
 
 def cost(deal: Deal, *, epochs: int) -> list[Cost]:
-    """How good the file's model is after at most so many epochs, beside the same regression with all features in one
+    """Compare the file's model after at most so many epochs with the same regression on all features in one
     place and without secret offsets."""
     train = deal.settings.train
     epochs = min(epochs, train.epochs)

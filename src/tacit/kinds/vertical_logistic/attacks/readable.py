@@ -84,7 +84,7 @@ def readings(
         few = cut(name, min(rows, len(paired.own)))
         steps.append(Step(f"attributes of {name} from scores", partial(_attributes, few, training, scope.seed)))
     else:
-        left_out.append(f"attributes of {name} from its scores: numbers beside categories, or too many combinations")
+        left_out.append(f"attributes of {name} from its scores: both numbers and categories, or too many combinations")
     return steps, left_out
 
 

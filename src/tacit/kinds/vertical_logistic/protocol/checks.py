@@ -1,12 +1,12 @@
 """What a party refuses, and why. Each check is on unless the file turns it off.
 
 A passive sees its own gradient before it sends anything that depends on it: the next score is computed with it. So a
-gradient that fails a check is never used, and what the active tried to learn by it stays unsaid.
+gradient that fails a check is never used, and the active does not learn what it tried to.
 
     Gradients               a passive's two checks in one, with the unpacking before them
     check_gradient_bound    residues lie in [-1, 1], so |Xᵀr| is at most Σ|x|: larger ones were scaled, or overflowed
     check_few_rows          honest residues are spread over the batch: a gradient made of one to three rows singles
-                            somebody out
+                            out a person
     check_batch             the active: a passive with as many features as a batch has rows solves for the residues
     check_row_uses          both: each step gives a passive one more equation per feature about the labels of a batch;
                             with nearly as many as the batch has rows it solves for them; where residues take two

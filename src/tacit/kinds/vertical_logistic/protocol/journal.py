@@ -24,8 +24,8 @@ its journal, computes otherwise (another machine), or lies, the answer is a new 
 randomness, and counts as one more step for every row (`row_uses`, of which `checks.restarts` are reserved). A party
 that claims restarts to get more equations runs out of these, and the run ends.
 
-The journal is kept until all parties have said that they are done. It holds masks, and beside it the active keeps its
-private key: files that only their owner may read.
+The journal is kept until all parties have said that they are done. It holds masks, and in the same folder
+the active keeps its private key: files that only their owner may read.
 """
 
 from __future__ import annotations

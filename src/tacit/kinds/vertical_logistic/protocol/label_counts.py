@@ -85,7 +85,7 @@ Grouping = TypeVar("Grouping", bound=Grouped)
 
 @dataclass(frozen=True)
 class Counting:
-    """What either side is given besides its data.
+    """What either side is given in addition to its data.
 
     Args:
         bits: of the active's key.

@@ -59,7 +59,7 @@ def _unjudged(scores: Floats, labels: Labels, held_out: bool) -> None:
 
 @dataclass(frozen=True)
 class PaillierContext(Context[Saved]):
-    """What a party of this protocol is given besides its data. It draws the keys behind the masks on scores,
+    """What a party of this protocol is given in addition to its data. It draws the keys behind the masks on scores,
     and the active's secret offsets.
 
     Args:
@@ -357,7 +357,7 @@ def _product(party: _Passive, rows: encoding.Columns, residues: Ciphertexts) -> 
 
 
 def _judge(party: _Active, saved: Saved, point: Point) -> tuple[Saved, dict[str, float]]:
-    """Measure the epoch, and tell the passives whether it was the best and whether to go on."""
+    """Measure the epoch, and tell the passives whether it was the best and whether to continue."""
     objective, train, progress, scores = party.objective, party.settings.train, saved.now, point.scores.copy()
     words = np.empty(0, dtype=np.uint64)
     if len(party.held_out):

@@ -46,9 +46,9 @@ def agree_masks(
 ) -> Keys:
     """A mask key with each of the other passives. They are spoken to directly: the active only relays what is sealed.
 
-    Guarantee: the sum of all passives' masks is zero; whoever holds none of the keys, such as the active, cannot tell
-        a passive's words from uniform ones, and learns their sum only. Passives with a different `order`, a digest of
-        their rows, or another `position`, the step they begin at, get different masks: an active that aligned them
+    Guarantee: the sum of all passives' masks is zero; a party that holds none of the keys, such as the active, cannot
+        tell a passive's words from uniform ones, and learns their sum only. Passives with a different `order`, a digest
+        of their rows, or another `position`, the step they begin at, get different masks: an active that aligned them
         differently, or sends them back to different steps, to compare sums over changing pairs of rows, sees noise.
     Assumes: the channels are authenticated; at least two passives do not tell the active their keys.
     Source: Bonawitz et al. 2017, section 4.0.1 (masking with one-time pads), without dropouts.

@@ -12,7 +12,7 @@ Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 Session = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 
-HEAD = 256  # bytes of a message beside its bulk data, at most
+HEAD = 256  # bytes of a message without its bulk data, at most
 
 
 class Hello(Message, frozen=True, tag=70):
@@ -23,7 +23,7 @@ class Hello(Message, frozen=True, tag=70):
     outputs: Size  # of the model, K; 0 at a passive that begins a training and waits to be told
     positions: Annotated[tuple[Size, ...], msgspec.Meta(max_length=8)]  # steps that a training can be resumed at
     agreed: Digest  # of the settings
-    session: Annotated[bytes, msgspec.Meta(max_length=16)] = b""  # of the training that goes on, or is used
+    session: Annotated[bytes, msgspec.Meta(max_length=16)] = b""  # of the training that is resumed, or used
 
 
 class Begin(Message, frozen=True, tag=71):
@@ -69,7 +69,7 @@ class Decrypted(Message, frozen=True, tag=76):
 
 
 class EpochOver(Message, frozen=True, tag=77):
-    """From the active, after each epoch: whether to keep these weights as the best so far, and whether to go on."""
+    """From the active, after each epoch: whether to keep these weights as the best so far, and whether to continue."""
 
     best: bool
     last: bool

@@ -263,8 +263,8 @@ class Saved:
             if progress.epoch == epoch:
                 return replace(self, now=progress, before=progress)
         raise PeerError(
-            f"the others go on after epoch {epoch}, and this party keeps only what it had after {self.before.epoch} "
-            f"and {self.now.epoch}: start all of them anew"
+            f"the other parties resume after epoch {epoch}, and this party has stored only epochs {self.before.epoch} "
+            f"and {self.now.epoch}: start a new run at every party"
         )
 
     def then(self, progress: TrainingState, uses: int) -> Saved:

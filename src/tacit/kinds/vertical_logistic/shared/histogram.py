@@ -5,7 +5,7 @@ from 0 to 1 - 1/buckets. The word plus a uniform mask is opened. The dealer has 
 at the mask's top bits and 0 elsewhere: rotated by the opened word's top bits, it is 1 at the row's own bucket and
 label. Its sum over all rows is the histogram, as shares.
 
-A row counts for one of the two grid points beside its squashed score, the nearer with the higher probability, right
+A row counts for one of the two grid points next to its squashed score, the nearer with the higher probability, right
 in expectation: what the mask's low bits carry over is not known. With 256 buckets the grid is 0.04 wide near a score of
 0 and 0.24 near 6.
 

@@ -149,7 +149,7 @@ def open_tables(meeting: Meeting, terms: Terms, own: Own) -> Opened:
 
 
 def _beside(own: Own, terms: Terms) -> Words:
-    """What the active opens under masks beside its features: see `Terms.own_words`."""
+    """What the active opens under masks in addition to its features: see `Terms.own_words`."""
     parts = [] if own.row_weights is None else [own.row_weights]
     if own.labels is not None and terms.own_words > terms.rows * terms.weighted:
         parts.append(ring.encode(own.labels, 0).reshape(-1))

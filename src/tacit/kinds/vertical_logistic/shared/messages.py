@@ -14,7 +14,7 @@ MARK_BYTES = 8
 Mark = Annotated[bytes, msgspec.Meta(max_length=MARK_BYTES)]
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 
-HEAD = 256  # bytes of a message beside its bulk data, at most
+HEAD = 256  # bytes of a message without its bulk data, at most
 WEIGHTS, RELEASED, LOSS, RANKS, COUNTS = 1, 2, 1001, 1002, 1003  # stages of declared openings; one of counts an output
 
 

@@ -118,7 +118,7 @@ class Terms:
 
     @property
     def own_words(self) -> int:
-        """Words that the active opens under masks beside its features: weights of rows, labels for the loss."""
+        """Words that the active opens under masks in addition to its features: weights of rows, labels for the loss."""
         loss = self.model == "logistic" and self.figures != "never" and self.counts[1] > 0
         return self.rows * (self.weighted + self.outputs * loss)
 

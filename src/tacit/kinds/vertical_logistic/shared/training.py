@@ -52,7 +52,7 @@ def _unseen(columns: Mapping[str, int], position: int) -> None:
 
 @dataclass(frozen=True)
 class SharedContext(Context[Snapshot]):
-    """What a party is given besides its data.
+    """What a party is given in addition to its data.
 
     `keep` gets a snapshot at the start and after each step; store the last two of those kept.
 
