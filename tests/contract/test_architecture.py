@@ -39,7 +39,6 @@ SAME_NAME = {  # file stems that stand more than once, and why
             "server",
             "sums",
             "traffic",
-            "truncation",
         ),
         OWN,
     ),
