@@ -1,5 +1,5 @@
 """A step of regression on secret shares with a dealer: against the phe loop, the masked protocol, SPU, by itself, and
-over a slow network.
+over a slow network; and between two parties without a dealer, with its bytes and its set-up.
 
 CPU is that of all data parties and the dealer together, on one core, which both sides have: with two, the threads of
 one interpreter take twice the time, by handing its lock to each other. Parties have processes of their own in a real
@@ -37,7 +37,7 @@ from sklearn.metrics import roc_auc_score
 from bench.measure import CPU, WALL, Options, Row, Side, interleave, peak_memory, time_row
 from bench.vertical_logistic import Phe, checked, data
 from tacit.channel import LIMIT, Channel, open_frame, run_parties
-from tacit.crypto import paillier
+from tacit.crypto import ot, paillier
 from tacit.kinds.vertical_logistic.protocol import logistic_masked
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.settings import Settings
@@ -45,6 +45,9 @@ from tacit.kinds.vertical_logistic.shared.costs import costs
 from tacit.kinds.vertical_logistic.shared.dealer import deal
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.shared.training import Trained, train
+from tacit.kinds.vertical_logistic.two_party import costs as without_dealer
+from tacit.kinds.vertical_logistic.two_party.cell_trees import hold, make
+from tacit.kinds.vertical_logistic.two_party.training import train as train_without_dealer
 from tacit.tables.plain import read_numbers
 from tacit.wire import Message, encode
 
@@ -81,11 +84,11 @@ class Slow:
             self._channel.send(message)
 
 
-def terms_of(parties: int, rows: int, steps: int, **changes: Any) -> Terms:
+def terms_of(parties: int, rows: int, steps: int, *, dealer: str = "dealer", **changes: Any) -> Terms:
     """Full batches, without figures, unless said otherwise."""
     names = tuple(f"party{number}" for number in range(parties))
     common = {"batch": rows, "held_out": 0.0, "figures": "never"} | changes
-    return Terms(names, "dealer", names[0], rows, (0.5,) * steps, tuple(range(steps)), **common)
+    return Terms(names, dealer, names[0], rows, (0.5,) * steps, tuple(range(steps)), **common)
 
 
 def trained(features: Floats, labels: Floats, terms: Terms, *, slow: bool = False) -> dict[str, Trained | int]:
@@ -97,13 +100,14 @@ def trained(features: Floats, labels: Floats, terms: Terms, *, slow: bool = Fals
         try:
             if name == terms.dealer:
                 return deal(ends, terms)
-            return train(ends, parts[name], terms, name, labels if name == terms.active else None)
+            part = train if terms.dealer else train_without_dealer
+            return part(ends, parts[name], terms, name, labels if name == terms.active else None)
         finally:
             for end in ends.values():
                 if slow:
                     end.close()
 
-    return run_parties({name: lambda c, name=name: party(name, c) for name in (*terms.parties, terms.dealer)})
+    return run_parties({name: lambda c, name=name: party(name, c) for name in (*terms.parties, terms.dealer) if name})
 
 
 @contextmanager
@@ -120,6 +124,7 @@ def one_core() -> Iterator[None]:
 def run(options: Options) -> list[Row]:
     with one_core():
         rows = [_against_phe(options), _against_masked(options), _against_spu(options)]
+        rows += [_against_masked(options, dealer=""), *_without_dealer(options)]
         for batch, columns, steps, floor in ((10_000, 50, 5, 0.1), (100_000, 100, 2, None)):
             if not options.quick:
                 rows.append(_alone(batch, columns, steps, floor, options))
@@ -127,7 +132,9 @@ def run(options: Options) -> list[Row]:
     if not options.quick:
         rows += _million()
     rows += [_auc(f"breast cancer, {parties} parties", *_cancer(), parties, 20, 128) for parties in (2, 3, 5)]
+    rows.append(_auc("breast cancer, 2 parties without a dealer", *_cancer(), 2, 20, 128, dealer=""))
     if options.data is not None and not options.quick:
+        rows.append(_auc("credit defaults, 2 parties without a dealer", *_credit(options.data), 2, 5, 512, dealer=""))
         rows += [_auc(f"credit defaults, {n} parties", *_credit(options.data), n, 5, 512) for n in (2, 3, 5)]
     return rows
 
@@ -154,14 +161,15 @@ def _against_phe(options: Options) -> Row:
     return time_row(f"step against phe, CPU, {batch} x {columns}, {bits} bits", pair, floor=floor)
 
 
-def _against_masked(options: Options) -> Row:
+def _against_masked(options: Options, dealer: str = "dealer") -> Row:
     """Both protocols whole, with the same table in two parties: ours in many steps, the other in few."""
     batch, columns, steps = (32, 10, 20) if options.quick else (512, 30, 100)
     features, labels = _table(batch, columns)
-    terms, key = terms_of(2, batch, steps), paillier.generate(2048)
+    terms, key = terms_of(2, batch, steps, dealer=dealer), paillier.generate(2048)
     few = 2
     settings = Settings.model_validate(
         {
+            "protocol": "masked",
             "parties": {"active": {"role": "active"}, "passive": {"role": "passive"}},
             "train": {"epochs": few, "batch": batch, "test": 0.0, "learning_rate": 0.5},
             "paillier": {"bits": 2048},
@@ -181,7 +189,42 @@ def _against_masked(options: Options) -> Row:
 
     ours = Side(lambda: trained(features, labels, terms), steps)
     pair = interleave(ours, Side(masked, few), options.budget.share(6), rounds=3, warm_up=0, clock=CPU)
-    return time_row(f"step against the masked protocol, CPU, {batch} x {columns}, 2048 bits", pair)
+    name = "step" if dealer else "step without a dealer"
+    floor = None if dealer or options.quick else 1 / 0.6
+    return time_row(f"{name} against the masked protocol, CPU, {batch} x {columns}, 2048 bits", pair, floor=floor)
+
+
+def _without_dealer(options: Options) -> list[Row]:
+    """Bytes of a step, and the set-up of trees, which a step's time above has spread over 100 steps."""
+    rows, columns = 512, 30
+    spent = without_dealer.costs(terms_of(2, rows, 1, dealer=""), dict.fromkeys(("party0", "party1"), columns // 2))
+    table = np.random.default_rng(0).integers(-(2**19), 2**19, (rows, columns))
+    invitation = ot.invite()
+    reply, sender = ot.join(invitation.message)
+    receiver = invitation.receiver(reply)
+
+    def set_up() -> None:
+        run_parties(
+            {
+                "owner": lambda c: hold(c["other"], receiver, table),
+                "other": lambda c: make(c["owner"], sender, rows, columns),
+            }
+        )
+
+    pair = interleave(Side(set_up, table.size), None, options.budget.share(6), rounds=3, clock=CPU)
+    return [
+        Row(
+            f"step without a dealer, {rows} x {columns}: bytes",
+            spent.step.bytes,
+            None,
+            "B",
+            "lower",
+            floor=3e6,
+            judged="ours",
+        ),
+        time_row("set-up of a cell without a dealer, CPU", pair),
+        Row("set-up of a cell without a dealer: bytes", spent.setup.bytes / table.size, None, "B", "lower"),
+    ]
 
 
 class Spu:
@@ -337,10 +380,10 @@ def _credit(folder: Path) -> tuple[Floats, Floats]:
     return np.hstack([guest.features, host.features]), guest.labels.codes.astype(np.float64)
 
 
-def _auc(name: str, x: Floats, y: Floats, parties: int, epochs: int, batch: int) -> Row:
+def _auc(name: str, x: Floats, y: Floats, parties: int, epochs: int, batch: int, *, dealer: str = "dealer") -> Row:
     """Of held-out rows, against the same steps in floats."""
     x = (x - x.mean(axis=0)) / x.std(axis=0)
-    terms = terms_of(parties, len(x), epochs, batch=batch, held_out=0.2)
+    terms = terms_of(parties, len(x), epochs, batch=batch, held_out=0.2, dealer=dealer)
     models = trained(x, y, terms)
     weights = np.concatenate([models[party].weights[:, 0] for party in terms.parties])  # type: ignore[union-attr]
     held_out = terms.split[1]

@@ -434,11 +434,26 @@ FAULTS = (
         ("test_a_client_reveals_one_share_of_each_peer_and_of_the_right_kind",),
         "masks.yaml",
     ),
-    # --- oblivious transfer; no kind of training uses it yet, so no audit can notice
+    # --- oblivious transfer; an audit does not run long enough to notice
     Fault(
         "a tweak used before it is stored",
         (Patch("Counter._move", "self._keep(kept)", "pass"),),
         ("test_numbers_are_kept_before_they_are_given_out",),
+        None,
+    ),
+    Fault(
+        "one tweak for all products of a table",
+        (
+            Patch("Made._given", "self.counter.take(factors.shape[1])", "range(factors.shape[1])"),
+            Patch("Held._taken", "self.counter.take(outputs)", "range(outputs)"),
+        ),
+        ("test_the_same_factor_twice_is_sent_as_other_words",),
+        None,
+    ),
+    Fault(
+        "lookups without a mask",
+        (Patch("look_up_first", "random_words(rng, len(own))", "np.zeros(len(own), dtype=np.uint64)"),),
+        ("test_labels_cannot_be_guessed_from_what_the_passive_looks_up",),
         None,
     ),
     Fault(

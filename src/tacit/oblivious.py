@@ -1,6 +1,7 @@
 """Oblivious transfer and punctured trees between two parties over a channel.
 
     receiver(channel), sender(channel)                      one end each of a session: base transfers, once a meeting
+    send_random, receive_random                             one of two random blocks
     send_pairs, receive_chosen                              one of two messages
     send_correlated, receive_correlated                     words x and x + choice · difference
     send_tables, receive_entries                            one of 2^L table entries
@@ -50,9 +51,11 @@ __all__ = [
     "receive_chosen",
     "receive_correlated",
     "receive_entries",
+    "receive_random",
     "receiver",
     "send_correlated",
     "send_pairs",
+    "send_random",
     "send_tables",
     "sender",
 ]
@@ -115,27 +118,27 @@ def sender(channel: Channel, rng: Generator | None = None) -> ot.Sender:
 
 def send_pairs(channel: Channel, end: ot.Sender, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> None:
     """Send one of two rows of bytes in each transfer: that of `first` for choice 0, of `second` for choice 1."""
-    zeros, ones = _extended(channel, end, len(first))
+    zeros, ones = send_random(channel, end, len(first))
     channel.send(Hidden(transfers.hide_pairs(end.session, zeros, ones, first, second)))
 
 
 def receive_chosen(channel: Channel, end: ot.Receiver, choices: ArrayLike, width: int) -> NDArray[np.uint8]:
     """The chosen rows of `width` bytes."""
-    blocks = _chosen(channel, end, choices)
+    blocks = receive_random(channel, end, choices)
     message = _recv(channel, Hidden, 2 * len(blocks) * width).data
     return transfers.open_chosen(end.session, choices, blocks, message, width)
 
 
 def send_correlated(channel: Channel, end: ot.Sender, differences: Words, bits: Bits = 64) -> Words:
     """Random words x; the receiver gets x + choice · difference."""
-    kept, message = transfers.correlate(*_extended(channel, end, len(differences)), differences, bits)
+    kept, message = transfers.correlate(*send_random(channel, end, len(differences)), differences, bits)
     channel.send(Hidden(message))
     return kept
 
 
 def receive_correlated(channel: Channel, end: ot.Receiver, choices: ArrayLike, bits: Bits = 64) -> Words:
     """The words x + choice · difference."""
-    blocks = _chosen(channel, end, choices)
+    blocks = receive_random(channel, end, choices)
     message = _recv(channel, Hidden, len(blocks) * word_bytes(bits)).data
     return transfers.correlated(choices, blocks, message, bits)
 
@@ -146,13 +149,13 @@ def send_tables(channel: Channel, end: ot.Sender, entries: Words, width: int = 8
     bits = size.bit_length() - 1
     if size != 1 << bits or not 1 <= bits <= one_of_many.MOST_BITS:
         raise ValueError(f"a table has a power of two of entries, up to 2^{one_of_many.MOST_BITS}, got {size}")
-    zeros, ones = (blocks.reshape(tables, bits, 2) for blocks in _extended(channel, end, tables * bits))
+    zeros, ones = (blocks.reshape(tables, bits, 2) for blocks in send_random(channel, end, tables * bits))
     channel.send(Hidden(one_of_many.hide_tables(end.session, zeros, ones, entries, width)))
 
 
 def receive_entries(channel: Channel, end: ot.Receiver, indices: ArrayLike, bits: int, width: int = 8) -> Words:
     """The entry of each table at its index, of `bits` bits; modulo 2^(8·width)."""
-    blocks = _chosen(channel, end, one_of_many.index_bits(indices, bits)).reshape(-1, bits, 2)
+    blocks = receive_random(channel, end, one_of_many.index_bits(indices, bits)).reshape(-1, bits, 2)
     message = _recv(channel, Hidden, len(blocks) * width << bits).data
     return one_of_many.open_entries(end.session, indices, blocks, message, width)
 
@@ -218,11 +221,13 @@ def _blocks(count: int, depth: int) -> Iterator[slice]:
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
-def _extended(channel: Channel, end: ot.Sender, count: int) -> tuple[Blocks, Blocks]:
+def send_random(channel: Channel, end: ot.Sender, count: int) -> tuple[Blocks, Blocks]:
+    """Two random blocks for each transfer, of which the receiver gets the one of its choice."""
     return end.extend(_recv(channel, Columns, message_bytes(count)).rows, count)
 
 
-def _chosen(channel: Channel, end: ot.Receiver, choices: ArrayLike) -> Blocks:
+def receive_random(channel: Channel, end: ot.Receiver, choices: ArrayLike) -> Blocks:
+    """The random block of each choice."""
     message, blocks = end.extend(choices)
     channel.send(Columns(message))
     return blocks

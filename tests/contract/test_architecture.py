@@ -22,6 +22,7 @@ SAME_NAME = {  # file stems that stand more than once, and why
     **dict.fromkeys(("cancer", "digits", "load", "text"), "built-in data, by the name that files give it"),
     **dict.fromkeys(("audit", "data", "export", "join", "plan", "predict", "report", "run", "scorecard"), VERB),
     **dict.fromkeys(("labels", "masks", "mechanisms", "page", "promises", "scores", "wire"), THING),
+    **dict.fromkeys(("meeting", "prediction", "scales", "training"), "on shares, with a dealer and without one"),
     "files": "those of a run, and those that hold tables",
     "frames": "of the wire, and of pandas and polars",
     **dict.fromkeys(
@@ -38,7 +39,6 @@ SAME_NAME = {  # file stems that stand more than once, and why
             "server",
             "sums",
             "traffic",
-            "truncation",
         ),
         OWN,
     ),

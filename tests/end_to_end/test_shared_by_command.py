@@ -170,7 +170,7 @@ def test_three_companies_predict_over_tls(certified):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["run", "deal.yaml", "--set", "helper=none"], "name a party with the role dealer"),
+        (["run", "deal.yaml", "--set", "helper=none"], "notary is a dealer: leave out one of them"),
         (["run", "deal.yaml", "--set", "protocol=masked"], "masked, which has no dealer"),
         (["run", "deal.yaml", "--set", "data.notary.path=bank.csv"], "notary is the dealer, which has none"),
         (["run", "deal.yaml", "--set", "parties.post.role=dealer"], "2 of them are dealers"),

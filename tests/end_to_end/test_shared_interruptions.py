@@ -13,6 +13,8 @@ from tacit.kinds.vertical_logistic import kept_rows
 from tacit.kinds.vertical_logistic.protocol.label_count_terms import gave_counts
 from tacit.kinds.vertical_logistic.shared import meeting
 from tacit.kinds.vertical_logistic.shared.messages import Opening
+from tacit.kinds.vertical_logistic.two_party.messages import Product
+from tacit.oblivious import Columns, Hidden, Sums
 from tacit.store.journal_files import RecordFiles
 from tests.kinds.vertical_logistic.shared_tables import of_tables
 from tests.lockstep.interruptions import Trial
@@ -66,6 +68,46 @@ def test_a_party_or_the_dealer_that_is_killed_at_any_moment(tmp_path, monkeypatc
     for victim in settings.parties:
         (tmp_path / victim).mkdir()
         killed(settings, tmp_path / victim, monkeypatch, victim, lambda count: range(1, count + 1))
+
+
+def two_parties(folder):
+    train = {"epochs": 3, "batch": 40, "learning_rate": 0.2}
+    return of_tables(folder, 1, rows=100, labels="linear", align=False, dealer=False, train=train)
+
+
+def words_of_transfers(trial):
+    """All that hides something without a dealer, in pieces of 16 bytes, over all attempts."""
+    kinds = (Columns, Hidden, Sums, Product)
+    sent = [m for messages in trial.sent.values() for m in messages if isinstance(m, kinds)]
+    texts = [getattr(m, m.__struct_fields__[0]) for m in sent]
+    return [text[place : place + 16] for text in texts for place in range(0, len(text) - 15, 16)]
+
+
+def killed_without_a_dealer(settings, folder, monkeypatch, victim, moments):
+    whole = Trial(settings, folder / "whole")
+    whole.attempt(monkeypatch)
+    count = whole_actions(settings, folder, monkeypatch, victim)
+    for at in moments(count):
+        trial = Trial(settings, folder / f"{victim}-{at}")
+        assert trial.interrupted(monkeypatch, victim, at) or at > count - 9, at
+        trial.brought_to_an_end(monkeypatch)
+        for name, expected in weights(whole).items():
+            np.testing.assert_allclose(weights(trial)[name], expected, atol=ATOL, err_msg=f"{at} {name}")
+        words = words_of_transfers(trial)
+        assert len(set(words)) == len(words), at
+
+
+@pytest.mark.parametrize("victim", ["bank", "shop0"])
+def test_one_of_two_parties_without_a_dealer_that_is_killed_at_some_moments(tmp_path, monkeypatch, victim):
+    killed_without_a_dealer(
+        two_parties(tmp_path), tmp_path, monkeypatch, victim, lambda count: range(5, count + 1, count // 5)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["bank", "shop0"])
+def test_one_of_two_parties_without_a_dealer_that_is_killed_at_any_moment(tmp_path, monkeypatch, victim):
+    killed_without_a_dealer(two_parties(tmp_path), tmp_path, monkeypatch, victim, lambda count: range(1, count + 1))
 
 
 def test_masks_that_were_used_before_would_be_noticed(tmp_path, monkeypatch):

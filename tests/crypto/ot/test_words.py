@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.crypto.ot.words import add, cut, negative, shifted, subtract, times, total
+from tacit.crypto.ot.words import add, cut, low_bytes, negative, of_low_bytes, shifted, subtract, times, total
 
 EDGES = st.sampled_from([0, 1, 2**63, 2**64 - 1, 2**64, 2**127, 2**128 - 2**64, 2**128 - 1])
 NUMBERS = EDGES | st.integers(0, 2**128 - 1)
@@ -62,3 +62,13 @@ def test_another_width_is_refused():
         shifted(np.zeros(1, np.uint64), 64, 64)
     with pytest.raises(ValueError, match="64 or 128 bits, got 32"):
         add(np.zeros(1, np.uint64), np.zeros(1, np.uint64), 32)
+    with pytest.raises(ValueError, match="1 to 8 bytes"):
+        low_bytes(np.zeros(1, np.uint64), 9)
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=20), st.integers(1, 8))
+def test_low_bytes_are_the_words_modulo_a_power_of_256(values, width):
+    words = np.array(values, dtype=np.uint64)
+    data = low_bytes(words, width)
+    assert data == b"".join((value % 256**width).to_bytes(width, "little") for value in values)
+    assert of_low_bytes(data, width).tolist() == [value % 256**width for value in values]

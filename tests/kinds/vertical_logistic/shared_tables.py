@@ -12,7 +12,14 @@ from tests.kinds.vertical_logistic.parties import labelled
 
 
 def of_tables(
-    folder: Path, passives: int, *, labels: str = "two", woe: bool = False, rows: int = 400, **changes: Any
+    folder: Path,
+    passives: int,
+    *,
+    labels: str = "two",
+    woe: bool = False,
+    rows: int = 400,
+    dealer: bool = True,
+    **changes: Any,
 ) -> Settings:
     """Settings of `bank`, `shop0` and on, and the dealer `notary`; tables of `rows` people with 12 columns in all."""
     x, y = labelled(rows, 12, labels)
@@ -20,7 +27,8 @@ def of_tables(
     settings: dict[str, Any] = {
         "model": "linear" if labels == "linear" else "logistic",
         "parties": {name: {"role": "active" if name == "bank" else "passive"} for name in owners}
-        | {"notary": {"role": "dealer"}},
+        | ({"notary": {"role": "dealer"}} if dealer else {}),
+        "protocol": "shared",
         "train": {"epochs": 1, "batch": 200, "test": 0.2},
         "paillier": {"bits": 512},
     }

@@ -9,6 +9,20 @@ from tacit.kinds.vertical_logistic.settings import Settings
 
 PARTIES = {"bank": {"role": "active"}, "shop": {"role": "passive"}}
 
+THREE = PARTIES | {"post": {"role": "passive"}}
+DEALT = PARTIES | {"notary": {"role": "dealer"}}
+
+
+def test_two_parties_on_shares_have_no_helper_unless_there_is_a_dealer():
+    for given in ({"helper": "none"}, {"protocol": "shared"}, {"protocol": "shared", "helper": "none"}):
+        found = Settings.model_validate({"parties": PARTIES} | given)
+        assert (found.protocol, found.helper, found.dealer) == ("shared", "none", None)
+        assert found.agreed() == Settings.model_validate({"parties": PARTIES, "helper": "none"}).agreed()
+    dealt = Settings.model_validate({"parties": DEALT})
+    assert (dealt.protocol, dealt.helper, dealt.dealer) == ("shared", None, "notary")
+    usual = Settings.model_validate({"parties": PARTIES})
+    assert (usual.protocol, usual.helper) == ("masked", None)
+
 
 @pytest.mark.parametrize(
     ("changes", "words"),
@@ -16,9 +30,12 @@ PARTIES = {"bank": {"role": "active"}, "shop": {"role": "passive"}}
         ({"parties": {"a": {"role": "passive"}}}, "0 of them are active"),
         ({"parties": {"a": {"role": "active"}, "b": {"role": "active"}}}, "2 of them are active"),
         ({"parties": {"a": {"role": "active"}}}, "no passive one"),
-        ({"protocol": "shared"}, "0 of them are dealers"),
-        ({"helper": "dealer"}, "masked, which has no dealer"),
-        ({"protocol": "shared", "helper": "none"}, "not part of this release"),
+        ({"protocol": "shared", "parties": THREE}, "role dealer, or take protocol: masked"),
+        ({"helper": "none", "parties": THREE}, "role dealer, or take protocol: masked"),
+        ({"helper": "dealer"}, "none of bank, shop is a dealer"),
+        ({"protocol": "masked", "helper": "none"}, "masked, which has no dealer"),
+        ({"helper": "none", "parties": DEALT}, "notary is a dealer: leave out one of them"),
+        ({"parties": DEALT | {"judge": {"role": "dealer"}}}, "2 of them are dealers"),
         ({"data": {"post": {"path": "x.csv"}}}, "none of the parties"),
         ({"data": {"shop": {"path": "x.csv", "label": "y"}}}, "passive and has no label"),
         ({"data": {"bank": {"path": "x.csv"}}, "task": "cancer"}, "both given"),

@@ -12,9 +12,10 @@ from tacit.channel import Recorder, run_parties
 from tacit.events import Nowhere
 from tacit.kinds.vertical_logistic import boundary
 from tacit.kinds.vertical_logistic.party import party, predictor
-from tacit.kinds.vertical_logistic.shared.messages import COUNTS, Revealed
+from tacit.kinds.vertical_logistic.shared.messages import COUNTS, RELEASED, Revealed
 from tacit.kinds.vertical_logistic.shared_boundary import declared
 from tacit.lockstep.run import Place
+from tacit.oblivious import Hidden
 from tests.kinds.vertical_logistic.shared_tables import of_tables
 from tests.subprocesses import HANGS
 
@@ -52,6 +53,8 @@ def recorded(settings, parties):
         roles = settings.parties[me].role, settings.parties[other].role
         sent |= {(type(m).__name__, name, *roles) for m in recorder.sent for name in m.__struct_fields__}
         opened |= {(min(m.stage, COUNTS), other) for m in recorder.sent if isinstance(m, Revealed)}
+        if me != settings.active and any(isinstance(m, Hidden) for m in recorder.sent):  # a prediction without a dealer
+            opened.add((RELEASED, other))
     return parts, sent, opened
 
 
@@ -59,10 +62,10 @@ def listed(settings):
     return {(r.message, r.field, r.sender, r.receiver) for r in boundary.releases(settings)}
 
 
-@pytest.mark.parametrize("passives", [1, 2])
+@pytest.mark.parametrize(("passives", "dealer"), [(1, True), (2, True), (1, False)])
 @pytest.mark.parametrize("case", CASES)
-def test_messages_of_a_run_on_shares_are_those_of_the_boundary(case, passives, tmp_path):
-    settings = of_tables(tmp_path, passives, **CASES[case])
+def test_messages_of_a_run_on_shares_are_those_of_the_boundary(case, passives, dealer, tmp_path):
+    settings = of_tables(tmp_path, passives, dealer=dealer, **CASES[case])
     place = Place(None, Nowhere())
     parts, sent, opened = recorded(settings, {me: party(settings, me, place) for me in settings.parties})
     session = parts[settings.active].model["session"]
@@ -87,6 +90,13 @@ def test_every_declared_opening_is_listed_for_its_reader(tmp_path):
     assert not any("dealer" in (r.receiver, r.sender) for r in boundary.releases(settings) if r.message == "Opening")
 
 
+def test_a_prediction_without_a_dealer_is_listed_as_what_is_looked_up(tmp_path):
+    settings = of_tables(tmp_path, 1, dealer=False)
+    (hidden,) = [r for r in boundary.releases(settings) if (r.message, r.sender) == ("Hidden", "passive")]
+    assert hidden.what.startswith("predictions: the tenth")
+    assert not any(r.what.startswith("predictions") for r in boundary.releases(settings) if r.message == "Revealed")
+
+
 def test_sentences_say_what_the_file_asks_for(tmp_path):
     usual = " ".join(boundary.sentences(of_tables(tmp_path, 1)))
     assert "at the end the sum of the losses" in usual
@@ -97,5 +107,9 @@ def test_sentences_say_what_the_file_asks_for(tmp_path):
     assert "after each epoch" in " ".join(boundary.sentences(of_tables(tmp_path, 1, train={"patience": 2})))
     assert "squared errors" in " ".join(boundary.sentences(of_tables(tmp_path, 1, labels="linear")))
     assert "notary together with any one of bank, shop0" in " ".join(boundary.unprotected(of_tables(tmp_path, 1)))
+    alone = of_tables(tmp_path, 1, dealer=False)
+    assert "notary" not in " ".join([*boundary.sentences(alone), *boundary.unprotected(alone)])
+    assert "None" not in " ".join([*boundary.sentences(alone), *boundary.unprotected(alone)])
+    assert "as long as AES and Diffie-Hellman" in " ".join(boundary.unprotected(alone))
     exact = of_tables(tmp_path, 1, predict={"release": "exact"})
     assert any("Exact predictions" in text for text in boundary.unprotected(exact))

@@ -10,6 +10,7 @@ from tacit.kinds.vertical_logistic.party import forecast, party
 from tacit.kinds.vertical_logistic.shared.costs import costs
 from tacit.kinds.vertical_logistic.shared_forecast import ROUND_TRIP, whole_costs
 from tacit.kinds.vertical_logistic.shared_party import terms_of
+from tacit.kinds.vertical_logistic.two_party import costs as two_party
 from tacit.lockstep.run import Place
 from tests.kinds.vertical_logistic.shared_tables import of_tables
 from tests.subprocesses import HANGS
@@ -41,6 +42,24 @@ def test_the_plan_counts_the_bytes_of_a_run(tmp_path, passives, changes):
     assert told["bytes of the run"] == sum(len(message.words) for message in bulk)
     assert told["seconds at a round trip of 20 ms"] > told["exchanges"] * ROUND_TRIP
     assert 0 < told["statistical distance from uniform"] < 2.0**-40
+
+
+def test_the_plan_of_two_parties_without_a_dealer(tmp_path):
+    settings = of_tables(tmp_path, 1, align=False, dealer=False)
+    terms = terms_of(settings, 400, 1)
+    told, spent = forecast(settings).figures, two_party.costs(terms, {"bank": 6, "shop0": 6})
+    assert told["bytes of the run"] == spent.total.bytes
+    assert told["bytes of a step"] == spent.step.bytes
+    assert told["transfers of a step"] == spent.step.transfers > 160 * 16
+    assert told["seconds at a round trip of 20 ms"] > told["exchanges"] * ROUND_TRIP
+    assert 0 < told["statistical distance from uniform"] < 2.0**-40
+    said = " ".join(map(str, forecast(settings).parts["What it costs"]))
+    assert "A step has 3 exchanges" in said
+    assert "oblivious transfers" in said
+    linear = of_tables(tmp_path, 1, align=False, dealer=False, labels="linear")
+    assert "A step has 2 exchanges" in str(forecast(linear).parts["What it costs"])
+    coarse = of_tables(tmp_path, 1, dealer=False, shares={"harmonics": 30})
+    assert "harmonics" not in warnings(coarse)  # which only the protocol with a dealer has
 
 
 @pytest.mark.parametrize("figures", ["epoch", "end", "never"])

@@ -7,7 +7,20 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bits", "Words", "add", "cut", "negative", "shifted", "subtract", "times", "total", "word_bytes"]
+__all__ = [
+    "Bits",
+    "Words",
+    "add",
+    "cut",
+    "low_bytes",
+    "negative",
+    "of_low_bytes",
+    "shifted",
+    "subtract",
+    "times",
+    "total",
+    "word_bytes",
+]
 
 Words = NDArray[np.uint64]
 Bits = Literal[64, 128]
@@ -23,6 +36,20 @@ def word_bytes(bits: Bits) -> int:
 def cut(blocks: Words, bits: Bits) -> Words:
     """Blocks of 128 bits as words: their low halves, or as they are."""
     return blocks[..., 0] if word_bytes(bits) == 8 else blocks
+
+
+def low_bytes(words: Words, width: int) -> bytes:
+    """The low `width` bytes of each 64-bit word, as they cross: shares modulo 2^(8·width)."""
+    _check_width(width)
+    return np.ascontiguousarray(words, dtype="<u8").view(np.uint8).reshape(-1, 8)[:, :width].tobytes()
+
+
+def of_low_bytes(data: bytes, width: int) -> Words:
+    """The words below 2^(8·width) that `low_bytes` wrote."""
+    _check_width(width)
+    words = np.zeros((len(data) // width, 8), dtype=np.uint8)
+    words[:, :width] = np.frombuffer(data, dtype=np.uint8).reshape(-1, width)
+    return words.view("<u8")[:, 0]
 
 
 def add(one: Words, other: Words, bits: Bits) -> Words:
@@ -79,3 +106,8 @@ def times(words: Words, factors: NDArray[np.uint64], bits: Bits) -> Words:
     result[..., 0] = bottom + (top << half)
     result[..., 1] = high * factors + ((top + (bottom >> half)) >> half)
     return result
+
+
+def _check_width(width: int) -> None:
+    if not 1 <= width <= 8:
+        raise ValueError(f"1 to 8 bytes of a word are kept, got {width}")

@@ -97,8 +97,8 @@ class Settings(Parties):
     kind: Literal["vertical_logistic"] = "vertical_logistic"
     name: Name = "deal"
     model: Literal["logistic", "linear"] = "logistic"
-    protocol: Literal["masked", "shared"] = "masked"  # shared, if a party is a dealer and the file names none
-    helper: Literal["dealer", "none"] | None = None  # of the protocol on shares
+    protocol: Literal["masked", "shared"] = "masked"  # shared, if the file names none, but a dealer or a helper
+    helper: Literal["dealer", "none"] | None = None  # of the protocol on shares; none: two parties and nobody else
     parties: dict[Name, Party]
     data: dict[str, Data] = Field(default_factory=dict)  # over a network in each party's own file
     task: str | None = None  # built-in data instead: cancer
@@ -126,15 +126,19 @@ class Settings(Parties):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_dealer(cls, data: Any) -> Any:
-        """A file that names a dealer and no protocol takes the one on shares."""
+    def _by_helper(cls, data: Any) -> Any:
+        """A file that names a dealer or a helper and no protocol takes the one on shares; two parties on shares that
+        have no dealer have no helper."""
         parties = data.get("parties") if isinstance(data, dict) else None
-        if not isinstance(parties, dict) or "protocol" in data:
+        if not isinstance(parties, dict):
             return data
         roles = [
             party.get("role") if isinstance(party, dict) else getattr(party, "role", None) for party in parties.values()
         ]
-        return {**data, "protocol": "shared"} if "dealer" in roles else data
+        if "protocol" not in data and ("dealer" in roles or data.get("helper") is not None):
+            data = {**data, "protocol": "shared"}
+        alone = len(roles) == 2 and "dealer" not in roles and data.get("helper") is None
+        return {**data, "helper": "none"} if alone and data.get("protocol") == "shared" else data
 
     @model_validator(mode="after")
     def _fits(self) -> Settings:
@@ -192,20 +196,23 @@ class Settings(Parties):
                     )
 
     def _check_helper(self, dealers: int) -> None:
-        """The protocol on shares has one dealer, and that under masks none."""
+        """The protocol on shares has one dealer, or two parties and nobody else; that under masks has neither."""
         if self.protocol == "masked":
             if dealers or self.helper is not None:
                 raise ValueError(
                     "protocol is masked, which has no dealer and no helper: leave them out, or take shared"
                 )
             return
-        if self.helper == "none":
-            raise ValueError("helper is none, which is not part of this release: name a party with the role dealer")
-        if dealers != 1:
+        if self.helper == "none" and dealers:
+            raise ValueError(f"helper is none, and {self.dealer} is a dealer: leave out one of them")
+        if not dealers and (len(self.parties) != 2 or self.helper == "dealer"):
             raise ValueError(
-                f"parties: {dealers} of them are dealers, protocol shared needs exactly one: a neutral party that has "
-                "no data"
+                f"parties: none of {', '.join(self.parties)} is a dealer, and protocol shared without one is for two "
+                "parties with helper: none; name a neutral party that has no data with the role dealer, or take "
+                "protocol: masked"
             )
+        if dealers > 1:
+            raise ValueError(f"parties: {dealers} of them are dealers, protocol shared has one")
         if self.train.patience is not None and (self.shares.figures not in (None, "epoch") or not self.train.test):
             raise ValueError(
                 "train.patience needs figures of each epoch: set shares.figures: epoch and train.test above 0"

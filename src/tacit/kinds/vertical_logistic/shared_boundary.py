@@ -24,6 +24,8 @@ from tacit.kinds.vertical_logistic.shared.messages import COUNTS, LOSS, RANKS, R
 
 _A, _P, _D = "active", "passive", "dealer"
 _NO_DATA = "depends on no data"
+_PSEUDO = "pseudo-random words, from streams and trees that are used once"
+_PADS = "the receiver can open one entry of each, which is the released value or under a uniform mask"
 _WORDS = "uniform ring words: a share of it, under a mask that is used once"
 _MARKS = ("of each of these steps a digest of words that both have seen opened", "nothing")
 _SHARE = "the sender's share only: it is opened to the receiver, as declared"
@@ -74,14 +76,15 @@ def judges(settings: Settings) -> bool:
 def shared_releases(settings: Settings) -> tuple[Release, ...]:
     """Everything that leaves a party or the dealer, field by field."""
     pairs = [(_A, _P), (_P, _A)] + [(_P, _P)] * (len(settings.passives) > 1)
-    found = [*session_releases(_A, _P), *session_releases(_A, _D)]
-    for receiver in (_P, _D):
+    dealer = settings.dealer is not None
+    found = [*session_releases(_A, _P), *(session_releases(_A, _D) if dealer else ())]
+    for receiver in (_P, _D)[: 1 + dealer]:
         found += [
             Release("Sizes", "rows", "the number of common rows, or of rows to predict", CLEAR, _A, receiver),
             Release("Sizes", "outputs", "how many outputs the model has: 1, or its classes", CLEAR, _A, receiver),
             Release("Sizes", "thresholds", _thresholds(settings), CLEAR, _A, receiver),
         ]
-    for sender, receiver in [*pairs, (_A, _D), (_P, _D)]:
+    for sender, receiver in [*pairs, *([(_A, _D), (_P, _D)] if dealer else [])]:
         found += [
             Release("Greeting", "agreed", "a digest of the terms", CLEAR, sender, receiver),
             Release("Greeting", "columns", "how many features it has", CLEAR, sender, receiver),
@@ -89,9 +92,9 @@ def shared_releases(settings: Settings) -> tuple[Release, ...]:
             Release("Greeting", "session", "the random number of a training that is resumed", CLEAR, sender, receiver),
             Release("Greeting", "marks", _MARKS[receiver == _D], CLEAR, sender, receiver),
         ]
-    found += _dealt()
+    found += _dealt() if dealer else _transferred(settings)
     for sender, receiver in pairs:
-        found += _opened(settings, sender, receiver)
+        found += [*(_masked(sender, receiver) if dealer else ()), *_revealed(settings, sender, receiver)]
     if judges(settings):
         found += _judged(settings)
     found += label_count_releases(asked=bool(settings.counted))
@@ -120,18 +123,50 @@ def _dealt() -> list[Release]:
     return found
 
 
-def _opened(settings: Settings, sender: str, receiver: str) -> list[Release]:
-    """Between two parties that have data."""
+def _transferred(settings: Settings) -> list[Release]:
+    """Between two parties without a dealer."""
+    found = []
+    for sender, receiver in ((_A, _P), (_P, _A)):
+        found += [
+            Release("Offer", "points", "points of base transfers", _NO_DATA, sender, receiver),
+            Release("Answer", "points", "points of base transfers, for random bits", _NO_DATA, sender, receiver),
+            Release("Columns", "rows", "digits of its table; bits of its shares", _PSEUDO, sender, receiver),
+            Release("Sums", "blocks", "nodes of random trees", _NO_DATA, sender, receiver),
+            Release("Product", "words", "its shares of weights and residues, for each cell", _PSEUDO, sender, receiver),
+        ]
+    what = "labels and class weights, in tables at its shares of scores; carries of gradients"
+    if settings.model == "linear":
+        what = "carries of its shares of scores and gradients"
+    found.append(Release("Hidden", "data", what, _PADS, _A, _P))
+    if settings.release != "exact":
+        what = next(each.what for each in declared(settings) if each.stage == RELEASED)
+        found.append(Release("Hidden", "data", f"{what}, in tables at its part of the score", _PADS, _P, _A))
+    return found
+
+
+def _masked(sender: str, receiver: str) -> list[Release]:
+    """Between two parties that have data, under a dealer's masks."""
     what = "its table, once in a meeting; shares of weights, scores, residues and gradients in each step"
-    found = [
+    return [
         Release("Opening", "serial", "the deal whose masks hide it", CLEAR, sender, receiver),
         Release("Opening", "stage", "which opening of that deal it is", CLEAR, sender, receiver),
         Release("Opening", "words", what, _WORDS, sender, receiver),
+    ]
+
+
+def _revealed(settings: Settings, sender: str, receiver: str) -> list[Release]:
+    """Declared openings."""
+    found = [
         Release("Revealed", "serial", "the deal in use", CLEAR, sender, receiver),
         Release("Revealed", "stage", "which declared opening it is", CLEAR, sender, receiver),
     ]
     readers = {_A: (settings.active,), _P: settings.passives}[receiver]
-    said = dict.fromkeys(each.what for each in declared(settings) if each.reader in readers)
+    looked_up = settings.dealer is None and settings.release != "exact"  # not opened by a sum of shares
+    said = dict.fromkeys(
+        each.what
+        for each in declared(settings)
+        if each.reader in readers and not (looked_up and each.stage == RELEASED)
+    )
     return found + [Release("Revealed", "words", what, _SHARE, sender, receiver) for what in said]
 
 
@@ -162,11 +197,15 @@ def shared_sentences(settings: Settings) -> list[str]:
         f"At the end each of {', '.join(settings.owners)} sees the weights of its own columns, and {active} the "
         "intercept.",
         _figures(settings),
-        f"{dealer} has no data. It sees how many rows, columns and outputs there are, how many steps are done, and "
-        "whether the training ends early; it sees no share and no opening.",
         "Each party sees how many rows they have in common and how many features each has.",
         "Nobody sees another's rows, labels, weights or scaler.",
     ]
+    if dealer is not None:
+        found.insert(
+            3,
+            f"{dealer} has no data. It sees how many rows, columns and outputs there are, how many steps are done, and "
+            "whether the training ends early; it sees no share and no opening.",
+        )
     if judges(settings):
         more = ", and which ranges of scores are counted together" if settings.model == "logistic" else ""
         who = f"Each of {', '.join(passives)}" if len(passives) > 1 else passives[0]
@@ -174,10 +213,8 @@ def shared_sentences(settings: Settings) -> list[str]:
     if settings.model == "logistic":
         found.insert(-1, f"All see how many classes {active} has, if there are more than two.")
     if settings.align:
-        found.insert(
-            0,
-            f"Alignment shows the parties the ids that they have in common, and how many each has; {dealer} sees none.",
-        )
+        unseen = "" if dealer is None else f"; {dealer} sees none"
+        found.insert(0, f"Alignment shows the parties the ids that they have in common, and how many each has{unseen}.")
     return found + label_count_sentences(active, settings.counted) + release.sentences(settings)
 
 
@@ -188,10 +225,11 @@ def _figures(settings: Settings) -> str:
     often = "after each epoch" if settings.figures == "epoch" else "at the end"
     if settings.model == "linear":
         return f"{active} sees {often} the sum of the squared errors of the held-out rows, exactly."
+    exactly = "exactly" if settings.dealer is not None else "each of a score rounded to a quarter at random"
     return (
-        f"{active} sees {often} the sum of the losses of the held-out rows, exactly; how many of them score up to each "
-        f"point of a grid, to within {1 << UNIT_BITS} rows, and exactly where no row scores near; and how many of each "
-        f"class there are in groups of more than {LEAST} rows."
+        f"{active} sees {often} the sum of the losses of the held-out rows, {exactly}; how many of them score up to "
+        f"each point of a grid, to within {1 << UNIT_BITS} rows, and exactly where no row scores near; and how many of "
+        f"each class there are in groups of more than {LEAST} rows."
     )
 
 
@@ -199,8 +237,10 @@ def shared_unprotected(settings: Settings) -> list[str]:
     """What stays open."""
     active, dealer = settings.active, settings.dealer
     found = [
-        f"{dealer} together with any one of {', '.join(settings.owners)} opens everything: all tables, labels, scores "
-        "and weights. Choose a dealer that colludes with none of them.",
+        "What a party receives hides the other's table as long as AES and Diffie-Hellman on Curve25519 hold."
+        if dealer is None
+        else f"{dealer} together with any one of {', '.join(settings.owners)} opens everything: all tables, labels, "
+        "scores and weights. Choose a dealer that colludes with none of them.",
         "All parties must follow the protocol: a share that is wrong on purpose is not noticed, and can spoil the "
         "model or choose what the declared openings show.",
         "The weights that each party ends with are a function of all tables and labels: they tell what they tell.",

@@ -15,12 +15,15 @@ from tacit.kinds.vertical_logistic.shared.scales import distances
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.shared_boundary import shared_sentences, shared_unprotected
 from tacit.kinds.vertical_logistic.shared_party import terms_of
+from tacit.kinds.vertical_logistic.two_party import costs as two_party
 from tacit.report.forecast import Forecast, in_sentences
 
 ROUND_TRIP = 0.02  # seconds, of the estimate
 # Seconds of one core of about 3 GHz, all parties together, measured with `python -m bench vertical_shared`: of an
 # exchange, of a byte that is dealt to two parties, and of a cell of the table in a step of two parties.
 _EXCHANGE, _DEALT, _CELL = 2.5e-4, 3e-9, 1.2e-8
+# Between two parties: of a meeting, of a cell in the set-up, of a score's lookup, and of a cell in a step.
+_MET, _PLANTED, _LOOKED_UP, _DIGITS = 0.25, 4.5e-6, 2e-5, 2e-6
 _FEW = 500  # held-out rows: with fewer, groups of rows make the AUC visibly lower than it is
 
 
@@ -35,11 +38,15 @@ def shared_forecast(
     train = settings.train
     title = (
         f"{settings.name}: {settings.active} with labels and {', '.join(settings.passives)}, {train.epochs} epochs in "
-        f"batches of {train.batch}, secret shares with the dealer {settings.dealer}"
+        f"batches of {train.batch}, secret shares "
+        + ("and no dealer" if settings.dealer is None else f"with the dealer {settings.dealer}")
     )
     figures: dict[str, Any] = {"epochs": train.epochs, "parties": len(settings.parties)}
     terms = None if rows is None else terms_of(settings, rows, outputs)
-    said = [f"A step has {4 + (train.class_weight is not None)} exchanges, in each of which all parties send at once."]
+    exchanges = 4 + (train.class_weight is not None)
+    said = [f"A step has {exchanges} exchanges, in each of which all parties send at once."]
+    if settings.dealer is None:
+        said = [f"A step has {2 + (settings.model == 'logistic')} exchanges."]
     if terms is not None:
         held_out = terms.counts[1]
         figures |= {"rows": rows, "training rows": terms.counts[0], "steps of an epoch": terms.schedule.steps}
@@ -47,7 +54,8 @@ def shared_forecast(
             f"An epoch has {terms.schedule.steps} steps over {terms.counts[0]} of {rows} rows; {held_out} are held out."
         )
         if all(name in features for name in settings.owners):
-            said += _costs(terms, {name: features[name] for name in settings.owners}, figures)
+            widths = {name: features[name] for name in settings.owners}
+            said += _costs(terms, widths, figures) if terms.dealer else between_two(terms, widths, figures)
     warnings = _warnings(settings, terms)
     for name, (columns, count) in groups.items():
         if terms is not None:
@@ -117,6 +125,36 @@ def _costs(terms: Terms, columns: Mapping[str, int], figures: dict[str, Any]) ->
     ]
 
 
+def between_two(terms: Terms, columns: Mapping[str, int], figures: dict[str, Any]) -> list[str]:
+    """What a training without a dealer costs."""
+    spent = two_party.costs(terms, columns)
+    cells = terms.rows * sum(columns.values())
+    visited = terms.counts[0] * len(terms.rates) * terms.outputs
+    computed = _MET + _PLANTED * cells + visited * (_LOOKED_UP + _DIGITS * sum(columns.values()))
+    waits = spent.total.exchanges * ROUND_TRIP
+    distance = sum(two_party.distances(terms, columns).values())
+    figures |= {
+        "exchanges": spent.total.exchanges,
+        "bytes of the set-up": spent.setup.bytes,
+        "bytes of a step": spent.step.bytes,
+        "transfers of a step": spent.step.transfers,
+        "bytes of the run": spent.total.bytes,
+        "seconds of processor time": round(computed, 3),
+        "seconds at a round trip of 20 ms": round(waits + computed, 3),
+        "statistical distance from uniform": distance,
+    }
+    return [
+        f"Each meeting begins with {spent.setup.bytes:,} bytes for the trees of both tables; a step takes "
+        f"{spent.step.bytes:,} bytes and {spent.step.transfers:,} oblivious transfers, figures "
+        f"{spent.figures.bytes:,} bytes. The run takes about {spent.total.bytes:,} bytes.",
+        f"The run has {spent.total.exchanges:,} exchanges: at a round trip of {ROUND_TRIP * 1000:.0f} ms at most "
+        f"{waits:,.0f} s of waiting, and about {computed:,.1f} s of processor time of both parties together.",
+        f"The sum of the statistical distances of all that a party receives from uniform words, and of failures of the "
+        f"arithmetic, is {distance:.1e} (2^{math.log2(distance):.0f}): masks are uniform and used once, what is left "
+        "are hashes by AES.",
+    ]
+
+
 def _warnings(settings: Settings, terms: Terms | None) -> list[str]:
     active, found = settings.active, []
     judged = settings.figures != "never" and settings.model == "logistic"
@@ -139,6 +177,6 @@ def _warnings(settings: Settings, terms: Terms | None) -> list[str]:
         found.append(f"predict.release is exact: a prediction shows {active} what the training hid.")
     if settings.predict.budget is None:
         found.append("predict.budget is not set: any number of rows is answered with one model.")
-    if settings.shares.harmonics == 30 and settings.model == "logistic":
+    if settings.shares.harmonics == 30 and settings.dealer is not None and settings.model == "logistic":
         found.append("shares.harmonics is 30: the sigmoid is off by up to 0.006; 60 takes twice the bytes.")
     return found

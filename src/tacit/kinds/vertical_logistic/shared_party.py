@@ -1,7 +1,8 @@
 """One party of a regression or a prediction on secret shares: with a table, or the dealer.
 
 The active tells all others the number of rows and of outputs, from which each makes the terms that all compare. Then
-`shared.training.train` and `shared.dealer.deal` do the rest.
+`shared.training.train` and `shared.dealer.deal` do the rest; between two parties without a dealer,
+`two_party.training.train`.
 """
 
 from __future__ import annotations
@@ -36,14 +37,21 @@ from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.shared.training import SharedContext, Trained
 from tacit.kinds.vertical_logistic.shared.training import train as train_on_shares
 from tacit.kinds.vertical_logistic.shared_judged import JudgedOnShares
+from tacit.kinds.vertical_logistic.two_party import lookup
+from tacit.kinds.vertical_logistic.two_party.prediction import predict as predict_between_two
+from tacit.kinds.vertical_logistic.two_party.training import train as train_between_two
 from tacit.lockstep.progress import Progress
 from tacit.lockstep.resumption import Held, agreed_session
 from tacit.lockstep.run import Part, Place, Predictor
 from tacit.lockstep.traffic import Metered
 
-PROTECTION = "secret shares with a dealer"
 _UNIT = 1 << 20  # of thresholds
 _BETWEEN = 1.0  # seconds between two lines
+
+
+def protection(settings: Settings) -> str:
+    """In a few words."""
+    return f"secret shares {'between two parties' if settings.dealer is None else 'with a dealer'}"
 
 
 def terms_of(settings: Settings, rows: int, outputs: int) -> Terms:
@@ -102,7 +110,9 @@ class _Trainer:
         )
         parameters = (sum(columns.values()) + 1) * terms.outputs
         parties, epochs = len(settings.parties), settings.train.epochs
-        started = TrainingStarted(settings.name, settings.kind, parties, epochs, steps, PROTECTION, parameters)
+        started = TrainingStarted(
+            settings.name, settings.kind, parties, epochs, steps, protection(settings), parameters
+        )
         self._progress.begin(started, resumed=position if self._brought.state is not None else None)
 
     def told(self, position: int, figures: Figures) -> None:
@@ -179,7 +189,8 @@ def train(channels: Mapping[str, Channel], brought: Brought) -> tuple[Model, Jud
     if objective is not None:
         labels, weights = objective.targets, objective.row_weights
     features = scaler.apply(brought.features)
-    own = train_on_shares(peers, features, terms, brought.name, labels, weights, context)
+    take_part = train_on_shares if terms.dealer else train_between_two
+    own = take_part(peers, features, terms, brought.name, labels, weights, context)
     if settings.model == "logistic":
         _note_large_scores(features @ own.weights, brought)
     model = _model(own, scaler, brought, objective)
@@ -224,11 +235,12 @@ def _check_outputs(outputs: int, settings: Settings) -> None:
 def _note_large_scores(part: Floats, brought: Brought) -> None:
     """Say so if this party's part of a score alone is beyond where the sigmoid's series holds: it learned wrongly."""
     reached = float(np.abs(part).max(initial=0.0))
-    if reached > LARGEST:
+    largest = LARGEST if brought.settings.dealer is not None else lookup.LARGEST
+    if reached > largest:
         brought.sink.emit(
             Noted(
                 f"{brought.name}: its part of a score reaches {reached:.0f}, and the sigmoid on shares holds up to "
-                f"{LARGEST:.0f}: such rows were learned wrongly; clip columns with far outliers, or lower the learning "
+                f"{largest:.0f}: such rows were learned wrongly; clip columns with far outliers, or lower the learning "
                 "rate"
             )
         )
@@ -330,7 +342,8 @@ def predict(
         _check_thresholds(sizes.thresholds, settings)
     terms = releases_of(settings, sizes.rows, sizes.outputs, sizes.thresholds, model.session)
     intercept = model.intercept if active else None
-    found = predict_on_shares(channels, model.scaler.apply(features), model.weights, intercept, terms, name)
+    take_part = predict_on_shares if terms.dealer else predict_between_two
+    found = take_part(channels, model.scaler.apply(features), model.weights, intercept, terms, name)
     return None if found is None else _told(found, settings, model, sizes.thresholds, deciles)
 
 

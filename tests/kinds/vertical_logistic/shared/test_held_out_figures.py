@@ -114,4 +114,4 @@ def test_few_rows_of_a_class_have_no_figures():
 def test_groups_of_single_buckets_are_refused(ends):
     terms = terms_of(2, 400, figures="end")
     with pytest.raises(PeerError, match=r"groups"):
-        held_out_figures._groups(Groups(7, ends), 7, terms)
+        held_out_figures.groups_of(Groups(7, ends), 7, terms)

@@ -53,6 +53,21 @@ def test_shares_add_up_to_the_product_in_every_cell(layout, seed, tweak):
         assert (integers(opened, layout.bits) == exact.sum(axis=axis) % 2**layout.bits).all()
 
 
+@pytest.mark.parametrize("width", [1, 5, 8])
+def test_words_that_are_cut_give_shares_of_a_smaller_ring(width):
+    layout = Layout(rows=2, columns=3, width=width)
+    draw = np.random.default_rng(width)
+    features, factors = draw.integers(-2048, 2048, (2, 3)), draw.integers(0, 2**64, (2, 3), dtype=np.uint64)
+    holes = digits_of(features, layout)
+    made, held = trees_of(holes, layout.digit_bits)
+    message, mine = give(SESSION, made, 9, factors, layout)
+    assert len(message) == layout.message_bytes == layout.trees * width
+    opened = (mine + take(SESSION, held, holes, 9, message, layout)).astype(object)
+    assert (opened % 256**width == features.astype(object) * factors.astype(object) % 256**width).all()
+    with pytest.raises(ValueError, match="1 to 8 bytes"):
+        Layout(rows=2, columns=3, bits=128, width=width)
+
+
 def test_trees_are_worked_through_in_parts_without_a_seam(monkeypatch):
     layout = Layout(rows=5, columns=3)
     features = np.arange(15).reshape(5, 3) * 100 - 700

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit import oblivious
 from tacit.audit.attacks import wire as network
 from tacit.audit.attacks.membership import curve_score
 from tacit.audit.finding import Cost, Finding, Score
@@ -40,15 +41,15 @@ from tacit.kinds.vertical_logistic.shared import messages
 from tacit.kinds.vertical_logistic.shared.dealer import deal
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.shared.training import train
-from tacit.kinds.vertical_logistic.shared_party import terms_of
+from tacit.kinds.vertical_logistic.shared_party import protection, terms_of
+from tacit.kinds.vertical_logistic.two_party import messages as two_party_messages
+from tacit.kinds.vertical_logistic.two_party.training import train as train_between_two
 
-PROTECTION = "secret shares with a dealer"
 _LATTICE = 60  # rows, at most
 _ROWS_A_COLUMN = 3  # of a lattice that labels follow from
 _ROWS_SOLVED = 4  # to a column, where least squares is shown at its best
 _FEWEST = 40  # rows
 _STEPS = 8  # that the transcript has at most
-_SEEN = "all openings under masks, and its own shares of them"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +65,13 @@ class Case:
     @property
     def victim(self) -> str:
         return self.settings.passives[0]
+
+    @property
+    def seen(self) -> str:
+        """What a party receives, in words."""
+        if self.terms.dealer:
+            return "all openings under masks, and its own shares of them"
+        return "all words that it is sent for the digits of its cells, and its own shares"
 
     @property
     def own(self) -> Columns:
@@ -128,11 +136,12 @@ def shared_attacks(settings: Settings, features: Mapping[str, Floats], labels: N
         Step("words that parties receive", lambda: [audit_words(transcript, case.tables)]),
         Step("labels by least squares", lambda: [audit_gradients(solved)]),
         Step("scores", lambda: [audit_scores(case, transcript)]),
-        Step("the dealer and one party", lambda: [audit_dealer(case, transcript)]),
         Step("predictions", lambda: [audit_prediction(settings, case.tables, transcript)]),
         Step("the wire", lambda: [_wire(small)]),
         Step("cost in utility", lambda: cost(settings, features, labels, epochs=scope.pick(20, 200))),
     ]
+    if settings.dealer is not None:
+        steps.insert(3, Step("the dealer and one party", lambda: [audit_dealer(case, transcript)]))
     left_out = ["a party that does not follow the protocol", "the alignment of ids", "figures of held-out rows"]
     if settings.model == "logistic":
         steps.insert(1, Step("labels by lattices", lambda: [audit_lattice(small)]))
@@ -148,7 +157,7 @@ def shared_attacks(settings: Settings, features: Mapping[str, Floats], labels: N
         steps.insert(4, Step("equal people", lambda: [audit_equal(case, transcript)]))
     else:
         left_out.append("equal people by equal scores: no two rows of the first passive are equal")
-    words = f"{PROTECTION}; {len(settings.owners)} parties with data"
+    words = f"{protection(settings)}; {len(settings.owners)} parties with data"
     return Attacks(words, steps, (), left_out)
 
 
@@ -164,8 +173,8 @@ def audit_lattice(case: Case) -> Finding:
     return Finding(
         attack="labels of the first batch by lattice reduction",
         adversary="passive, honest but curious",
-        sees=f"{_SEEN}; the gradient's in place of its gradient, {case.own.integers.shape[1]} numbers",
-        protection=PROTECTION,
+        sees=f"{case.seen}; the gradient's in place of its gradient, {case.own.integers.shape[1]} numbers",
+        protection=protection(case.settings),
         off=off,
         on=on,
     )
@@ -185,8 +194,8 @@ def audit_gradients(case: Case) -> Finding:
     return Finding(
         attack="labels by least squares on gradients",
         adversary="passive, honest but curious",
-        sees=f"{_SEEN}; the gradient's in {case.terms.schedule.total} steps",
-        protection=PROTECTION,
+        sees=f"{case.seen}; the gradient's in {case.terms.schedule.total} steps",
+        protection=protection(case.settings),
         off=scores[0],
         on=scores[1],
     )
@@ -205,8 +214,8 @@ def audit_counts(case: Case, transcript: Transcript) -> Finding:
     return Finding(
         attack="positives of each category, counted in one gradient over all rows",
         adversary="passive, honest but curious",
-        sees=f"{_SEEN}; {members.shape[1]} of its columns are indicators",
-        protection=PROTECTION,
+        sees=f"{case.seen}; {members.shape[1]} of its columns are indicators",
+        protection=protection(case.settings),
         off=scores[0],
         on=scores[1],
     )
@@ -229,8 +238,8 @@ def audit_scores(case: Case, transcript: Transcript) -> Finding:
     return Finding(
         attack="rows by linear algebra on the scores w·x of all steps",
         adversary="active, honest but curious",
-        sees=f"{_SEEN}; the scores' in {case.terms.schedule.total} steps; knows {known} rows of the passive",
-        protection=PROTECTION,
+        sees=f"{case.seen}; the scores' in {case.terms.schedule.total} steps; knows {known} rows of the passive",
+        protection=protection(case.settings),
         off=found[0],
         on=found[1],
     )
@@ -262,8 +271,8 @@ def audit_equal(case: Case, transcript: Transcript) -> Finding:
     return Finding(
         attack="people with equal attributes, by equal scores",
         adversary="active, honest but curious",
-        sees=f"{_SEEN}; the scores' in one step",
-        protection=PROTECTION,
+        sees=f"{case.seen}; the scores' in one step",
+        protection=protection(case.settings),
         off=found[0][0],
         on=found[1][0],
         also=((found[0][1], found[1][1]),),
@@ -298,11 +307,14 @@ def _wire(case: Case) -> Finding:
 
     def party(name: str) -> Any:
         labels = case.labels if name == terms.active else None
-        return lambda channels: train(channels, case.tables[name], terms, name, labels)
+        part = train if terms.dealer else train_between_two
+        return lambda channels: part(channels, case.tables[name], terms, name, labels)
 
-    parties = {name: party(name) for name in terms.parties} | {terms.dealer: lambda channels: deal(channels, terms)}
+    parties = {name: party(name) for name in terms.parties}
+    if terms.dealer:
+        parties[terms.dealer] = lambda channels: deal(channels, terms)
     off, on = (network.tap_parties(case.settings.hub, parties, secure=secure) for secure in (False, True))
-    return network.audit_reading(off, on, network.union_of(messages))
+    return network.audit_reading(off, on, network.union_of(messages, two_party_messages, oblivious))
 
 
 def cost(settings: Settings, features: Mapping[str, Floats], labels: NDArray[Any], *, epochs: int) -> list[Cost]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from tacit.channel import Channel, Recorder, run_parties
 from tacit.fixedpoint import Floats, Ints
+from tacit.kinds.vertical_logistic.attacks import two_party_transcript
 from tacit.kinds.vertical_logistic.attacks.honest_steps import View
 from tacit.kinds.vertical_logistic.protocol.encoding import RESIDUE_BITS, Columns
 from tacit.kinds.vertical_logistic.shared import deals, low_bits, ring, streams
@@ -25,6 +26,8 @@ from tacit.kinds.vertical_logistic.shared.prediction import Releases, deal_predi
 from tacit.kinds.vertical_logistic.shared.scales import ARGUMENT, scales
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.shared.training import Trained, train
+from tacit.kinds.vertical_logistic.two_party.prediction import predict as predict_between_two
+from tacit.kinds.vertical_logistic.two_party.training import train as train_between_two
 from tacit.randomness import seeded_rng
 
 _PATIENCE = 120.0
@@ -54,6 +57,8 @@ class Transcript:
     def sums(self) -> bytes:
         """All values that are opened under masks, but for the tables: the sums of the shares."""
         first = self.terms.parties[0]
+        if not self.terms.dealer:  # nothing is opened to both
+            return b""
         sent = [m for m in self.logs[first][self.terms.parties[1]].sent if isinstance(m, Opening) and m.serial > _TABLE]
         halves = self.terms.model == "logistic"
         return b"".join(
@@ -65,6 +70,8 @@ class Transcript:
 
     def received(self, name: str) -> bytes:
         """All words under masks, and of the dealer, that a party receives."""
+        if not self.terms.dealer:
+            return b"".join(two_party_transcript.received(log.seen) for log in self.logs[name].values())
         found = [
             message.words
             for log in self.logs[name].values()
@@ -87,10 +94,13 @@ def played(tables: Tables, labels: Floats, terms: Terms, seed: int = 0) -> Trans
 
     def party(name: str) -> Work:
         own = labels if name == terms.active else None
-        return lambda channels: train(channels, tables[name], terms, name, own)
+        part = train if terms.dealer else train_between_two
+        return lambda channels: part(channels, tables[name], terms, name, own)
 
     works = {name: party(name) for name in terms.parties}
-    logs, found = _recorded({**works, terms.dealer: lambda channels: deal(channels, terms, seeded_rng(seed))})
+    if terms.dealer:
+        works[terms.dealer] = lambda channels: deal(channels, terms, seeded_rng(seed))
+    logs, found = _recorded(works)
     columns = {name: tables[name].shape[1] for name in terms.parties}
     return Transcript(terms, columns, logs, {name: found[name] for name in terms.parties})
 
@@ -100,12 +110,13 @@ def predicted(tables: Tables, models: Mapping[str, Trained], releases: Releases)
 
     def party(name: str) -> Work:
         model = models[name]
-        return lambda channels: predict(channels, tables[name], model.weights, model.intercept, releases, name)
+        part = predict if releases.dealer else predict_between_two
+        return lambda channels: part(channels, tables[name], model.weights, model.intercept, releases, name)
 
     works = {name: party(name) for name in releases.parties}
-    logs, found = _recorded(
-        {**works, releases.dealer: lambda channels: deal_predictions(channels, releases, seeded_rng(0))}
-    )
+    if releases.dealer:
+        works[releases.dealer] = lambda channels: deal_predictions(channels, releases, seeded_rng(0))
+    logs, found = _recorded(works)
     received = {
         name: b"".join(m.words for log in logs[name].values() for m in log.seen if isinstance(m, Opening | Deal))
         for name in releases.parties
@@ -116,6 +127,8 @@ def predicted(tables: Tables, models: Mapping[str, Trained], releases: Releases)
 def masked_views(transcript: Transcript, name: str, own: Columns) -> list[View]:
     """The gradients as they are opened, under masks, of a party's own columns, taken for its gradients."""
     terms, chosen = transcript.terms, scales(transcript.terms)
+    if not terms.dealer:
+        return _received_views(transcript, name, own)
     before = sum(transcript.columns[each] for each in terms.parties[: terms.parties.index(name)])
     place = slice(before, before + transcript.columns[name])
     found = []
@@ -128,10 +141,34 @@ def masked_views(transcript: Transcript, name: str, own: Columns) -> list[View]:
     return found
 
 
+def _received_views(transcript: Transcript, name: str, own: Columns) -> list[View]:
+    """Without a dealer: words that the party was sent for its gradients, taken for them."""
+    terms = transcript.terms
+    values = two_party_transcript.received_gradients(_seen_by(transcript, name), terms, transcript.columns[name])
+    found = []
+    for number, batch in terms.schedule.from_step(0):
+        scaled = np.ldexp(values[number], RESIDUE_BITS - own.exponents)
+        integers = np.rint(np.clip(scaled, -_MOST, _MOST)).astype(np.int64)
+        rows = terms.split[0][batch]
+        found.append(View(rows, integers, np.zeros(len(rows))))
+    return found
+
+
+def _seen_by(transcript: Transcript, name: str) -> Any:
+    (log,) = transcript.logs[name].values()
+    return log.seen
+
+
 def masked_scores(transcript: Transcript) -> Floats:
     """The scores as they are opened, under masks, (rows, steps), in the order of the table."""
     terms = transcript.terms
     found = np.empty((terms.rows, terms.schedule.total))
+    if not terms.dealer:
+        log, columns = _seen_by(transcript, terms.active), transcript.columns[terms.active]
+        scores = two_party_transcript.received_scores(log, terms, columns)
+        for number, batch in terms.schedule.from_step(0):
+            found[terms.split[0][batch], number] = scores[:, number]
+        return found
     for step in deals.steps(terms, scales(terms), 0):
         if terms.model == "linear":
             words = transcript.opened(step.number, SCORES).view(np.int64).astype(np.float64)

@@ -103,8 +103,8 @@ def evaluate(meeting: Meeting, terms: Terms, table: Opened, scales: Scales, weig
         return None
     held_out = table.own.labels[terms.split[1]]
     if linear:
-        return _of_squares(ring.decode(total, 2 * deals.RESIDUE), held_out)
-    return _of_counts(ring.decode(total, scales.score + 1), histograms, held_out)
+        return of_squares(ring.decode(total, 2 * deals.RESIDUE), held_out)
+    return of_counts(ring.decode(total, scales.score + 1), histograms, held_out)
 
 
 def argument(score: Words, scales: Scales) -> Halves:
@@ -157,7 +157,7 @@ def _merged(meeting: Meeting, terms: Terms, counts: Halves, shares: dict[str, Wo
     found = meeting.reveal(terms.active, share, RANKS)
     if found is None:
         sent = meeting.others[terms.active].recv(Groups, HEAD + terms.outputs * terms.buckets)
-        ends = _groups(sent, meeting.serial, terms)
+        ends = groups_of(sent, meeting.serial, terms)
     else:
         ends = np.stack([merged(row) for row in found.view(np.int64)])
         for peer in meeting.others.values():
@@ -171,7 +171,8 @@ def _merged(meeting: Meeting, terms: Terms, counts: Halves, shares: dict[str, Wo
     return tuple(histograms)
 
 
-def _groups(sent: Groups, serial: int, terms: Terms) -> NDArray[np.bool_]:
+def groups_of(sent: Groups, serial: int, terms: Terms) -> NDArray[np.bool_]:
+    """Which buckets end a group, as the active says; PeerError for groups that the terms do not allow."""
     ends = np.frombuffer(sent.ends, dtype=np.uint8)
     if sent.serial != serial or ends.size != terms.outputs * terms.buckets or ends.max() > 1:
         raise PeerError(f"{terms.active} sent groups of buckets that do not fit the terms")
@@ -181,7 +182,8 @@ def _groups(sent: Groups, serial: int, terms: Terms) -> NDArray[np.bool_]:
     return rows
 
 
-def _of_counts(losses: Floats, histograms: tuple[Histogram, ...], labels: Floats) -> Figures:
+def of_counts(losses: Floats, histograms: tuple[Histogram, ...], labels: Floats) -> Figures:
+    """Figures from the sum of losses and the histogram of each output; PeerError if these do not fit the labels."""
     found = []
     for output, histogram in enumerate(histograms):
         positive, rows = labels[:, output].sum(), len(labels)
@@ -206,7 +208,8 @@ def _squares(meeting: Meeting, scales: Scales, score: Words, labels: Floats | No
     return np.asarray(share)
 
 
-def _of_squares(squares: Floats, labels: Floats) -> Figures:
+def of_squares(squares: Floats, labels: Floats) -> Figures:
+    """Figures of a linear regression, from the sum of squared residues of each output."""
     losses = squares / len(labels)
     spread = labels.var(axis=0)
     return Figures(

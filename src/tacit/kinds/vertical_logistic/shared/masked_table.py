@@ -69,6 +69,15 @@ class Opened:
 
 def bring(features: Any, labels: Any, row_weights: Any, terms: Terms, scales: Scales, me: str) -> Own:
     """Check a party's table against the terms, and encode it."""
+    table, targets, given = checked(features, labels, row_weights, terms, me)
+    weights = None if given is None else np.maximum(ring.encode(given, scales.row_weight), np.uint64(1))
+    return Own(ring.encode(table, scales.feature), targets, weights)
+
+
+def checked(
+    features: Any, labels: Any, row_weights: Any, terms: Terms, me: str
+) -> tuple[Floats, Floats | None, Floats | None]:
+    """A party's table, labels and weights of rows as the terms want them; ValueError otherwise."""
     table = as_features(features)
     if len(table) != terms.rows:
         raise ValueError(f"the table has {len(table)} rows, and the terms say {terms.rows}")
@@ -80,8 +89,8 @@ def bring(features: Any, labels: Any, row_weights: Any, terms: Terms, scales: Sc
             f"{'give labels, and' if active else 'give no labels, and'} "
             f"{'a weight for each row' if active and terms.weighted else 'no weights of rows'}"
         )
-    weights = None if row_weights is None else _row_weights(row_weights, terms, scales)
-    return Own(ring.encode(table, scales.feature), None if labels is None else as_targets(labels, terms), weights)
+    weights = None if row_weights is None else _row_weights(row_weights, terms)
+    return table, None if labels is None else as_targets(labels, terms), weights
 
 
 def check_columns(table: Floats, terms: Terms) -> None:
@@ -147,10 +156,10 @@ def _beside(own: Own, terms: Terms) -> Words:
     return np.concatenate([*parts, np.empty(0, dtype=np.uint64)])
 
 
-def _row_weights(row_weights: Any, terms: Terms, scales: Scales) -> Words:
+def _row_weights(row_weights: Any, terms: Terms) -> Floats:
     given = np.asarray(row_weights, dtype=np.float64)
     if given.shape != (terms.rows,) or not ((given > 0) & (given <= 1)).all():
         raise ValueError(
             f"weights of rows of shape {given.shape}: give one above 0 and up to 1 for each of {terms.rows}"
         )
-    return np.maximum(ring.encode(given, scales.row_weight), np.uint64(1))
+    return given

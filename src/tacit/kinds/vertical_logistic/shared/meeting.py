@@ -188,9 +188,20 @@ def meet(
         session: of the training that it resumes, or nothing.
         marks: of the shares that it kept of each of these steps; those of other marks do not add up to weights.
     """
+    mine = Greeting(terms.agreed(), columns, tuple(positions), session, tuple(marks))
+    position, found = greet(channels, terms, me, mine)
+    dealer = channels[terms.dealer]
+    dealer.send(Greeting(mine.agreed, columns, (position,), session))  # and no mark: it knows the masks
+    seeds = dealer.recv(Seeds, HEAD)
+    if session and position and seeds.session != session:
+        raise PeerError(f"{terms.dealer} deals for another training: start all parties again")
+    return Meeting(channels, terms, me, columns=found, position=position, seeds=seeds)
+
+
+def greet(channels: Mapping[str, Channel], terms: Agreement, me: str, mine: Greeting) -> tuple[int, dict[str, int]]:
+    """Exchange greetings with all other data parties: the step to begin after, and each one's number of columns."""
     if me not in terms.parties:
         raise ValueError(f"{me} is none of the parties {', '.join(terms.parties)}")
-    mine = Greeting(terms.agreed(), columns, tuple(positions), session, tuple(marks))
     greetings = {me: mine}
     for name in terms.parties:
         if name != me:
@@ -198,15 +209,10 @@ def meet(
     for name in terms.parties:
         if name != me:
             greetings[name] = _greeted(channels[name], name, mine)
-    position = common_position(greetings)
     found = {name: greetings[name].columns for name in terms.parties}
+    position = common_position(greetings)
     check_cells(terms, found)
-    dealer = channels[terms.dealer]
-    dealer.send(Greeting(mine.agreed, columns, (position,), session))  # and no mark: it knows the masks
-    seeds = dealer.recv(Seeds, HEAD)
-    if session and position and seeds.session != session:
-        raise PeerError(f"{terms.dealer} deals for another training: start all parties again")
-    return Meeting(channels, terms, me, columns=found, position=position, seeds=seeds)
+    return position, found
 
 
 def meet_as_dealer(

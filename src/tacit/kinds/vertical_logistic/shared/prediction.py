@@ -36,7 +36,7 @@ from tacit.kinds.vertical_logistic.shared.streams import Layout, Shares, drawn_v
 
 _SCORE = 20  # fraction bits of a score that is compared: 32-bit words reach 2048
 _POINTS = 16  # fraction bits of points, and bits before them
-_EXACT = 32
+EXACT = 32
 REACH = 1024.0  # of scores and thresholds
 _BLOCK_WORDS = 1 << 22
 _MOST_STEPS = 64
@@ -150,7 +150,7 @@ def predict(
         weights: its own, (columns, outputs).
         intercept: at the active, (outputs,).
     """
-    parts = _parts(features, weights, intercept, releases)
+    parts = parts_of(features, weights, intercept, releases, releases.bound)
     meeting = meet(channels, releases, me, max(1, len(weights)), (0,), b"")
     found = []
     for block in releases.blocks():
@@ -161,7 +161,7 @@ def predict(
             case "points":
                 share = _points(meeting, parts[block], shares, releases)
             case "exact":
-                share = ring.encode(parts[block], _EXACT) + shares.words["zero"]
+                share = ring.encode(parts[block], EXACT) + shares.words["zero"]
         found.append(meeting.reveal(releases.active, share, RELEASED))
         meeting.used()
     if me != releases.active:
@@ -173,10 +173,10 @@ def predict(
         case "points":
             return (values.view(np.int32) >> 16).astype(np.int64)
         case "exact":
-            return ring.decode(values, _EXACT)
+            return ring.decode(values, EXACT)
 
 
-def _parts(features: Any, weights: Floats, intercept: Floats | None, releases: Releases) -> Floats:
+def parts_of(features: Any, weights: Floats, intercept: Floats | None, releases: Releases, bound: float) -> Floats:
     """This party's part of each score, within its bound."""
     table = as_finite(features, "features") if np.size(features) else np.zeros((releases.rows, 0))
     if table.shape != (releases.rows, len(weights)) or weights.shape[1:] != (releases.outputs,):
@@ -185,7 +185,7 @@ def _parts(features: Any, weights: Floats, intercept: Floats | None, releases: R
             "outputs are due"
         )
     parts = table @ weights + (0.0 if intercept is None else intercept)
-    return np.clip(parts, -releases.bound, releases.bound)
+    return np.clip(parts, -bound, bound)
 
 
 def _steps(meeting: Meeting, parts: Floats, shares: Shares, releases: Releases) -> Halves:

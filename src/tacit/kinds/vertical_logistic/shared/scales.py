@@ -72,11 +72,7 @@ class StepScale:
 
 def scales(terms: Terms) -> Scales:
     """The scales of a training; ValueError if its batches are too large for 64 bits."""
-    if max(terms.rates) * terms.l2 > 1:
-        raise ValueError(
-            f"learning rate {max(terms.rates):g} times l2 {terms.l2:g} is above 1, and weights would grow at each "
-            "step: lower one of them"
-        )
+    check_decay(terms)
     residue = _OVERSHOOT if terms.model == "logistic" else 2 * REACH
     largest = terms.largest_batch * terms.column_bound * residue * 2 * (2 if terms.l2 else 1)
     row_weight = ROW_WEIGHT if terms.weighted else 0
@@ -93,6 +89,15 @@ def scales(terms: Terms) -> Scales:
         for rows in (terms.largest_batch, terms.counts[0] // terms.schedule.steps):
             step_scale(terms, chosen, rate, rows)
     return chosen
+
+
+def check_decay(terms: Terms) -> None:
+    """ValueError if l2 makes weights grow instead of shrink."""
+    if max(terms.rates) * terms.l2 > 1:
+        raise ValueError(
+            f"learning rate {max(terms.rates):g} times l2 {terms.l2:g} is above 1, and weights would grow at each "
+            "step: lower one of them"
+        )
 
 
 def step_scale(terms: Terms, scales: Scales, rate: float, rows: int) -> StepScale:

@@ -24,7 +24,7 @@ class Terms:
 
     Args:
         parties: those that have features, in the order of their columns. The last one receives the dealer's words.
-        dealer: the party without data.
+        dealer: the party without data; empty for two parties that have none (`two_party`).
         active: the one of `parties` that has the labels and, in the end, the intercept.
         rates: the learning rate of each epoch.
         order_seeds: the seed of each epoch's order of rows.
@@ -59,8 +59,10 @@ class Terms:
 
     def __post_init__(self) -> None:
         names = (*self.parties, self.dealer)
-        if len(self.parties) < 2 or len(set(names)) != len(names):
-            raise ValueError(f"a regression on shares needs two or more parties and a dealer, got {', '.join(names)}")
+        if len(self.parties) < 2 or len(set(names)) != len(names) or (not self.dealer and len(self.parties) != 2):
+            raise ValueError(
+                f"a regression on shares needs two parties, or two or more and a dealer, got {', '.join(names)}"
+            )
         if self.active not in self.parties:
             raise ValueError(f"the active {self.active} is none of the parties {', '.join(self.parties)}")
         if not self.rates or len(self.rates) != len(self.order_seeds):

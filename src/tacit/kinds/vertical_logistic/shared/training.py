@@ -21,7 +21,7 @@ Source: Beaver 1991 for products; SecureML (Mohassel and Zhang 2017), section 4,
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,29 +102,61 @@ def train(
     own = bring(features, labels, row_weights, terms, chosen, me)
     if own.labels is not None:
         held_out_figures.check_counts(own.labels, terms)
-    saved = _usable(context.saved, terms)
+    saved = usable(context.saved, terms)
     session = next(iter(saved.values())).session if saved else b""
     marks = tuple(snapshot.mark for snapshot in saved.values())
     meeting = meet(channels, terms, me, own.features.shape[1], tuple(saved) or (0,), session, marks)
     context.met(meeting.columns, meeting.position)
     party = _Party(meeting, terms, chosen, open_tables(meeting, terms, own))
-    now = saved[meeting.position] if meeting.position else _start(meeting, terms)
-    if now.weights.shape[0] != sum(meeting.columns.values()) + 1:
-        raise PeerError(f"a snapshot of {now.weights.shape[0]} weights does not fit the parties' columns: start anew")
-    if not meeting.position:
-        context.keep(now)  # so that a party has something to resume from before another has done a step
-    if not now.stopped:
-        for step in deals.steps(terms, chosen, meeting.position):
-            weights, mark = _step(party, now.weights, step)
-            now = replace(now, position=step.number + 1, weights=weights, mark=mark)
-            if terms.evaluates(now.position):
-                now = _judge(party, now, context)
-            elif not terms.counts[1] or terms.figures != "epoch":
-                now = replace(now, best=now.weights)
-            context.keep(now)
-            if now.stopped:
-                break
-    return _reveal(party, now)
+    now = beginning(saved, meeting.position, meeting.session, sum(meeting.columns.values()), terms, context)
+    steps = deals.steps(terms, chosen, meeting.position)
+    taken = ((step.number, lambda weights, step=step: _step(party, weights, step)) for step in steps)
+    return _reveal(party, advance(now, taken, lambda now: _judge(party, now, context), terms, context))
+
+
+def beginning(
+    saved: Mapping[int, Snapshot], position: int, session: bytes, columns: int, terms: Terms, context: SharedContext
+) -> Snapshot:
+    """What the training begins with: a snapshot, or weights of zero."""
+    if position:
+        now = saved[position]
+        if now.weights.shape[0] != columns + 1:
+            raise PeerError(
+                f"a snapshot of {now.weights.shape[0]} weights does not fit the parties' columns: start anew"
+            )
+        return now
+    zeros = np.zeros((columns + 1, terms.outputs), dtype=np.uint64)
+    now = Snapshot(session, terms.agreed(), 0, zeros, zeros)
+    context.keep(now)  # so that a party has something to resume from before another has done a step
+    return now
+
+
+def advance(
+    now: Snapshot,
+    steps: Iterable[tuple[int, Callable[[Words], tuple[Words, bytes]]]],
+    judge: Callable[[Snapshot], Snapshot],
+    terms: Terms,
+    context: SharedContext,
+) -> Snapshot:
+    """Take all steps, with figures where they are due; each snapshot is kept.
+
+    Args:
+        steps: each one's number, and what makes the next weights and their mark of the present ones.
+        judge: the snapshot after figures were made.
+    """
+    if now.stopped:
+        return now
+    for number, step in steps:
+        weights, mark = step(now.weights)
+        now = replace(now, position=number + 1, weights=weights, mark=mark)
+        if terms.evaluates(now.position):
+            now = judge(now)
+        elif not terms.counts[1] or terms.figures != "epoch":
+            now = replace(now, best=now.weights)
+        context.keep(now)
+        if now.stopped:
+            break
+    return now
 
 
 def _step(party: _Party, weights: Words, step: deals.Step) -> tuple[Words, bytes]:
@@ -179,25 +211,37 @@ def _judge(party: _Party, now: Snapshot, context: SharedContext) -> Snapshot:
     """Make figures; the active says whether they are the best so far, and whether the training ends here."""
     meeting, terms = party.meeting, party.terms
     figures = held_out_figures.evaluate(meeting, terms, party.table, party.scales, now.weights)
+    now = judged(meeting.others, now, figures, terms, meeting.serial, context)
+    meeting.used(last=now.stopped)
+    return now
+
+
+def judged(
+    others: Mapping[str, Channel],
+    now: Snapshot,
+    figures: Figures | None,
+    terms: Terms,
+    serial: int,
+    context: SharedContext,
+) -> Snapshot:
+    """The active tells all others whether figures are the best so far and whether the training ends; they note it."""
     if figures is None:
-        verdict = meeting.others[terms.active].recv(Verdict, HEAD)
-        if verdict.serial != meeting.serial:
-            raise PeerError(f"{terms.active} judges deal {verdict.serial}, and {meeting.serial} is in use")
+        verdict = others[terms.active].recv(Verdict, HEAD)
+        if verdict.serial != serial:
+            raise PeerError(f"{terms.active} judges deal {verdict.serial}, and {serial} is in use")
     else:
         context.told(now.position, figures)
         best = terms.figures == "end" or figures.loss < now.loss
         waited = 0 if best else now.waited + 1
-        verdict = Verdict(meeting.serial, best, terms.patience is not None and waited >= terms.patience)
-        for peer in meeting.others.values():
+        verdict = Verdict(serial, best, terms.patience is not None and waited >= terms.patience)
+        for peer in others.values():
             peer.send(verdict)
         now = replace(now, loss=min(now.loss, figures.loss))
-    stopped = verdict.last and terms.patience is not None
-    meeting.used(last=stopped)
     return replace(
         now,
         best=now.weights if verdict.best else now.best,
         waited=0 if verdict.best else now.waited + 1,
-        stopped=stopped,
+        stopped=verdict.last and terms.patience is not None,
     )
 
 
@@ -220,14 +264,9 @@ def _reveal(party: _Party, now: Snapshot) -> Trained:
     return Trained(found, None, meeting.session)
 
 
-def _usable(saved: tuple[Snapshot, ...], terms: Terms) -> dict[int, Snapshot]:
+def usable(saved: tuple[Snapshot, ...], terms: Terms) -> dict[int, Snapshot]:
     """Snapshots by the step that they can be resumed after; a training that ended early resumes at its end."""
     for snapshot in saved:
         if snapshot.agreed != terms.agreed():
             raise ValueError("the training that was stored had other terms: use its file, or start all parties anew")
     return {terms.schedule.total if snapshot.stopped else snapshot.position: snapshot for snapshot in saved}
-
-
-def _start(meeting: Meeting, terms: Terms) -> Snapshot:
-    zeros = np.zeros((sum(meeting.columns.values()) + 1, terms.outputs), dtype=np.uint64)
-    return Snapshot(meeting.session, terms.agreed(), 0, zeros, zeros)

@@ -26,7 +26,18 @@ from numpy.typing import NDArray
 
 from tacit.crypto.fixed_key import Blocks
 from tacit.crypto.ot.transfers import check_length
-from tacit.crypto.ot.words import Bits, Words, add, negative, shifted, subtract, times, word_bytes
+from tacit.crypto.ot.words import (
+    Bits,
+    Words,
+    add,
+    low_bytes,
+    negative,
+    of_low_bytes,
+    shifted,
+    subtract,
+    times,
+    word_bytes,
+)
 from tacit.crypto.punctured import Holes, word_sums
 
 __all__ = ["Layout", "digits_of", "give", "take"]
@@ -42,6 +53,7 @@ class Layout:
         digits: of a feature.
         digit_bits: the depth of a digit's tree.
         bits: of a word.
+        width: bytes of a word of 64 bits that cross; the products are shares modulo 2^(8·width).
     """
 
     rows: int
@@ -49,8 +61,11 @@ class Layout:
     digits: int = 3
     digit_bits: int = 4
     bits: Bits = 64
+    width: int | None = None
 
     def __post_init__(self) -> None:
+        if self.width is not None and (self.bits != 64 or not 1 <= self.width <= 8):
+            raise ValueError(f"1 to 8 bytes of words of 64 bits cross, got {self.width} of {self.bits} bits")
         word_bytes(self.bits)
         if min(self.rows, self.columns, self.digits, self.digit_bits) < 1:
             raise ValueError("products have at least one row, column, digit and bit of a digit")
@@ -67,7 +82,7 @@ class Layout:
 
     @property
     def message_bytes(self) -> int:
-        return self.trees * word_bytes(self.bits)
+        return self.trees * (word_bytes(self.bits) if self.width is None else self.width)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -101,13 +116,15 @@ def give(session: bytes, leaves: Blocks, tweak: int, factors: Words, layout: Lay
         sums[part], weighted[part] = word_sums(session, leaves[:, part], tweak, layout.bits)
     message = add(sums, np.repeat(factors.reshape(-1, *factors.shape[2:]), layout.digits, axis=0), layout.bits)
     offset = shifted(factors, layout.feature_bits - 1, layout.bits)
-    return message.tobytes(), negative(add(_joined(weighted, layout), offset, layout.bits), layout.bits)
+    sent = message.tobytes() if layout.width is None else low_bytes(message, layout.width)
+    return sent, negative(add(_joined(weighted, layout), offset, layout.bits), layout.bits)
 
 
 def take(session: bytes, leaves: Blocks, holes: Holes, tweak: int, message: bytes, layout: Layout) -> Words:
     """The owner's shares of the products in each cell, from the other party's message."""
     check_length(message, layout.message_bytes, f"the products of {layout.rows} × {layout.columns} features")
-    sent = np.frombuffer(message, dtype="<u8").reshape(layout.flat)
+    whole = np.frombuffer(message, dtype="<u8") if layout.width is None else of_low_bytes(message, layout.width)
+    sent = whole.reshape(layout.flat)
     found = np.empty(layout.flat, dtype=np.uint64)
     for part in _parts(layout):
         sums, weighted = word_sums(session, leaves[:, part], tweak, layout.bits, holes[part])
