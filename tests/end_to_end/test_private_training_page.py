@@ -1,6 +1,7 @@
 """The code of docs/private-training.md runs as it stands there, on small models and data."""
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,7 +36,15 @@ def small(records: int = 1024) -> dict[str, Any]:
 
 
 def test_every_block_is_run_here():
-    tried = ("optimizer.zero_grad()", "LoraConfig", "register_layer", "Monitor(", "optimizer.restore", "weight=weights")
+    tried = (
+        "optimizer.zero_grad()",
+        "LoraConfig",
+        "register_layer",
+        "Monitor(",
+        "optimizer.restore",
+        "weight=weights",
+        'unit="owner"',
+    )
     assert sorted(block(words) for words in tried) == sorted(BLOCKS)
 
 
@@ -44,6 +53,18 @@ def test_the_ordinary_loop_trains_the_whole_plan(capsys):
     assert found["optimizer"].steps == found["plan"].steps == 80
     assert found["optimizer"].report()["epsilon"] <= 3
     assert "'epsilon'" in capsys.readouterr().out
+
+
+def test_owners_of_records_are_sampled():
+    table = [SimpleNamespace(patient=number % 256) for number in range(1024)]
+    found = run(block('unit="owner"'), tacit=tacit, table=table, **small())
+    assert found["plan"].units == 256
+    for records, labels in found["loader"]:
+        assert 1 <= len(records) == len(labels)
+        nn.functional.cross_entropy(found["model"](records), labels).backward()
+        found["optimizer"].step()
+        break
+    assert found["optimizer"].ledger.unit == "owner"
 
 
 class Sentences(Dataset):

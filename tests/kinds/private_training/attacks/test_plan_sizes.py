@@ -68,6 +68,13 @@ def test_whole_trainings_keep_their_claim():
     assert training_plan(OWNERS, 91, 50).records == 91 * EACH
 
 
+def moved_by_each_record(learned, subject, steps):
+    """Whether an owner moves each tensor by `EACH`, within six standard errors: half of the steps are learned from,
+    with noise of 1, and a coordinate is compared with and without its owner."""
+    errors = np.sqrt(8 / steps / np.array(list(subject.sizes().values())))
+    return (np.abs(learned.signals - EACH) < 6 * errors).all() and (6 * errors < EACH - 1).all()
+
+
 def test_training_by_records_breaks_the_claim_for_owners():
     """The attack works: the same planted owners, the same noise, and records that are clipped one by one."""
     subject, rng = training(), np.random.default_rng(5)
@@ -86,7 +93,7 @@ def test_training_by_records_breaks_the_claim_for_owners():
     )
     seen = observe(subject, plan, cast, EACH)
     guesses, learned = learn(seen, seen, coins, tensors, Likelihood("gaussian"), 1.0)
-    assert learned.signals == pytest.approx(EACH, abs=0.3)
+    assert moved_by_each_record(learned, subject, steps)
     judged = test_curve(*guesses.of(None, rng), gaussian_curve(1.0), confidence=0.999)
     assert judged.refuted
 
@@ -102,9 +109,10 @@ def sampled_by_records(monkeypatch):
 
 def test_records_of_owners_clipped_one_by_one_are_found(monkeypatch):
     sampled_by_records(monkeypatch)
-    refuted, learned = refuted_by_steps(OWNERS, training())
+    subject = training()
+    refuted, learned = refuted_by_steps(OWNERS, subject)
     assert refuted
-    assert learned.signals == pytest.approx(EACH, abs=0.3)
+    assert moved_by_each_record(learned, subject, steps=100)
 
 
 @pytest.mark.slow
