@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from tacit.channel import run_parties
-from tacit.events import Kept
 from tacit.kinds.split.follower import follower
 from tacit.kinds.split.leader import leader
 from tacit.kinds.split.settings import Settings
 from tacit.kinds.split.task import Bottom, Ends, Rows, Top, Trunk
 from tacit.kinds.split.tasks.text import Head, Middle, token_loss
+from tacit.lockstep.context import Context
 
 Steps = Callable[[], object]
 BATCH, SEQUENCE, WIDTH, VOCABULARY = 256, 128, 128, 256
@@ -76,11 +76,11 @@ def _split(topology: str, parts: dict[str, Any], batch: int, steps: int) -> Step
 
     def lead(channels: Any) -> object:
         torch.set_num_threads(1)
-        return leader(channels, settings, parts["lead"], Kept())
+        return leader(channels, settings, parts["lead"], Context())
 
     def far(channels: Any) -> object:
         torch.set_num_threads(1)
-        return follower(channels, settings, "far", parts["far"], Kept())
+        return follower(channels, settings, "far", parts["far"], Context())
 
     return lambda: run_parties({"lead": lead, "far": far})
 
