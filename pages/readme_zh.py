@@ -9,7 +9,16 @@ from pages.readme import BEGIN, END, table
 
 README = ROOT / "README.zh-CN.md"
 HEADING = "| 测试项 | Tacit | 同类项目 | 倍数 |"
-CHINESE = {"discrete Gaussian noise, σ = 100": "离散高斯噪声，σ = 100"}  # of each `what` in pages/readme.py
+CHINESE = {  # of each `what` in pages/readme.py
+    "discrete Gaussian noise, σ = 100": "离散高斯噪声，σ = 100",
+    "secure aggregation, a round of 50 clients, 30% dropped": "安全聚合，50 个客户端的一轮，30% 掉线",
+    "a simulated round of 100 clients, 1,000,000 floats": "模拟 100 个客户端的一轮，1,000,000 个浮点数",
+    "private SGD, MLP, a step": "差分隐私 SGD，MLP，一步",
+    "private SGD, GPT, a step": "差分隐私 SGD，GPT，一步",
+    "alignment of 100,000 ids a side, CPU": "每方 100,000 个 ID 的对齐，CPU",
+    "regression under Paillier, 3072 bits, a step of 512 × 30, CPU": "Paillier 下的回归，3072 位，512 × 30 的一步，CPU",
+    "regression on shares, a step of 512 × 30, CPU": "秘密分享上的回归，512 × 30 的一步，CPU",
+}
 
 
 def page(readme: Path = README, results: Path = RESULTS) -> str:

@@ -16,7 +16,7 @@ def test_a_row_of_the_readme_is_one_of_a_stored_result():
     for shown in SHOWN:
         path = RESULTS / f"{shown.benchmark}.json"
         if path.exists():
-            assert shown.row in [row["name"] for row in load(path)["rows"]], shown.row
+            assert len([row for row in load(path)["rows"] if row["name"].startswith(shown.row)]) == 1, shown.row
 
 
 def test_only_the_table_changes(tmp_path):
