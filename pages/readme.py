@@ -19,7 +19,7 @@ BEGIN, END = "<!-- speed, by python -m pages -->\n", "<!-- end of speed -->\n"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A row of a benchmark, by the beginning of its name, under words that a newcomer understands."""
+    """A row of a benchmark, by its name without a remark in brackets, under words that a newcomer understands."""
 
     what: str
     peer: str
@@ -29,11 +29,23 @@ class Shown:
 
 SHOWN = (
     Shown("discrete Gaussian noise, σ = 100", "OpenDP", "noise", "discrete Gaussian, sigma 100"),
-    Shown("secure aggregation, a round of 50 clients, 30% dropped", "Flower SecAgg+", "secagg", "whole round against"),
-    Shown("a simulated round of 100 clients, 1,000,000 floats", "Flower", "simulation", "a round of 100 clients"),
+    Shown(
+        "secure aggregation, a round of 50 clients, 30% dropped",
+        "Flower SecAgg+",
+        "secagg",
+        "whole round against Flower SecAgg+, n 50, d 100000",
+    ),
+    Shown(
+        "a simulated round of 100 clients, 1,000,000 floats",
+        "Flower",
+        "simulation",
+        "a round of 100 clients, 1,000,000 floats",
+    ),
     Shown("private SGD, MLP, a step", "Opacus ghost", "private_sgd", "MLP: a step, opacus ghost"),
     Shown("private SGD, GPT, a step", "Opacus hooks", "private_sgd", "GPT: a step, opacus hooks"),
-    Shown("alignment of 100,000 ids a side, CPU", "openmined-psi", "psi", "100,000 × 100,000 ids: CPU"),
+    Shown(
+        "alignment of 100,000 ids a side, CPU", "openmined-psi", "psi", "100,000 × 100,000 ids: CPU, one worker each"
+    ),
     Shown(
         "regression under Paillier, 3072 bits, a step of 512 × 30, CPU",
         "phe",
@@ -49,6 +61,11 @@ SHOWN = (
 )
 
 
+def is_row(name: str, shown: Shown) -> bool:
+    """Whether a row of that name is the one that is shown."""
+    return name == shown.row or name.startswith(f"{shown.row} (")
+
+
 def page(readme: Path = README, results: Path = RESULTS) -> str:
     """The README with a new table of speed."""
     text = readme.read_text(encoding="utf-8")
@@ -62,10 +79,10 @@ def table(results: Path = RESULTS) -> str:
     lines = ["| What | Tacit | Peer | Ratio |", "| --- | --- | --- | --- |"]
     for shown in SHOWN:
         path = results / f"{shown.benchmark}.json"
-        found = [each for each in load(path)["rows"] if each["name"].startswith(shown.row)] if path.exists() else []
+        found = [each for each in load(path)["rows"] if is_row(each["name"], shown)] if path.exists() else []
         for each in found:
             row = Row(**{key: value for key, value in each.items() if key not in ("ratio", "verdict")})
             peer = f"{shown.peer} {quantity(row.peer, row.unit)}" if row.peer is not None else "–"
-            ratio = "–" if row.ratio is None else f"{row.ratio:,.3g} ×"
+            ratio = "–" if row.ratio is None else f"{row.ratio:,.0f} ×" if row.ratio >= 100 else f"{row.ratio:.3g} ×"
             lines.append(f"| {shown.what} | {quantity(row.ours, row.unit)} | {peer} | {ratio} |")
     return "\n".join(lines) + "\n"
