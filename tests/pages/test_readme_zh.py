@@ -20,7 +20,7 @@ def test_the_table_has_the_same_figures_under_a_chinese_name(tmp_path):
     chinese.write_text(f"# A\n{readme.BEGIN}| old |\n{readme.END}rest\n", encoding="utf-8")
     assert readme_zh.page(chinese, tmp_path) == (
         f"# A\n{readme.BEGIN}{readme_zh.HEADING}\n| --- | --- | --- | --- |\n"
-        f"| {readme_zh.CHINESE[shown.what]} | 2 M samples/s | {shown.peer} 1 k samples/s | 2e+03 × |\n"
+        f"| {readme_zh.CHINESE[shown.what]} | 2 M samples/s | {shown.peer} 1 k samples/s | 2,000 × |\n"
         f"{readme.END}rest\n"
     )
 
