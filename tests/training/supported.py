@@ -162,7 +162,7 @@ def _layers() -> list[Case]:
         ),
         Case("torch", "positions `[1, T]` of `nn.Embedding`", lambda: Positions(True), ids(3, 5)),
         Case("torch", "positions `[T]` of `nn.Embedding`", lambda: Positions(False), ids(3, 5)),
-        Case("torch", "`nn.Parameter` `[1, ...]` beside layers", Tokens, numbers(3, 5, 3)),
+        Case("torch", "`nn.Parameter` `[1, ...]` next to layers", Tokens, numbers(3, 5, 3)),
         Case("torch", "a layer that scales, entry by entry", Scale, numbers(3, 5, 4), note="by what it computes"),
         Case("torch", "any other layer with parameters", Mixed, numbers(3, 5, 4)),
     ]
