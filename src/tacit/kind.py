@@ -101,6 +101,7 @@ class Resume(Generic[S]):
     """An earlier state with all that was spent since, as the ledger says, which is of the last. Raises KeyError,
     TypeError or ValueError if the ledger does not say it."""
     length: str = "train.epochs"  # the key that says how long it runs
+    sized: str = "its noise was sized"  # what depends on the length if it may not change
     parts: Callable[[S], tuple[str, ...]] = lambda settings: ()  # parties that store apart though all are here
     stateless: Callable[[str], bool] = lambda party: False  # whether a party over a network stores no state of the run
 

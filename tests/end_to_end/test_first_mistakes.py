@@ -34,6 +34,11 @@ MISTAKES = {
         "predict file.yaml",
         "tacit predict: missing option '--run': `tacit predict --help` shows how to call it",
     ),
+    "an option has no value": (
+        FLEET,
+        "run file.yaml --resume",
+        "tacit run: option '--resume' requires an argument: `tacit run --help` shows how to call it",
+    ),
     "the file is missing": (
         FLEET,
         "run other.yaml",
@@ -151,6 +156,24 @@ MISTAKES = {
         "join file.yaml --party bank --insecure",
         "--party is 'bank': give coordinator, or client with --id",
     ),
+    "two parties ask for a dealer and name none": (
+        PARTIES + "helper: dealer\n",
+        "run file.yaml --set protocol=shared",
+        "file.yaml:2: parties: none of bank, shop is a dealer, and helper is dealer: name a neutral party that has no "
+        "data with the role dealer, or take helper: none, which is for two parties",
+    ),
+    "a column is too large for shares": (
+        tables(shop="large.csv") + "helper: none\nscale: false\n",
+        "run file.yaml --set shares.figures=never",
+        "shop, feature 1 of 1: the mean of its 48 largest absolute values is 1e+06, above 85.3333: standardise it "
+        "(scale: true) or clip it",
+    ),
+    "too few rows are held out for figures": (
+        tables() + "helper: none\n",
+        "run file.yaml --set train.test=0.02",
+        "a class has 0 of the 1 held-out rows, and figures of fewer than 10 tell of single rows: hold out more rows "
+        "(train.test), or set shares.figures: never",
+    ),
     "the coordinator has no address": (
         FLEET,
         "join file.yaml --party coordinator",
@@ -170,6 +193,7 @@ def files(here):
     write("bank.csv", "id,y,income", lambda index: f"c{index},{index % 2},{number():.3f}")
     write("shop.csv", "id,spend", lambda index: f"c{index},{number():.3f}")
     write("others.csv", "id,spend", lambda index: f"X{index},{number():.3f}")
+    write("large.csv", "id,spend", lambda index: f"c{index},{10**6 + index}")
     write("repeated.csv", "id,spend", lambda index: f"c{index // 2},{number():.3f}")
     Path("bank.xlsx").write_bytes(b"PK\x03\x04")
     Path("my_task_without_maker.py").write_text("x = 1\n")

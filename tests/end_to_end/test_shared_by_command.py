@@ -127,6 +127,7 @@ def test_a_run_of_all_parties_on_shares_that_was_killed_is_resumed(here):
     assert "the weights were opened" in again.output
     longer = invoke("run", "--resume", "killed", "--set", "train.epochs=80")
     assert longer.exit_code == 2, longer.output
+    assert "when the run began, for which its steps were planned, and is 80 now" in longer.stderr  # nothing has noise
 
 
 @pytest.mark.parametrize("victim", NAMES)
@@ -174,7 +175,7 @@ def test_three_companies_predict_over_tls(certified):
         (["run", "deal.yaml", "--set", "protocol=masked"], "masked, which has no dealer"),
         (["run", "deal.yaml", "--set", "data.notary.path=bank.csv"], "notary is the dealer, which has none"),
         (["run", "deal.yaml", "--set", "parties.post.role=dealer"], "2 of them are dealers"),
-        (["run", "deal.yaml", "--set", "train.test=0.02"], "held-out rows have some label"),
+        (["run", "deal.yaml", "--set", "train.test=0.02"], "held-out rows, and figures of fewer than 10"),
         (["run", "deal.yaml", "--set", "predict.release=decile", "--set", "shares.figures=never"], "decile"),
     ],
 )

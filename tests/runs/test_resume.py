@@ -147,7 +147,10 @@ def test_a_finished_run_can_train_on(tmp_path):
         ({"seed": 9}, "seed was 0 when the run began, and is 9 now"),
         ({"encrypt": {"encrypt_type": "NOT_ENCRYPT"}}, "encrypt.encrypt_type was 'DDP_ENCRYPT'"),
         ({"rounds": 9}, "rounds was 5 when the run began, for which its noise was sized, and is 9 now"),
-        ({"task_options": {"split": "dirichlet"}}, "task_options was {} when the run began, and is None now|split"),
+        (
+            {"task_options": {"split": "dirichlet"}},
+            "task_options.split was None when the run began, and is 'dirichlet' now",
+        ),
     ],
 )
 def test_other_settings_are_refused_by_name(tmp_path, monkeypatch, change, words):

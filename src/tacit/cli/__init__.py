@@ -32,7 +32,7 @@ class _Verbs(click.Group):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            _refuse(error)
+            _refuse(error, ctx)
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -49,7 +49,7 @@ class _Verbs(click.Group):
 
             end("Stopped.", AGAIN)
         except click.UsageError as error:
-            _refuse(error)
+            _refuse(error, ctx)
             raise
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
@@ -62,7 +62,7 @@ class _Verbs(click.Group):
             end(words.rstrip(), FAILED)
 
 
-def _refuse(error: click.UsageError) -> None:
+def _refuse(error: click.UsageError, group: click.Context) -> None:
     """End with a sentence that says what is wrong with the words of a command, and what to type instead.
 
     A command without any words shows its help: that is left to click.
@@ -71,12 +71,15 @@ def _refuse(error: click.UsageError) -> None:
 
     from tacit.cli.exits import USER, end
 
-    if isinstance(error, click.exceptions.NoArgsIsHelpError) or error.ctx is None:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return
-    command, path = error.ctx.command, error.ctx.command_path
+    if error.ctx is None:  # click does not say which command lacks the value of an option
+        command, path = group.command, " ".join(filter(None, (group.command_path, group.invoked_subcommand)))
+    else:
+        command, path = error.ctx.command, error.ctx.command_path
     words = error.format_message().rstrip(".")
     if isinstance(command, click.Group) and words.startswith("No such command"):
-        typed, known = words.split("'")[1], command.list_commands(error.ctx)
+        typed, known = words.split("'")[1], command.list_commands(error.ctx or group)
         near = get_close_matches(typed, known, n=1)
         advice = f"did you mean {path} {near[0]}?" if near else f"known are {', '.join(known)}"
         end(f"{path} {typed} is not a command: {advice}", USER)

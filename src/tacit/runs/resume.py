@@ -160,9 +160,13 @@ def _left_by_start(name: str) -> bool:
 
 def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
     before, now = dict(flat(stored)), dict(flat(given))
-    for key in sorted(before.keys() | now.keys()):
+    keys = before.keys() | now.keys()
+    empty = {
+        key for key in keys if any(other.startswith(f"{key}.") for other in keys)
+    }  # a section that one of them lacks
+    for key in sorted(keys, key=lambda key: (key in empty, key)):  # a key of a section says more than the section
         if before.get(key) != now.get(key) and not changeable(key, stored):
-            reason = ", for which its noise was sized" if key == kind_of(stored).resume.length else ""
+            reason = f", for which {kind_of(stored).resume.sized}" if key == kind_of(stored).resume.length else ""
             raise ConfigError(
                 f"{folder}: {key} was {before.get(key)!r} when the run began{reason}, and is {now.get(key)!r} now: "
                 "leave it as it was, or start a new run"

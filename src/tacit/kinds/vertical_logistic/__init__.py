@@ -12,6 +12,7 @@ attacks             what the active learns of rows, and a passive of labels
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ KIND = Kind(
     execute=verbs.execute(_lockstep),
     report=verbs.report,
     attacks=_attacks,
-    resume=verbs.resume(_lockstep),
+    resume=replace(verbs.resume(_lockstep), sized="its steps were planned"),
     join=verbs.join(_lockstep, _boundary, _forecast),
     predict=verbs.predict(_lockstep),
     scorecard=Scorecard(lambda settings: settings.owners, _scorecard, _good_class),

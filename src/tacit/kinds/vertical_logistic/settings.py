@@ -205,7 +205,12 @@ class Settings(Parties):
             return
         if self.helper == "none" and dealers:
             raise ValueError(f"helper is none, and {self.dealer} is a dealer: leave out one of them")
-        if not dealers and (len(self.parties) != 2 or self.helper == "dealer"):
+        if not dealers and len(self.parties) == 2 and self.helper == "dealer":
+            raise ValueError(
+                f"parties: none of {', '.join(self.parties)} is a dealer, and helper is dealer: name a neutral party "
+                "that has no data with the role dealer, or take helper: none, which is for two parties"
+            )
+        if not dealers and len(self.parties) != 2:
             raise ValueError(
                 f"parties: none of {', '.join(self.parties)} is a dealer, and protocol shared without one is for two "
                 "parties with helper: none; name a neutral party that has no data with the role dealer, or take "

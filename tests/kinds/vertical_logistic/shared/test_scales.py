@@ -51,7 +51,7 @@ def test_columns_at_their_bound_do_not_overflow():
 def test_a_column_beyond_its_bound_is_refused():
     x, y = people(100, 4)
     x[:, 3] *= 100
-    with pytest.raises(ValueError, match=r"column 1: .* raise mean_bound"):
+    with pytest.raises(ValueError, match=r"feature 2 of 2: .* standardise it"):
         run(x, y, terms_of(2, 100, mean_bound=16.0))
 
 

@@ -68,8 +68,8 @@ def check_counts(labels: Floats, terms: Terms) -> None:
     least = int(min(positive.min(), (terms.counts[1] - positive).min()))
     if least < LEAST:
         raise ValueError(
-            f"{least} of {terms.counts[1]} held-out rows have some label, and figures of fewer than {LEAST} tell of "
-            "single rows: hold out more, or make no figures"
+            f"a class has {least} of the {terms.counts[1]} held-out rows, and figures of fewer than {LEAST} tell of "
+            "single rows: hold out more rows (train.test), or set shares.figures: never"
         )
 
 

@@ -81,7 +81,7 @@ def checked(
     table = as_features(features)
     if len(table) != terms.rows:
         raise ValueError(f"the table has {len(table)} rows, and the terms say {terms.rows}")
-    check_columns(table, terms)
+    check_columns(table, terms, me)
     active = me == terms.active
     if active != (labels is not None) or (active and terms.weighted) != (row_weights is not None):
         raise ValueError(
@@ -93,15 +93,15 @@ def checked(
     return table, None if labels is None else as_targets(labels, terms), weights
 
 
-def check_columns(table: Floats, terms: Terms) -> None:
+def check_columns(table: Floats, terms: Terms, me: str) -> None:
     """ValueError if a batch could hold so large values of a column that its gradient leaves the ring."""
     size, rows = terms.largest_batch, len(table)
     largest = np.partition(np.abs(table), rows - size, axis=0)[rows - size :].mean(axis=0)
     if len(largest) and (worst := float(largest.max())) > terms.column_bound:
         column = int(largest.argmax())
         raise ValueError(
-            f"column {column}: the mean of its {size} largest absolute values is {worst:.4g}, above the mean_bound "
-            f"{terms.column_bound:g}: standardise or clip it, or raise mean_bound"
+            f"{me}, feature {column + 1} of {len(largest)}: the mean of its {size} largest absolute values is "
+            f"{worst:.4g}, above {terms.column_bound:g}: standardise it (scale: true) or clip it"
         )
 
 

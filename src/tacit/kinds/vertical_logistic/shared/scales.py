@@ -82,7 +82,7 @@ def scales(terms: Terms) -> Scales:
     if left < (least := _RESIDUE_LEAST[terms.model]):
         raise ValueError(
             f"a batch of {terms.largest_batch} rows whose columns reach {terms.column_bound:g} on average leaves "
-            f"{left} bits of 64 for a residue, and {least} are needed: take a smaller batch or a lower mean_bound"
+            f"{left} bits of 64 for a residue, and {least} are needed: take a smaller batch"
         )
     chosen = Scales(feature, left, row_weight)
     for rate in terms.rates:

@@ -55,7 +55,7 @@ def scales(terms: Terms) -> Scales:
     if width > 8:
         raise ValueError(
             f"a batch of {terms.largest_batch} rows whose columns reach {terms.column_bound:g} on average needs "
-            f"{bits + _RESIDUE_LEAST} bits, and 64 are there: take a smaller batch or a lower mean_bound"
+            f"{bits + _RESIDUE_LEAST} bits, and 64 are there: take a smaller batch"
         )
     chosen = Scales(min(8 * width - bits, _RESIDUE_MOST), width, _SCORE_BYTES[terms.model])
     for rate in terms.rates:
@@ -81,7 +81,7 @@ def encoded(table: Floats) -> NDArray[np.int64]:
     largest = np.abs(table).max(axis=0, initial=0.0)
     if len(largest) and (worst := float(largest.max())) > LARGEST_FEATURE:
         raise ValueError(
-            f"column {int(largest.argmax())}: its largest absolute value is {worst:.4g}, and up to "
-            f"{LARGEST_FEATURE:.4g} fits: standardise or clip it"
+            f"feature {int(largest.argmax()) + 1} of {len(largest)}: its largest absolute value is {worst:.4g}, and up "
+            f"to {LARGEST_FEATURE:.4g} fits: standardise it (scale: true) or clip it"
         )
     return np.rint(table * math.ldexp(1.0, FEATURE)).astype(np.int64)
