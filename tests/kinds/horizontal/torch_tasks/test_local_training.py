@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from tacit.kinds.horizontal.torch_tasks.local_training import batches, mean_loss, seeded
+from tacit.kinds.horizontal.torch_tasks.local_training import batches, enough_threads, mean_loss, seeded
 from tests.kinds.horizontal.torch_tasks.nets import cross_entropy, plain_net, records, same, task_of, work
 
 
@@ -96,3 +96,15 @@ def test_a_scheduler_steps_with_every_batch():
 
     task_of(scheduler=scheduler).fit(0, task_of().model(), work())
     assert rates == [0, 1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(("width", "threads"), [(10, 1), (1100, 2)])
+def test_a_small_model_trains_on_one_thread_and_leaves_their_number_as_it_was(width, threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with enough_threads(nn.Linear(width, width)):
+            assert torch.get_num_threads() == threads
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

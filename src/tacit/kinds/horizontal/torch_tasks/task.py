@@ -19,7 +19,15 @@ try:
 except ModuleNotFoundError as error:
     raise ValueError("TorchTask needs torch: pip install 'tacit-learning[torch]'") from error
 
-from tacit.kinds.horizontal.torch_tasks.local_training import Loss, MakeScheduler, Recipe, seeded, sentences, train
+from tacit.kinds.horizontal.torch_tasks.local_training import (
+    Loss,
+    MakeScheduler,
+    Recipe,
+    enough_threads,
+    seeded,
+    sentences,
+    train,
+)
 from tacit.kinds.horizontal.torch_tasks.optimizers import MakeOptimizer, check_optimizer
 from tacit.kinds.horizontal.torch_tasks.private_training import Attached, Own, private_plan, train_privately
 from tacit.kinds.horizontal.torch_tasks.records import Collate, records_of
@@ -127,7 +135,7 @@ class TorchTask:
         """Train on the client's records."""
         module, weights = self._module()
         weights.load(model, work.kept)
-        with seeded(work.seed, self._device):
+        with seeded(work.seed, self._device), enough_threads(module):
             data = data_of(self._data, client, self._clients)
             with sentences():
                 records = records_of(data, self._collate, self._device)
@@ -151,7 +159,7 @@ class TorchTask:
 
     def _evaluate(self, model: Arrays) -> dict[str, float]:
         module = self.module(model)
-        with seeded((self._seed, _EVALUATION), self._device), torch.no_grad():
+        with seeded((self._seed, _EVALUATION), self._device), enough_threads(module), torch.no_grad():
             found = self._judge(module) if self._judge is not None else {}
         if not isinstance(found, Mapping):
             raise TaskError(f"evaluate(module) must return a dict of numbers, got {type(found).__name__}")
