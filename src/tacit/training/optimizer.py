@@ -419,7 +419,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def restore(self, state: dict[str, Any], *, repeated: int = 0) -> None:
         """Go on from `state`, with the model that belongs to it.
 
-        Samples are drawn afresh. `repeated`: how many steps were taken after `state` and seen by somebody before they
+        Samples are drawn afresh. `repeated`: how many steps were taken after `state` and seen by others before they
         were lost: they are taken again, and both are paid for.
         """
         if self.steps or self.abandoned:

@@ -257,7 +257,7 @@ class Plan:
     # --- what it costs
 
     def event(self, step: int) -> Event:
-        """What `step` costs whoever is in its sample, or may be."""
+        """What `step` costs a unit that is in its sample, or may be."""
         return self._event(self._level(self.initial_noise, step))
 
     def ledger(self, steps: int = 0) -> Ledger:

@@ -19,7 +19,7 @@ def chance_beyond_cap(settings: Settings) -> float:
 
 
 def never_lacks(settings: Settings) -> bool:
-    """Whether each round finds as many clients below the cap as it samples, whoever was sampled before.
+    """Whether each round finds as many clients below the cap as it samples, no matter which ones were sampled before.
 
     Before the last round of rounds + abandoned_rounds, all others have uploaded at most `sampled` times each, and each
     client at the cap took N of these uploads.
