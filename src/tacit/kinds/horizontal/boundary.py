@@ -82,8 +82,8 @@ def sentences(settings: Settings) -> list[str]:
         whom = "a single record" if privacy.unit == "record" else "a single owner, with all its records,"
         found.append(
             f"Anyone who sees all uploads of a client, as the coordinator does, learns about {whom} no more than "
-            f"epsilon {privacy.epsilon:g} at delta {privacy.delta:.3g} allows, over all rounds together (add-remove). How many "
-            "records a client has and its loss do not leave it: all clients weigh the same."
+            f"epsilon {privacy.epsilon:g} at delta {privacy.delta:.3g} allows, over all rounds together (add-remove). "
+            "How many records a client has and its loss do not leave it: all clients weigh the same."
         )
     found.append("The coordinator sees who takes part in which round, who leaves, and when messages arrive.")
     found.append("Clients are sent the model of each round, and with it whatever the model tells about all clients.")
