@@ -106,7 +106,8 @@ def test_words_without_those_of_the_leaves_are_not_uniform(monkeypatch):
 @pytest.mark.parametrize("labels", ["two", "three", "linear"])
 def test_all_steps_of_an_audit_of_a_file(tmp_path, labels, dealer):
     train = {"epochs": 3, "learning_rate": 0.2}
-    settings = of_tables(tmp_path, 1, labels=labels, rows=150, align=False, dealer=dealer, train=train)
+    rows = 150 if dealer else 900  # without a dealer scores are rounded at random: one row must not count for much
+    settings = of_tables(tmp_path, 1, labels=labels, rows=rows, align=False, dealer=dealer, train=train)
     made = attacks(settings, Scope())
     found = {step.name: step.find() for step in made.steps}
     assert f"secret shares {'with a dealer' if dealer else 'between two parties'}" in made.protection
@@ -118,5 +119,20 @@ def test_all_steps_of_an_audit_of_a_file(tmp_path, labels, dealer):
             if isinstance(result, Cost):
                 assert result.on == pytest.approx(result.off, abs=2e-3 if dealer else 0.03)
             elif name not in ("the dealer and one party", "predictions", "the wire"):
-                assert not result.on.informative, name
                 assert not result.broken
+    lucky = better_than_guessing(found)
+    for _ in range(3):  # an interval of 95% leaves out the truth now and then, but not time after time
+        if lucky:
+            lucky &= better_than_guessing({step.name: step.find() for step in attacks(settings, Scope()).steps})
+    assert not lucky
+
+
+def better_than_guessing(found):
+    """The attacks on what a party receives in training that told more than guessing."""
+    told = {name: results for name, results in found.items() if name not in ("predictions", "the wire")}
+    told.pop("the dealer and one party", None)
+    return {
+        name
+        for name, results in told.items()
+        if any(not isinstance(result, Cost) and result.on.informative for result in results)
+    }
