@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -150,7 +151,7 @@ def test_a_budget_that_is_spent_ends_the_passive_with_4_and_the_active_hears_tha
     assert "60 rows with one model: 40 are answered, and 40 more were asked for, so no score was sent" in own
     _, told = ended(bank, 3)
     assert "shop" in told
-    assert "60" not in told  # how large the budget is, is the shop's own business
+    assert not re.search(r"\b60\b", told)  # how large the budget is, is the shop's own business
     assert "Traceback" not in own + told
     assert not Path("s.csv").exists()
     (line,) = map(json.loads, Path("run-shop/answers.jsonl").read_text().splitlines())

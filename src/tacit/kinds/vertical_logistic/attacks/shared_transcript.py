@@ -25,7 +25,7 @@ from tacit.kinds.vertical_logistic.shared.messages import Deal, Opening, Seeds
 from tacit.kinds.vertical_logistic.shared.prediction import Releases, deal_predictions, predict
 from tacit.kinds.vertical_logistic.shared.scales import ARGUMENT, scales
 from tacit.kinds.vertical_logistic.shared.terms import Terms
-from tacit.kinds.vertical_logistic.shared.training import Trained, train
+from tacit.kinds.vertical_logistic.shared.training import SharedContext, Trained, train
 from tacit.kinds.vertical_logistic.two_party.prediction import predict as predict_between_two
 from tacit.kinds.vertical_logistic.two_party.training import train as train_between_two
 from tacit.randomness import seeded_rng
@@ -90,12 +90,14 @@ class Transcript:
 
 
 def played(tables: Tables, labels: Floats, terms: Terms, seed: int = 0) -> Transcript:
-    """A training of all parties and the dealer, whose seeds are drawn from `seed`: nothing of it is released."""
+    """A training of all parties, whose masks are drawn from `seed`: nothing of it is released."""
 
     def party(name: str) -> Work:
         own = labels if name == terms.active else None
-        part = train if terms.dealer else train_between_two
-        return lambda channels: part(channels, tables[name], terms, name, own)
+        if terms.dealer:
+            return lambda channels: train(channels, tables[name], terms, name, own)
+        context = SharedContext(rng=seeded_rng(2 * seed + terms.parties.index(name)))
+        return lambda channels: train_between_two(channels, tables[name], terms, name, own, context=context)
 
     works = {name: party(name) for name in terms.parties}
     if terms.dealer:
