@@ -25,7 +25,8 @@ from bench.table import json_line, table
 
 QUICK_LIMIT = 50.0  # seconds for the whole process
 QUICK_BUDGET = 40.0  # of which the benchmarks plan with this much; the rest is for imports and one call too many
-FULL_BUDGET = 600.0  # seconds for each benchmark
+FULL_BUDGET = 600.0  # seconds for one benchmark
+ALL_BUDGET = 3000.0  # seconds for all of them; the rest of an hour is for what a benchmark does besides its rounds
 FILE_WIDTH = 140  # columns where no terminal sets a width
 
 # Where each package that is not in the core comes from: import name to extra.
@@ -118,20 +119,23 @@ def stop_at_limit() -> threading.Timer:
 
 
 def measure(
-    names: Sequence[str], *, quick: bool, data: Path | None, plots: Path | None
+    names: Sequence[str], *, quick: bool, data: Path | None, plots: Path | None, folder: Path | None = None
 ) -> tuple[list[Result], list[str]]:
-    """Run the benchmarks. Returns their results and the names of those that lack a package."""
+    """Run the benchmarks, and store each result when it is there. Returns them, and the names that lack a package."""
     results, missing = [], []
-    whole = Budget(QUICK_BUDGET)
+    whole = Budget(QUICK_BUDGET if quick else min(ALL_BUDGET, FULL_BUDGET * len(names)))
     for index, name in enumerate(names):
         if len(names) > 1 or sys.stderr.isatty():
             print(f"measuring {name} ({index + 1} of {len(names)})", file=sys.stderr, flush=True)
-        budget = whole.share(len(names) - index) if quick else Budget(FULL_BUDGET)
+        load = os.getloadavg()[0]
         try:
-            results.append(run_benchmark(name, Options(budget, quick, data, plots)))
+            results.append(run_benchmark(name, Options(whole.share(len(names) - index), quick, data, plots)))
         except MissingPackage as error:
             print(error, file=sys.stderr)
             missing.append(name)
+            continue
+        if folder is not None:
+            store(results[-1], folder, with_data=data is not None, load=load)
     return results, missing
 
 
@@ -168,13 +172,12 @@ def main(argv: Sequence[str]) -> int:
         return 2
     limit = stop_at_limit() if options.quick else None
     try:
-        results, missing = measure(names, quick=options.quick, data=options.data, plots=options.plots)
+        results, missing = measure(
+            names, quick=options.quick, data=options.data, plots=options.plots, folder=options.store
+        )
     finally:
         if limit is not None:
             limit.cancel()
-    if options.store is not None:
-        for result in results:
-            store(result, options.store, with_data=options.data is not None)
     if options.json:
         print(json_line(results, quick=options.quick, missing=missing))
     elif results:

@@ -17,8 +17,8 @@ from tacit.version import __version__
 PACKAGES = ("numpy", "torch", "opacus", "opendp", "phe", "openmined-psi", "flwr", "ray", "cryptography", "gmpy2")
 
 
-def store(result: Result, folder: Path, *, with_data: bool = False) -> Path:
-    """Write the result of one benchmark, with what it was measured on."""
+def store(result: Result, folder: Path, *, with_data: bool = False, load: float) -> Path:
+    """Write the result of one benchmark, with what it was measured on. `load` is the machine's before it began."""
     path = folder / f"{result.benchmark}.json"
     kept = {
         "benchmark": result.benchmark,
@@ -27,6 +27,7 @@ def store(result: Result, folder: Path, *, with_data: bool = False) -> Path:
         "tacit": __version__,
         "python": platform.python_version(),
         "cores": os.cpu_count(),
+        "load": round(load, 1),
         "packages": versions(PACKAGES),
         "rows": [plain(row) for row in result.rows],
     }

@@ -43,9 +43,10 @@ def _first_paragraph(name: str) -> str:
 
 def _measured(result: dict[str, Any]) -> Iterator[str]:
     packages = ", ".join(f"{name} {version}" for name, version in result["packages"].items())
+    load = f", load {result['load']} before it began" if "load" in result else ""
     yield (
         f"`{result['command']}`, {result['date']}, Tacit {result['tacit']}, Python {result['python']}, "
-        f"{result['cores']} cores; {packages}."
+        f"{result['cores']} cores{load}; {packages}."
     )
     yield from ["", "| what | ours | peer | ratio | floor | target | verdict |"]
     yield "| --- | --- | --- | --- | --- | --- | --- |"

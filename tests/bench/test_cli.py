@@ -70,6 +70,28 @@ def test_all_runs_each_and_fails_with_any(write: Write, capsys: pytest.CaptureFi
     assert [(row["benchmark"], row["verdict"]) for row in rows] == [("fast", "on target"), ("slow", "below floor")]
 
 
+def test_a_result_is_stored_before_the_next_benchmark_fails(write: Write, tmp_path: Path) -> None:
+    write("fast", FAST)
+    write("late", HEADER + "def run(options): raise RuntimeError('late')\n")
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    with pytest.raises(RuntimeError, match="late"):
+        cli.main(["all", "--store", str(folder)])
+    assert [path.name for path in folder.iterdir()] == ["fast.json"]
+
+
+def test_all_benchmarks_share_the_time_of_one_run(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    planned = HEADER + "def run(options): return [Row('planned', options.budget.seconds, None, 's', 'lower')]\n"
+    for number in range(10):
+        write(f"planned{number}", planned)
+    assert cli.main(["planned0", "--json"]) == 0
+    (alone,) = last_line(capsys.readouterr().out)["rows"]
+    assert cli.main(["all", "--json"]) == 0
+    together = last_line(capsys.readouterr().out)["rows"]
+    assert 0.9 * cli.FULL_BUDGET < alone["ours"] <= cli.FULL_BUDGET
+    assert together[0]["ours"] <= cli.ALL_BUDGET / 10
+
+
 def test_unknown_name_gets_one_sentence(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     write("fast", FAST)
     write("tools", "def helper(): pass\n")

@@ -9,11 +9,12 @@ from bench.stored import load, store, versions
 
 def test_a_result_is_stored_with_what_it_was_measured_on(tmp_path):
     row = Row("step", 1.0, 3.0, "s", "lower", floor=2.0)
-    path = store(Result("noise", (row,)), tmp_path, with_data=True)
+    path = store(Result("noise", (row,)), tmp_path, with_data=True, load=0.26)
     kept = load(path)
     assert path.name == "noise.json"
     assert kept["command"] == "python -m bench noise --data DIR"
     assert kept["packages"]["numpy"]
+    assert kept["load"] == 0.3
     assert kept["rows"] == [json.loads(json.dumps(kept["rows"][0]))]
     assert (kept["rows"][0]["ratio"], kept["rows"][0]["verdict"]) == (3.0, "above floor")
 

@@ -17,7 +17,7 @@ def test_every_benchmark_has_a_section():
 
 
 def test_a_stored_result_is_shown_with_its_figures_and_its_command(tmp_path):
-    store(Result("noise", (Row("samples", 2e6, 1e3, "samples/s", "higher", floor=10.0),)), tmp_path)
+    store(Result("noise", (Row("samples", 2e6, 1e3, "samples/s", "higher", floor=10.0),)), tmp_path, load=0.3)
     text = page(tmp_path)
     assert "| samples | 2 M samples/s | 1 k samples/s | 2e+03 × | 10x | - | above floor |" in text
     assert "`python -m bench noise`" in text

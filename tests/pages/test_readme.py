@@ -23,6 +23,6 @@ def test_only_the_table_changes(tmp_path):
     readme = tmp_path / "README.md"
     readme.write_text(f"# A\n{BEGIN}| old |\n{END}rest\n", encoding="utf-8")
     shown = SHOWN[0]
-    store(Result(shown.benchmark, (Row(shown.row, 2e6, 1e3, "samples/s", "higher"),)), tmp_path)
+    store(Result(shown.benchmark, (Row(shown.row, 2e6, 1e3, "samples/s", "higher"),)), tmp_path, load=0.3)
     assert page(readme, tmp_path) == f"# A\n{BEGIN}{table(tmp_path)}{END}rest\n"
     assert f"| {shown.what} | 2 M samples/s | {shown.peer} 1 k samples/s | 2,000 × |" in table(tmp_path)

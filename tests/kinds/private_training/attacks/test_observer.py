@@ -408,7 +408,7 @@ def test_a_fault_shows_with_few_records(fault, opposing, changed, monkeypatch):
     fault(monkeypatch)
     few = fault in (empty_samples_skipped, empty_samples_without_noise, count_without_noise)
     assert refuted_with_few(
-        replace(PLAN, **changed), training(), opposing, steps=800 if opposing else 300 if few else 500
+        replace(PLAN, **changed), training(), opposing, steps=800 if opposing else 300 if few else 2000
     )
 
 
