@@ -1,4 +1,4 @@
-"""The engine on Ray: what the driver holds, what it costs beside one process, and unmasking by two workers.
+"""The engine on Ray: what the driver holds, what it costs compared with one process, and unmasking by two workers.
 
 - A round of 1000 clients with 1,000,000 floats whose training does nothing. The driver's memory is what its process
   holds for itself (RssAnon) at its largest, above what it held with the cluster running and a small round behind it;

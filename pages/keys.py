@@ -79,6 +79,12 @@ def page(name: str) -> str:
 
 
 def _row(key: Key) -> str:
-    also = f" Also written as {', '.join(f'`{each}`' for each in key.also)}." if key.also else ""
-    cells = (f"`{key.name}`", meaning(key) + also, key.takes, key.default, since(key))
+    cells = (f"`{key.name}`", meaning(key) + _also(key), key.takes, key.default, since(key))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _also(key: Key) -> str:
+    """The other spellings, in words. Keys of a section that may stand at the top level keep their name there."""
+    top = " Also accepted at the top level." if "." in key.path and key.name in key.also else ""
+    others = [f"`{each}`" for each in key.also if not (top and each == key.name)]
+    return top + (f" Also accepted as {', '.join(others)}." if others else "")

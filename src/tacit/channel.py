@@ -36,7 +36,7 @@ class Channel(Protocol):
     """One end of a conversation with one other party. Messages arrive once, in order."""
 
     def send(self, message: Message) -> None:
-        """Send; PeerError where the other party has gone."""
+        """Send; PeerError if the other party has gone."""
 
     def recv(self, kind: type[T], limit: int = LIMIT) -> T:
         """The next message, which must be of `kind` and not longer than `limit` bytes; PeerError otherwise."""
@@ -68,12 +68,12 @@ class Interrupted(PeerAway):
 
 
 def recv_first(channel: Channel, kind: type[T], limit: int) -> T:
-    """The first message of a protocol. Where another comes, its sender may be at something else: the error says so."""
+    """The first message of a protocol. If another comes, its sender may be at something else: the error says so."""
     try:
         return channel.recv(kind, limit)
     except OtherMessage as error:
         raise PeerError(
-            f"{error}; start all parties alike: all anew, all with --resume, or all to predict. Where one was stopped "
+            f"{error}; start all parties alike: all anew, all with --resume, or all to predict. If one was stopped "
             "before it stored anything, all begin anew"
         ) from None
 

@@ -127,7 +127,7 @@ class RoundFinished:
     seconds: float
     bytes_up: int  # of one client's messages, on the wire
     metrics: dict[str, float] = field(default_factory=dict)  # on the coordinator's own data
-    training_loss: float | None = None  # mean over clients; only where updates are in the clear
+    training_loss: float | None = None  # mean over clients; only if updates are in the clear
     epsilon: float | None = None  # of the updates so far: of the client with the most uploads, or of the sums
     delta: float | None = None
     update_norm: float | None = None  # of the released mean update
@@ -135,7 +135,7 @@ class RoundFinished:
     bytes_down: int = 0  # to one client
     stages: dict[str, float] = field(default_factory=dict)  # seconds, in the order in which they happened
     epsilon_of: str = "updates"  # what `epsilon` covers: under local DP, inference vectors too
-    composed_epsilon: float | None = None  # of sums and inference vectors together, where a run releases both
+    composed_epsilon: float | None = None  # of sums and inference vectors together, if a run releases both
     composed_delta: float | None = None
 
 
@@ -146,7 +146,7 @@ class Evaluated:
     round: int
     eval_type: str
     score: float | None
-    reason: str  # why there is no score; empty where there is one
+    reason: str  # why there is no score; empty if there is one
     clients: int  # whose vectors were scored
     vectors: int
     clusters: int
@@ -254,7 +254,7 @@ class Stepped:
     epoch: int
     step: int  # of this epoch, done
     steps: int  # of an epoch
-    loss: float | None = None  # of private records, where this party knows it: not covered by epsilon
+    loss: float | None = None  # of private records, if this party knows it: not covered by epsilon
     epsilon: float | None = None
     speed: float | None = None  # units a second
     unit: str = "records"

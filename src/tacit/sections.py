@@ -56,7 +56,7 @@ class Settings(Section):
         return False
 
     def notes(self) -> list[str]:
-        """What is worth a thought before it runs."""
+        """Warnings, before it runs."""
         return []
 
 

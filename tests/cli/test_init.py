@@ -47,7 +47,7 @@ def test_a_folder_runs_and_its_own_test_passes(kind, template, tmp_path):
     done = init(kind, str(folder), "--task", template)
     assert done.exit_code == 0, done.output
     (file,) = folder.glob("*.yaml")
-    assert done.output.endswith(f"Run it with: tacit run {file}\n")
+    assert done.output.endswith(f"Run it with: cd {folder} && tacit run {file.name}\n")
     ran = python(folder, "-m", "tacit", "run", file.name)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "changed nothing" not in ran.stdout
@@ -57,8 +57,10 @@ def test_a_folder_runs_and_its_own_test_passes(kind, template, tmp_path):
 
 
 def test_the_folder_of_scikit_learn_runs(tmp_path):
-    folder = tmp_path / "mine"
-    assert init("horizontal", str(folder)).exit_code == 0
+    folder = tmp_path / "my fleet"
+    done = init("horizontal", str(folder))
+    assert done.exit_code == 0
+    assert done.output.endswith(f"Run it with: cd '{folder}' && tacit run federation.yaml\n")  # as for a shell
     ran = python(folder, "-m", "tacit", "run", "federation.yaml")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "changed nothing" not in ran.stdout

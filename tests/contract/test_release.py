@@ -78,9 +78,13 @@ def test_on_an_index_every_link_of_the_readme_leads_to_the_repository():
     assert "docs/docs" not in text
 
 
-def test_the_citation_is_of_this_version():
+def test_the_citation_and_the_changelog_are_of_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == tacit.__version__
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    top = re.search(r"^## (.*)$", changes, re.MULTILINE)
+    assert top is not None
+    assert top[1] in ("Unreleased", f"{tacit.__version__} - {citation['date-released']}")
     assert citation["license"] == PROJECT["project"]["license"]
 
 

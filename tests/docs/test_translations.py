@@ -90,7 +90,7 @@ def _section(text: str, blocks: Iterable[str]) -> Section:
 
 def _english(link: str) -> str:
     """A link as the English page has it."""
-    return re.sub(r"\.zh(-CN)?\.(md|ipynb)", r".\2", link)
+    return re.sub(r"(\.zh(-CN)?|-zh)\.(md|ipynb|svg)", r".\3", link)
 
 
 def differences(english: str, chinese: str, page: str) -> list[str]:

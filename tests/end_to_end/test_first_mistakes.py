@@ -123,7 +123,7 @@ MISTAKES = {
     "a table is missing": (
         tables(bank="nowhere.csv"),
         "run file.yaml",
-        "nowhere.csv: there is no such file: correct the path",
+        "nowhere.csv: there is no such file: correct the path, which starts from the current folder",
     ),
     "a table is a spreadsheet": (
         tables(bank="bank.xlsx"),

@@ -26,6 +26,7 @@ from tests.frozen.inner import fingerprint, frames_of, load, resolved, shared_by
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
 STOPPED = HERE / "stopped"
+STORED_BY = "0.1.0"  # the version that made the runs in stopped/
 KINDS = ("horizontal", "private_training", "split", "vertical_logistic")
 Arrays = dict[str, np.ndarray]
 
@@ -283,7 +284,9 @@ def pages(folder: Path) -> dict[str, Any]:
             page = folder / f"{name}{''.join(share)}.html"
             done = CliRunner().invoke(main, ["report", str(STOPPED / name), "--output", str(page), *share])
             assert done.exit_code == 0, done.output
-            text = page.read_text().replace(str(STOPPED), "stopped").replace(tacit.__version__, "VERSION")
+            text = page.read_text().replace(str(STOPPED), "stopped")
+            text = text.replace(f"Made by tacit {tacit.__version__}.", "Made by tacit VERSION.")
+            text = text.replace(f">{STORED_BY}<", ">VERSION<")  # in the table of the environment
             plots = sorted(page.with_name(f"{page.stem}-plots").glob("*.svg"))
             found[page.stem] = {
                 "page": hashlib.sha256(text.encode()).hexdigest(),

@@ -1,5 +1,6 @@
 """The generated pages are what the code says now."""
 
+import re
 import sys
 
 import pytest
@@ -22,3 +23,12 @@ def test_no_generated_page_is_left_over():
 def test_an_unknown_argument_is_refused(capsys):
     assert main(["--nothing"]) == 2
     assert "is no generated page" in capsys.readouterr().err
+
+
+def test_make_bench_writes_every_page_that_shows_stored_results():
+    makefile = (DOCS.parent / "Makefile").read_text(encoding="utf-8")
+    written = re.search(r"-m bench all .*-m pages (.*?) &&", makefile)
+    assert written is not None
+    shows = {name for name, made in PAGES.items() if hasattr(sys.modules[made.__module__], "RESULTS")}
+    assert set(written[1].split()) == shows
+    assert {"benchmarks.md", "../README.md"} < shows

@@ -49,3 +49,10 @@ def test_the_search_index_has_the_text_of_the_pages(site):
     titles = [each["title"] for each in index["docs"]]
     assert "Secure aggregation" in titles
     assert any(title.startswith("横向\u200b联邦") for title in titles)  # Chinese is parted into words
+
+
+def test_the_page_for_missing_addresses_is_in_both_languages_and_leads_home(site):
+    text = (site / "404.html").read_text(encoding="utf-8")
+    assert '<a href="/index.html">Home</a>' in text
+    assert '<a href="/zh/index.html">返回首页</a>' in text
+    assert (site / "zh" / "index.html").exists()

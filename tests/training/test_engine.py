@@ -257,7 +257,7 @@ def test_gradients_that_are_not_finite_are_refused_without_their_values(value):
 def test_inputs_that_records_share_are_refused_where_nobody_says_how_many_records_there_are():
     tokens, positions = nn.Embedding(7, 4), nn.Embedding(5, 4)
     engine = Engine(nn.ModuleList([tokens, positions]))
-    with pytest.raises(ValueError, match=r"saw (5|3) records where .* expand them"):
+    with pytest.raises(ValueError, match=r"saw (5|3) records and .* expand them"):
         (tokens(torch.zeros(3, 5, dtype=torch.long)) + positions(torch.arange(5))).sum().backward()
     engine.discard()
 

@@ -67,7 +67,7 @@ from tacit.randomness import secure_rng
 Chunked = Blinded | Evaluated | Store | Tags
 Slots = NDArray[np.uint64]
 
-_POINT = "blinded by the sender's secret (Diffie-Hellman): random points for whoever does not hold it"
+_POINT = "blinded by the sender's secret (Diffie-Hellman): random points to anyone without that secret"
 ALIGN_RELEASES: tuple[Release, ...] = (
     Release("Joining", "count", "how many ids it has", CLEAR, "passive", "active"),
     Release("Joining", "minimum", "how many common ids it asks for", CLEAR, "passive", "active"),
@@ -79,7 +79,7 @@ ALIGN_RELEASES: tuple[Release, ...] = (
     Release("Evaluated", "items", "the active's blinded ids, with a second secret", _POINT, "passive", "active"),
     Release("Store", "items", "its ids' shares of zero", "uniform, but for the common ids", "passive", "active"),
     Release("Common", "count", "how many ids are common to all, 0 if too few", CLEAR, "active", "passive"),
-    Release("Tags", "items", "the common ids", "readable by whoever has these ids", "active", "passive"),
+    Release("Tags", "items", "the common ids", "readable only by parties that have these ids", "active", "passive"),
 )
 
 

@@ -110,7 +110,7 @@ def gaussian_curve(multiplier: float) -> Curve:
 
 
 def claim_curve(epsilon: float, delta: float) -> Curve:
-    """What one (ε, δ) says, where nothing more is claimed."""
+    """What one (ε, δ) says, if nothing more is claimed."""
     return Curve(((epsilon, delta),) if delta < 1 and math.isfinite(epsilon) else ())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,7 +48,7 @@ def command(kind: str, path: Path | None, task: str | None, force: bool) -> None
     except ConfigError as error:
         end(str(error), USER)
     file = next(name for name in texts if Path(name).suffix in _SUFFIXES)
-    click.echo(f"{path} is written: {', '.join(texts)}. Run it with: tacit run {path / file}")
+    click.echo(f"{path} is written: {', '.join(texts)}. Run it with: cd {quote(str(path))} && tacit run {file}")
 
 
 def _folder(kind: Kind[Any], task: str | None) -> Mapping[str, str]:

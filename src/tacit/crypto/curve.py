@@ -149,7 +149,7 @@ def multiply(scalar: Scalar, points: bytes) -> bytes:
 
 
 def check_points(points: bytes) -> None:
-    """PeerError where `points` are not whole, or one is not reduced below p."""
+    """PeerError if `points` are not whole, or one is not reduced below p."""
     if len(points) % POINT_BYTES:
         raise PeerError(f"{len(points)} bytes are not points of {POINT_BYTES} bytes each")
     words: NDArray[np.uint64] = np.frombuffer(points, dtype="<u8").reshape(-1, 4)

@@ -117,7 +117,7 @@ class Ledger:
         return {**self._counts, event: self._counts.get(event, 0) + check_count("count", count)}
 
     def epsilon(self, delta: float, method: Method = "pld") -> float:
-        """The epsilon that holds at `delta`; infinite where it is beyond the precision of the noise."""
+        """The epsilon that holds at `delta`; infinite if it is beyond the precision of the noise."""
         check_choice("method", method, Method)
         return epsilon_of(self.lines, check_delta(delta), method)
 

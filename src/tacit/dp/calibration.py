@@ -95,7 +95,7 @@ def noise_multiplier(
 
 
 def least_noise(cost: Callable[[float], float], epsilon: float) -> float:
-    """A noise whose falling `cost` is at most `epsilon`, and above 0.9999 of it where that is possible.
+    """A noise whose falling `cost` is at most `epsilon`, and above 0.9999 of it if that is possible.
 
     Each cost takes a while, and its logarithm is nearly linear in that of the noise: a chord finds it in a few steps,
     and the end that stays twice is halved (the Illinois method). Where the cost jumps, bisection takes over.

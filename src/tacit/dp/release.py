@@ -147,7 +147,7 @@ class GaussianEvent:
     """Gaussian noise of `noise_multiplier` times the sensitivity, on a Poisson sample if `sampling_probability` < 1.
 
     `log2_slack`: log2 of the statistical distance between what was drawn and a function of such a release, summed over
-    the draws; None where there is none.
+    the draws; None if there is none.
     """
 
     noise_multiplier: float

@@ -61,7 +61,7 @@ def load_federation(file: Path, overrides: Sequence[str] = ()) -> Settings:
 
 
 def write_project(file: Path, folder: Path, overrides: tuple[str, ...] = ()) -> list[str]:
-    """Write the directory; what is worth a thought comes back."""
+    """Write the directory, and return warnings."""
     settings = load_federation(file, overrides).networked()
     if settings.simulation.insecure_noise_seed is not None:
         raise ConfigError("simulation.insecure_noise_seed fixes the noise of real parties: leave it out of the file")

@@ -46,7 +46,7 @@ _SAY = 1.0  # seconds between two looks at who is missing
 
 
 class Envelope(Message, frozen=True, tag=52):
-    """A message from one party to another; sealed where neither of them is the hub."""
+    """A message from one party to another; sealed if neither of them is the hub."""
 
     sender: Text
     receiver: Text

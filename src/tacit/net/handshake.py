@@ -32,7 +32,7 @@ class Hello(Message, frozen=True, tag=40):
     epoch: Annotated[bytes, msgspec.Meta(max_length=16)]  # of the server as it was known; empty at first
     received: Count
     settings: Annotated[bytes, msgspec.Meta(max_length=LARGEST_FILE)]  # the shared file, as JSON
-    signing_key: Annotated[bytes, msgspec.Meta(max_length=32)]  # where no certificate says it
+    signing_key: Annotated[bytes, msgspec.Meta(max_length=32)]  # if no certificate says it
     answered: Count = 0  # rounds of the run, by a client: a coordinator that began fewer was started without its state
 
 
@@ -54,7 +54,7 @@ class Parting(Message, frozen=True, tag=43):
 
 
 class Identities(Message, frozen=True, tag=44):
-    """Whose signing key is whose: certificates, or bare keys where there are no certificates."""
+    """Whose signing key is whose: certificates, or bare keys if there are no certificates."""
 
     ids: bytes
     proofs: list[Annotated[bytes, msgspec.Meta(max_length=8192)]]

@@ -32,7 +32,7 @@ class Introduction(Message, frozen=True, tag=51):
     """A party's key for this run, signed with its identity key."""
 
     party: Text
-    proof: Annotated[bytes, msgspec.Meta(max_length=8192)]  # a certificate; a bare signing key where there are none
+    proof: Annotated[bytes, msgspec.Meta(max_length=8192)]  # a certificate; a bare signing key if there are none
     public: Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
     signature: Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
 

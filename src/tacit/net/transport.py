@@ -41,7 +41,7 @@ class Conversation:
     shared: bytes  # settings that all parties must have in common, in one form (`handshake.shared`)
     limit: int  # bytes of the largest frame that comes in
     credentials: Credentials | None = None  # None on loopback only, where a party is who it says it is
-    signing_key: bytes = b""  # the public one, where no certificate says it
+    signing_key: bytes = b""  # the public one, if no certificate says it
     answered: Callable[[], int] = lambda: 0  # how far this party is in the run, for each hello
     pins: Pins = field(default_factory=Pins)  # the keys of parties that were met earlier in this run
     network: Network = field(default_factory=Network)  # what strangers and parties may take of a server

@@ -208,7 +208,7 @@ class Server:
         return [(identity, Abort(reason[:300])) for identity in members]
 
     def finish(self, *, threads: int = 1, shards: int = 1, unmasking: Unmasking | None = None) -> Aggregate:
-        """Unmask the sum, in `shards` column ranges; by `unmasking` where others do the work."""
+        """Unmask the sum, in `shards` column ranges; by `unmasking` if others do the work."""
         if self.state is not State.READY or self._plan is None or self._sum is None:
             raise ValueError(f"the sum can be opened when the server is READY, it is {self.state.name}")
         if shards < 1:

@@ -31,7 +31,7 @@ class Settings:
         modulus_bits: 32 or 64.
         mode: `active`: the server may cheat; complete graph, identities, a consistency check. `semi_honest`: it follows
             the protocol but looks at everything; large cohorts may use a sparse graph.
-        graph: `auto` is sparse where mode and size allow it and no threshold is set.
+        graph: `auto` is sparse if mode and size allow it and no threshold is set.
         share_secrets_ratio: this part of the invited must take part in sharing, or the round ends.
         reconstruct_secrets_threshold: shares that open a secret, on the complete graph; see `least_threshold`, which is
             taken if None. On a sparse graph it is derived.

@@ -31,7 +31,8 @@ _BLOCK = 1 << 12  # rows that are turned into columns at a time
 def read_file(path: Path) -> Raw:
     """The table of a file, which is Parquet if its name ends in .parquet or .pq, and CSV otherwise."""
     if not path.is_file():
-        raise fatal("file", str(path), "there is no such file", "correct the path")
+        start = "" if path.is_absolute() else ", which starts from the current folder"
+        raise fatal("file", str(path), "there is no such file", f"correct the path{start}")
     if path.suffix.lower() in _SPREADSHEETS:
         raise fatal("file", str(path), "spreadsheets are not read", "save the sheet as CSV UTF-8 or as Parquet")
     return _read_parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _read_csv(path)

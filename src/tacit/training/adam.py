@@ -18,7 +18,7 @@ class AdamBC(torch.optim.Optimizer):  # type: ignore[misc]
     optimizer writes `noise_deviation`, that of each entry, before each step; it is 0 elsewhere, and this is Adam then.
 
     Guarantee: what is released is what was released to any other optimizer: this only computes with noisy gradients.
-    Source: Tang, Shpilevskiy, Lécuyer 2024, Algorithm 1. Where the noise changes, its variance is averaged as the
+    Source: Tang, Shpilevskiy, Lécuyer 2024, Algorithm 1. If the noise changes, its variance is averaged as the
     squares are.
     """
 

@@ -33,7 +33,7 @@ def refuse_other(state: Mapping[str, Any], plan: Plan) -> None:
     if not math.isclose(begun, plan.initial_noise, rel_tol=1e-4):  # calibration leaves 1e-5
         raise ValueError(
             f"the training began with a noise of {begun:.6g} times the clipping norm, this plan has "
-            f"{plan.initial_noise:.6g}: go on with the release that began it"
+            f"{plan.initial_noise:.6g}: resume it with the release that began it"
         )
 
 

@@ -83,7 +83,7 @@ class Engine:
     """Instruments a model so that a backward pass leaves the gradient of each record, to be clipped and summed.
 
     `reduction` is that of the loss over records: with "mean" the gradients are multiplied by the number of records in
-    their backward pass. `loss_scale` is what the loss was multiplied by besides, and is taken back. Several backward
+    their backward pass. `loss_scale` is an additional factor of the loss, which is divided out. Several backward
     passes before `add_clipped` are of different records, in the order of the passes.
     `memory` is how many bytes the gradients of single records may take in one pass; layers that do not fit are
     measured without keeping them and then summed by one more product. `announce` hears of layers without a rule.

@@ -256,7 +256,7 @@ def _follows_sizes(found: list[tuple[float, Tensor]]) -> bool:
 def _scaled(apart: float) -> str:
     return (
         f"the gradients of the same records differ by the factor {apart:.3g} in batches that differ by it in size: the "
-        "loss is summed over records where attach expects their mean, or the other way round. Take the mean, or "
+        "loss is summed over records and attach expects their mean, or the other way round. Take the mean, or "
         "attach(..., reduction='sum')"
     )
 

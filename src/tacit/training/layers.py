@@ -53,7 +53,7 @@ class Layer:
         self.recorder.add(self.name, getattr(self.module, parameter), part)
 
     def value(self, parameter: str) -> Any:
-        """The parameter as a constant, for which autograd computes no gradient, or None where the layer has none."""
+        """The parameter as a constant, for which autograd computes no gradient, or None if the layer has none."""
         tensor = getattr(self.module, parameter)
         if self.wants(parameter) and not self.recorder.takes(tensor):
             raise ValueError(

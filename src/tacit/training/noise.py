@@ -40,7 +40,7 @@ _PAIRS = 1 << 17  # computed at once: long enough for several threads, and what 
 class Gaussian:
     """A source of Gaussian noise for vectors of `size` numbers.
 
-    Guarantee: whoever does not hold the key cannot tell the noise from the same rounding of true Gaussian noise. A
+    Guarantee: nobody without the key can tell the noise from the same rounding of true Gaussian noise. A
         source without a key of its own takes one from the operating system, and a new one in a forked child.
     Assumes: AES-128 is a pseudo-random permutation. One thread at a time. A given `key` is for tests and simulations,
         or comes from a CSPRNG and makes one source only.

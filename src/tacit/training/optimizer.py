@@ -117,7 +117,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         return {**self.inner.state_dict(), "tacit": state}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a `state_dict()` of this class, as `restore` does; one of another optimizer has no ledger."""
+        """Continue from a `state_dict()` of this class, as `restore` does; one of another optimizer has no ledger."""
         if "tacit" not in state_dict:
             raise ValueError(
                 "this is the state of an ordinary optimizer, which does not say what was spent: load what state_dict() "
@@ -235,7 +235,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         return self._limits[method, epsilon]
 
     def _refuse_unprotected(self) -> None:
-        """Whatever would leave with the model beside the noisy sum."""
+        """All that would leave with the model apart from the noisy sum."""
         refuse_unclipped(self.engine.parameters, self.inner, self.engine.model)
         if self._watch is not None:
             refuse_written(self.engine.model, self._versions)
@@ -347,7 +347,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     @property
     def epoch(self) -> int:
-        """Counted from 0: where a training goes on after `restore`."""
+        """Counted from 0: the epoch in which a training continues after `restore`."""
         return self.steps // self.plan.steps_an_epoch
 
     @property
@@ -398,7 +398,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             "not_covered": {"unclipped": self.unclipped},
         }
 
-    # --- going on later
+    # --- resuming
 
     def state(self) -> dict[str, Any]:
         """Arrays and plain numbers, all but the model. Taken within a sample, it says that this one was abandoned."""
@@ -417,7 +417,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         }
 
     def restore(self, state: dict[str, Any], *, repeated: int = 0) -> None:
-        """Go on from `state`, with the model that belongs to it.
+        """Continue from `state`, with the model that belongs to it.
 
         Samples are drawn afresh. `repeated`: how many steps were taken after `state` and seen by others before they
         were lost: they are taken again, and both are paid for.

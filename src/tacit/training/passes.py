@@ -74,7 +74,7 @@ class Pass:
             self._begin(part.records, name, task)
         if part.records != self.sizes[-1]:
             raise ValueError(
-                f"{name} saw {part.records} records where {self._first} saw {self.sizes[-1]}: the first dimension of "
+                f"{name} saw {part.records} records and {self._first} saw {self.sizes[-1]}: the first dimension of "
                 "each layer's input must be that of the records (for inputs that all records share, such as positions, "
                 "expand them to one row a record)"
             )

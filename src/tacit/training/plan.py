@@ -261,7 +261,7 @@ class Plan:
         return self._event(self._level(self.initial_noise, step))
 
     def ledger(self, steps: int = 0) -> Ledger:
-        """In which the first `steps` steps are paid; with a budget where `epsilon` was given."""
+        """In which the first `steps` steps are paid; with a budget if `epsilon` was given."""
         ledger = self._ledger(self.initial_noise, steps)
         if self.epsilon is not None:
             ledger.budget = Budget(self.epsilon * TOLERANCE, self.delta, self.method)

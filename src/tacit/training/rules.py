@@ -81,8 +81,8 @@ def register_layer(module_type: type[nn.Module], rule: Rule) -> None:
     when they are called. Subclasses that do not replace `forward` share the rule; a second rule replaces the first.
 
     Guarantee: none by itself. What a record adds is clipped as the rule recorded it, so a rule that records too little
-    breaks the privacy of the training. In each model the rule is tried on the first records, beside the layer's own
-    forward, and ValueError is raised where outputs or gradients differ (`probe`).
+    breaks the privacy of the training. In each model the rule is tried on the first records, against the layer's own
+    forward, and ValueError is raised if outputs or gradients differ (`probe`).
     Assumes: record i is row i of what the layer is given, and of what it returns first.
     """
     given: object = module_type  # whatever the caller passes

@@ -114,7 +114,7 @@ class Taker(Protocol):
 
 
 class Loader:
-    """The batches of an epoch, for the ordinary loop. An iteration goes on to the end of the epoch it begins in.
+    """The batches of an epoch, for the ordinary loop. An iteration ends with the epoch in which it begins.
 
     The taker is told of each piece before it is handed out. Where the watch asks for it, a batch is followed by changed
     copies of itself: see `independence`.

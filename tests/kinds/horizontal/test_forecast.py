@@ -194,4 +194,4 @@ def test_the_plan_of_the_starter_counts_the_samples_of_its_task(tmp_path):
     made = planned(load(tmp_path / "start.yaml"))
     (weight,) = [text for text in map(str, made.parts["What is not protected"]) if "largest_weight" in text]
     assert "up to largest_weight 100: among 79 others of 14 samples it can claim 8.3% of the mean." in weight
-    assert not any("largest_weight" in str(warning) for warning in made.parts["Worth a thought"])
+    assert not any("largest_weight" in str(warning) for warning in made.parts["Warnings"])

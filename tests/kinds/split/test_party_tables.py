@@ -123,7 +123,7 @@ def test_a_plan_does_without_tables_that_are_elsewhere(tmp_path):
     assert "records" not in nobody.figures
     assert nobody.figures["embedding_epsilon_training.laboratory"] == 12 * 8 * 2
     assert nobody.figures["bytes_step"] == 32 * 8 // 8 + 32 * 8 * 4  # bits there, floats back
-    assert any("No table is here" in str(note) for note in nobody.parts["Notes"])
+    assert any("No table is here" in str(note) for note in nobody.parts["Warnings"])
 
 
 def _dump(path: Path, data: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from tacit.net.transport import Conversation
 from tacit.sections import Network
 from tacit.wire import decode, encode
 from tests.net.loopback import quickly
+from tests.subprocesses import HANGS
 
 
 @given(
@@ -251,16 +252,27 @@ def test_two_tricklers_do_not_block_the_uploads_of_others(pieces, monkeypatch):
     assert dropped >= 1 or not pieces
 
 
-def test_a_trickle_below_the_least_rate_costs_the_connection(monkeypatch):
-    monkeypatch.setattr(pace_module, "_WINDOW", 0.3)
+@pytest.mark.parametrize("last", ["silence", "a byte"])
+def test_a_trickle_below_the_least_rate_costs_the_connection(last, monkeypatch):
+    """The rate is judged after a time of silence, or when a byte comes at last. The trickle is written before: gRPC
+    answers a client with INTERNAL, not with the server's code, if a write of its own fails first."""
+    monkeypatch.setattr(pace_module, "_WINDOW", HANGS)  # nothing is judged while the trickle is written
 
     async def scenario():
+        clock = asyncio.get_running_loop().time
         about = Conversation("coordinator", b"{}", FRAME, network=Network(least_rate=1 << 24))
         server = Server(Taken(), lambda name: True, about)
         port = await server.start("127.0.0.1:0", 1)
         try:
             async with stream_of(f"127.0.0.1:{port}", "client-0") as stream:
-                await trickle(stream, asyncio.Event(), 0)
+                begun = clock()
+                await stream.write(b"F" + bytes(8) + FRAME.to_bytes(8, "big") + bytes(PIECE_BYTES))
+                for _ in range(5):
+                    await stream.write(b"C" + bytes(8) + b"x")
+                await asyncio.sleep(0.2)
+                window = 0.1 if last == "a byte" else clock() - begun + 0.3
+                monkeypatch.setattr(pace_module, "_WINDOW", window)
+                await stream.write(b"C" + bytes(8) + b"x")
                 code = await stream.code()
         finally:
             await server.stop()

@@ -227,7 +227,7 @@ def audit_clipping(
 ) -> Finding:
     """Audit noisy sums of gradients clipped to `clip`: one enormous record, alone and among records that oppose it.
 
-    Where gradients are averaged over micro-batches before they are clipped, the record outweighs the others of its
+    If gradients are averaged over micro-batches before they are clipped, the record outweighs the others of its
     micro-batch, and removing it turns their clipped mean around: up to 2 `clip` instead of `clip`.
     """
     direction = np.zeros(width)

@@ -86,7 +86,7 @@ def sentences(settings: Settings) -> list[str]:
             "How many records a client has and its loss do not leave it: all clients weigh the same."
         )
     found.append("The coordinator sees who takes part in which round, who leaves, and when messages arrive.")
-    found.append("Clients are sent the model of each round, and with it whatever the model tells about all clients.")
+    found.append("Clients are sent the model of each round, and with it all that the model reveals about the clients.")
     found.append(
         "Other clients see a client's number, its public keys and signatures, the shares that it sealed for them and "
         "hashes of these, and whether it stayed; nothing of its update."
@@ -136,7 +136,7 @@ def unprotected(settings: Settings) -> list[str]:
     found.append("Who takes part, when and for how long is not hidden.")
     found.append("A client that lies about its update can spoil the model: none of this stops it.")
     if settings.simulation.insecure_noise_seed is not None:
-        found.append("insecure_noise_seed: noise and keys can be computed by anybody: every epsilon is infinite.")
+        found.append("insecure_noise_seed: anyone can compute noise and keys: every epsilon is infinite.")
     return found
 
 

@@ -171,7 +171,7 @@ class Coordinator:
         self.attempts += 1
         self._answers.begin()
         if self.costs.local or settings.train.privacy is not None:
-            self.uploads.update(sampled)  # whoever is sent the model may upload, and then it is out, of use or not
+            self.uploads.update(sampled)  # a client that is sent the model may upload: count it, of use or not
         if self.costs.central:
             self.sums += 1  # taken back if the round ends before the sum could be opened
         self._tally = Tally(self.round, self._sink, self._clock)
@@ -245,7 +245,7 @@ class Coordinator:
             self._after([])
 
     def _after(self, outgoing: Outgoing) -> Outgoing:
-        """Go on with what the round came to, if it is over."""
+        """Take up the result of the round, if it is over."""
         if self._gathering is None:
             return outgoing
         if self._settings.round.exclude:
@@ -391,7 +391,7 @@ class Coordinator:
         }
 
     def restore(self, state: dict[str, Any], model: Arrays) -> None:
-        """Go on from `state` and the model that belongs to it, between rounds."""
+        """Continue from `state` and the model that belongs to it, between rounds."""
         if self.phase is not Phase.BETWEEN:
             raise ValueError(f"a coordinator is restored between rounds, not while {self.phase.name}")
         if model.keys() != set(self.layout.names):

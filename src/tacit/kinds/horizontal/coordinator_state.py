@@ -26,7 +26,7 @@ def check_state(state: dict[str, Any], settings: Settings, first_clip: float) ->
     clients, uploads = state.get("clients"), state.get("uploads")
     whole = all(isinstance(a, np.ndarray) and a.dtype == np.int64 and a.ndim == 1 for a in (clients, uploads))
     require(whole and len(clients) == len(uploads) == len(set(clients.tolist())), "its uploads have no clients")  # type: ignore[union-attr, arg-type]
-    require(all(0 <= client < settings.clients for client in clients.tolist()), "it names strangers")  # type: ignore[union-attr]
+    require(all(0 <= client < settings.clients for client in clients.tolist()), "it contains unknown client ids")  # type: ignore[union-attr]
     require(all(0 < count <= state["attempts"] for count in uploads.tolist()), "its uploads are impossible")  # type: ignore[union-attr]
     excluded = state.get("excluded", np.empty(0, dtype=np.int64))
     require(isinstance(excluded, np.ndarray) and excluded.dtype == np.int64, "its excluded clients are no numbers")

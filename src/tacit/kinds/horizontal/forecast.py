@@ -1,4 +1,4 @@
-"""What a federation will cost and show, before anybody trains.
+"""What a federation will cost and show, before any client trains.
 
 `plan(settings, size)` prices every release, sets noise against signal, counts messages and bytes, and says who sees
 what. It reads the same price list and release boundary as the run itself.

@@ -200,7 +200,7 @@ def _stored(folder: Path, identity: int, under: str) -> dict[str, Any] | None:
         check_state(answered)
         check_records(answered)
     except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path}: what was spent cannot be read from it, so this client cannot go on") from error
+        raise ConfigError(f"{path}: what was spent cannot be read from it, so this client cannot continue") from error
     if any(type(value) is not int or value < 0 for value in found.values()):
-        raise ConfigError(f"{path}: what was spent cannot be {found}, so this client cannot go on")
+        raise ConfigError(f"{path}: what was spent cannot be {found}, so this client cannot continue")
     return found | answered

@@ -157,10 +157,10 @@ class Gathering:
         return self._after(self._server.receive(client, Abort("it left"), now), stage)
 
     def left(self, client: int) -> None:
-        """Nothing changes: whoever stays silent is waited for until its stage is over."""
+        """Nothing changes: a silent client is waited for until its stage is over."""
 
     def _after(self, outgoing: list[tuple[int, SecureToClient]], stage: State) -> Outgoing:
-        """Go on from `stage`, in which the aggregation was before its last message."""
+        """Continue from `stage`, in which the aggregation was before its last message."""
         server = self._server
         for client, reason in server.blamed.items():
             self._tally.blame(client, reason, self._settings.round.exclude)

@@ -1,4 +1,4 @@
-"""What the coordinator and a client send each other, besides the messages of secure aggregation."""
+"""What the coordinator and a client send each other, in addition to the messages of secure aggregation."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def in_words(made: Plan) -> Forecast:
         "What travels, for each client and round": tuple(_travels(made)),
         "Who sees what": made.sees,
         "What is not protected": made.unprotected,
-        "Worth a thought": made.warnings,
+        "Warnings": made.warnings,
     }
     figures: dict[str, Any] = asdict(made)
     if made.records is None:

@@ -378,7 +378,7 @@ class Settings(sections.Settings):
 
     @property
     def insecure(self) -> bool:
-        """Whether noise and keys can be computed by anybody."""
+        """Whether anyone can compute noise and keys."""
         return self.simulation.insecure_noise_seed is not None
 
     @property
@@ -408,7 +408,7 @@ class Settings(sections.Settings):
         return min(LARGEST_DELTA, 1 / self.clients)
 
     def notes(self) -> list[str]:
-        """What is legal and worth a thought."""
+        """Warnings about settings that are legal."""
         found = [*self.updates.notes(self)]
         if self.encrypt.laplace_eval is not None:
             found += self.encrypt.laplace_eval.notes()
@@ -417,7 +417,7 @@ class Settings(sections.Settings):
             topology = self.secure(columns=1, modulus_bits=64).topology(self.sampled)
             if topology.complete and topology.minimum >= self.sharing:
                 found.append(
-                    f"a round needs {topology.minimum} clients to the end (colluders: {self.colluders}), and goes on "
+                    f"a round needs {topology.minimum} clients to the end (colluders: {self.colluders}), and continues "
                     f"when {self.sharing} of {self.sampled} shared their secrets: then none of them may leave"
                 )
         if self.stop is not None:
@@ -433,7 +433,7 @@ class Settings(sections.Settings):
         if not self.masked and (unmade := self.simulation.bad.keys() & {"commitment", "share"}):
             found.append(f"simulation.bad: {', '.join(sorted(unmade))} belong to secure aggregation, and are not made")
         if self.simulation.insecure_noise_seed is not None:
-            found.append("insecure_noise_seed: noise and keys can be computed by anybody, epsilon is infinite")
+            found.append("insecure_noise_seed: anyone can compute noise and keys, epsilon is infinite")
         return found
 
 

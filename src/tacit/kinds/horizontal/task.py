@@ -43,7 +43,7 @@ Arrays = dict[str, NDArray[Any]]  # all float32 or all float64
 
 @dataclass(frozen=True)
 class FitWork:
-    """What `fit` is told besides the model."""
+    """What `fit` receives in addition to the model."""
 
     round: int  # begun before this one, aborted and abandoned ones included
     train: Training
@@ -67,7 +67,7 @@ class FitWork:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A trained model, on how many samples, and how well. The loss leaves a client only where nothing is protected."""
+    """A trained model, on how many samples, and how well. The loss leaves a client only if nothing is protected."""
 
     model: Arrays
     samples: int

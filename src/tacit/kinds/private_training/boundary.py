@@ -17,8 +17,10 @@ def releases(settings: Settings) -> tuple[Release, ...]:
     noise = "Laplace" if settings.noise.kind == "laplace" else "Gaussian"
     protection = f"clipped gradients with {noise} noise, tier {settings.privacy.tier}"
     return (
-        Release("model.safetensors", "all", "the weights after an epoch", protection, "party", "whoever is given it"),
-        Release("report-share.html", "metrics", "figures on public data", protection, "party", "whoever reads it"),
+        Release(
+            "model.safetensors", "all", "the weights after an epoch", protection, "party", "anyone who is given it"
+        ),
+        Release("report-share.html", "metrics", "figures on public data", protection, "party", "anyone who reads it"),
     )
 
 
@@ -27,8 +29,8 @@ def sentences(settings: Settings) -> tuple[str, ...]:
     whom = "a single record" if settings.privacy.unit == "record" else "a single owner, with all its records,"
     return (
         "Training stays with one party: nothing is sent.",
-        f"Whoever gets the model, or every model stored after an epoch, learns about {whom} no more than the "
-        "epsilon allows; whoever also chose or saw the samples is not covered by the amplification in it.",
+        f"Anyone who gets the model, or every model stored after an epoch, learns about {whom} no more than the "
+        "epsilon allows. It counts on secret samples: it does not hold against a party that chose or saw them.",
         "This party sees its own losses while it trains: they are not covered by epsilon, and stay here.",
     )
 

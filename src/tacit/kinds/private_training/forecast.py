@@ -59,7 +59,7 @@ def forecast(settings: Settings, plan: Plan, parameters: int) -> Forecast:
             "How it samples": _sampling(plan),
             "Who sees what": boundary.sentences(settings),
             "What is not protected": boundary.unprotected(settings),
-            "Worth a thought": tuple(settings.notes()),
+            "Warnings": tuple(settings.notes()),
         },
         figures,
     )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _LINE = 1.0  # seconds between two lines
 _BETWEEN = 60.0  # seconds between two stores within an epoch
-_AGAINST = "against whoever has the model, and every model stored on the way"
+_AGAINST = "against anyone who has the model and every model stored during training"
 _CHANGES = {"add-remove": "adding it or leaving it out", "zero-out": "leaving its gradients out"}
 _WHOM = {"record": "record", "owner": "owner with all its records"}
 
@@ -105,7 +105,7 @@ class _Training:
         self._stored_at = self._said = time.perf_counter()
 
     def begin(self) -> None:
-        """Say that it begins, and go on from what was stored."""
+        """Say that it begins, and continue from the stored state."""
         settings, plan = self._settings, self._plan
         size = sum(each.numel() for each in self._model.parameters() if each.requires_grad)
         words = f"{settings.noise.kind} noise of {plan.initial_noise:.4g} times the clipping norm, tier {plan.drawn}"

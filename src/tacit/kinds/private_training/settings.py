@@ -145,7 +145,7 @@ class Settings(sections.Settings):
         )
 
     def notes(self) -> list[str]:
-        """What is legal and worth a thought."""
+        """Warnings about settings that are legal."""
         found = []
         if self.privacy.epsilon is not None and self.privacy.epsilon > 10:
             found.append(f"epsilon {self.privacy.epsilon:g} hides nothing: the promise is not worth its noise")

@@ -26,7 +26,11 @@ _OFFER = {
     "quantized": "whether activations cross as bits",
     "reached": "the steps at which it has saved its part",
 }
-_START = {"step": "where to begin", "records": "the number of records", "test_records": "the number of test records"}
+_START = {
+    "step": "the step that the training begins at",
+    "records": "the number of records",
+    "test_records": "the number of test records",
+}
 _TENSOR = {"step": "the number of the step", "shape": "its dimensions", "dtype": "its type"}
 
 
@@ -35,7 +39,7 @@ def releases(settings: Settings) -> tuple[Release, ...]:
     found = [_release("Offer", key, what, CLEAR, sender) for key, what in _OFFER.items() for sender in _ALL]
     found += [_release("Start", key, what, CLEAR, "leader") for key, what in _START.items()]
     found += [_release("Reached", "step", "that it has come so far", CLEAR, sender) for sender in _ALL]
-    found += [_release("Failed", "reason", "why it cannot go on", CLEAR + "; no private values", s) for s in _ALL]
+    found += [_release("Failed", "reason", "why it cannot continue", CLEAR + "; no private values", s) for s in _ALL]
     activations = ("follower",) if settings.topology == "V" else ("leader", "follower")
     gradients = ("leader",) if settings.topology == "V" else ("leader", "follower")
     for message, senders in (("Activations", activations), ("Gradient", gradients)):
@@ -157,9 +161,9 @@ def unprotected(settings: Settings) -> list[str]:
             "records by code of its own is not noticed, and its epsilon is then too small."
         )
     found.append("A party that does not follow the protocol can choose gradients or activations to learn more.")
-    found.append("The trained parts remember records; whoever is given a part can attack it.")
+    found.append("The trained parts remember records; anyone who is given a part can attack it.")
     if settings.simulation.insecure_noise_seed is not None:
-        found.append("insecure_noise_seed: noise can be computed by anybody: every epsilon is infinite.")
+        found.append("insecure_noise_seed: anyone can compute the noise: every epsilon is infinite.")
     return found
 
 

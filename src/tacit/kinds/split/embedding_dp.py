@@ -88,7 +88,7 @@ class EmbeddingDP:
         return packed
 
     def event(self, bits: int, visits: int = 1, vectors: int = 1) -> PureEvent | None:
-        """The price for a record of `bits` bits in `vectors` vectors, visited so often; None where nothing is promised.
+        """The price for a record of `bits` bits in `vectors` vectors, visited so often; None if nothing is promised.
 
         Under domain="one_hot" it is eps for each vector, otherwise eps/2 for each bit.
         """

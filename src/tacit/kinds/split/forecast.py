@@ -70,8 +70,8 @@ def forecast(settings: Settings, sizes: Sizes) -> Forecast:
         "Epsilon": tuple(_epsilon_sentences(settings, sizes, schedule, figures)),
         "Messages": tuple(_byte_sentences(settings, schedule if sizes.records is not None else None, figures)),
         "Who sees what": tuple(boundary.sentences(settings)),
-        "Not protected": tuple(boundary.unprotected(settings)),
-        "Notes": (*settings.notes(), *_unknown(sizes)),
+        "What is not protected": tuple(boundary.unprotected(settings)),
+        "Warnings": (*settings.notes(), *_unknown(sizes)),
     }
     title = (
         f"{settings.name}: {settings.leader} leads {', '.join(settings.followers)}, topology {settings.topology}, "

@@ -28,7 +28,7 @@ OFFER = 4096  # bytes of an Offer, at most
 class Offer(Message, frozen=True, tag=90):
     purpose: Word  # train or predict
     topology: Word
-    records: Whole  # 0 where this party has none of its own
+    records: Whole  # 0 if this party has none of its own
     test_records: Whole
     batch: Whole
     steps: Whole  # of an epoch

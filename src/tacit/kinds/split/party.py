@@ -39,7 +39,7 @@ _NO_TORCH = "a split network needs torch: pip install 'tacit-learning[torch]'"
 _AGAINST = {
     "records": "for each record of this party, against the party that its activations or gradients go to",
     "evaluation records": "for each evaluation record of this party, against the party that its activations go to",
-    "labels": "for each label, against whoever sees what is computed from it",
+    "labels": "for each label, against any party that sees results computed from it",
 }
 
 

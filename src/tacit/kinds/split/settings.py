@@ -146,7 +146,7 @@ class Settings(Parties):
         return embedding or self.gradients.protection == "noised"
 
     def notes(self) -> list[str]:
-        """What is legal and worth a thought."""
+        """Warnings about settings that are legal."""
         found = []
         if self.embedding_dp is None:
             found.append("no embedding_dp: activations cross the cut as they are")
@@ -157,5 +157,5 @@ class Settings(Parties):
         if self.task == TASK and not self.align:
             found.append("no align: the tables of all parties must have the same people in the same order")
         if self.simulation.insecure_noise_seed is not None:
-            found.append("insecure_noise_seed: noise can be computed by anybody, epsilon is infinite")
+            found.append("insecure_noise_seed: anyone can compute the noise, epsilon is infinite")
         return found

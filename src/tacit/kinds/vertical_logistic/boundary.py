@@ -38,7 +38,7 @@ def releases(settings: Settings) -> tuple[Release, ...]:
             Release("Hello", "outputs", "how many outputs the model has: 1, or its classes", CLEAR, sender, receiver),
             Release("Hello", "positions", "the steps that it can resume at", CLEAR, sender, receiver),
             Release("Hello", "agreed", "a digest of the shared settings", CLEAR, sender, receiver),
-            Release("Hello", "session", "the random number of a training that goes on", CLEAR, sender, receiver),
+            Release("Hello", "session", "the random number of a training that is resumed", CLEAR, sender, receiver),
         ]
     found += [
         Release("Begin", "session", "a random number", CLEAR, _A, _P),

@@ -51,7 +51,7 @@ def forecast(
         title,
         {
             "Who sees what": tuple(boundary.sentences(settings)),
-            "What stays open": tuple(boundary.unprotected(settings)),
+            "What is not protected": tuple(boundary.unprotected(settings)),
             "What it costs": tuple(costs),
             "Warnings": (*warnings, *settings.notes()),
         },

@@ -306,7 +306,7 @@ class Settings(Parties):
         return hashlib.sha256(json.dumps(common, sort_keys=True).encode()).digest()
 
     def notes(self) -> list[str]:
-        """What is legal and worth a thought."""
+        """Warnings about settings that are legal."""
         found = []
         if self.paillier.bits < 2048 and (not self.shared or self.counted):
             found.append(f"paillier.bits {self.paillier.bits} can be factored: for tests only, take 2048 or more")

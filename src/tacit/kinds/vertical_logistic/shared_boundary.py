@@ -228,7 +228,7 @@ def _figures(settings: Settings) -> str:
     exactly = "exactly" if settings.dealer is not None else "each of a score rounded to a quarter at random"
     return (
         f"{active} sees {often} the sum of the losses of the held-out rows, {exactly}; how many of them score up to "
-        f"each point of a grid, to within {1 << UNIT_BITS} rows, and exactly where no row scores near; and how many of "
+        f"each point of a grid, to within {1 << UNIT_BITS} rows, and exactly if no row scores near it; and how many of "
         f"each class there are in groups of more than {LEAST} rows."
     )
 

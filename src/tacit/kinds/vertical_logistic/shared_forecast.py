@@ -65,7 +65,7 @@ def shared_forecast(
         title,
         {
             "Who sees what": tuple(shared_sentences(settings)),
-            "What stays open": tuple(shared_unprotected(settings)),
+            "What is not protected": tuple(shared_unprotected(settings)),
             "What it costs": tuple(said),
             "Warnings": (*warnings, *settings.notes()),
         },

@@ -41,7 +41,7 @@ _TAPPED = 12  # clients of a round over the network
 _MOST_ASKED = 64  # clients of a round in which a sum of too few is asked for
 _AGAINST = {
     "local": "for each client, for replacing all its data, against everybody who sees its messages",
-    "central": "for each client, for leaving its update out, against whoever sees the sums and the model",
+    "central": "for each client, for leaving its update out, against anyone who sees the sums and the model",
     "composed": "for each client, for leaving its data out, against the coordinator, who sees the sums and the vectors",
 }
 

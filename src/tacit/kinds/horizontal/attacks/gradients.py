@@ -6,9 +6,9 @@
     audit_clipping_alone(scene)         what clipping without noise hides: nothing, though plain DLG makes it look so
 
 The clients hold digits and take one step of SGD, the case that favours the attacker; the coordinator knows the model
-and the learning rate. It attacks single uploads and the sum, honestly or with a model of its own making. Where an
-attack gives several candidates, the one nearest to the original counts, and somebody without information is granted as
-many guesses: images of the coordinator's own. So both numbers are upper bounds, and what lies between them is leaked.
+and the learning rate. It attacks single uploads and the sum, honestly or with a model of its own making. If an
+attack gives several candidates, the one nearest to the original counts, and the baseline without any information has
+as many guesses: images of the coordinator's own. So both numbers are upper bounds; their difference is leaked.
 """
 
 from __future__ import annotations

@@ -329,7 +329,7 @@ def audit_fewest(settings: Settings, layout: Layout, *, protection: str) -> Find
     return Finding(
         attack="ask clients to open a sum of too few",
         adversary="server, which may cheat",
-        sees=f"what clients answer to a list of {least - 1} survivors, where {least} are the least",
+        sees=f"what clients answer to a list of {least - 1} survivors; the least is {least}",
         protection=protection,
         broken=tuple(helped[:1]),
         watched=told,

@@ -206,7 +206,7 @@ class Described(Protocol):
         return None
 
     def notes(self, settings: Settings) -> list[str]:
-        """What is legal and worth a thought."""
+        """Warnings about settings that are legal."""
         return []
 
     @abstractmethod

@@ -136,7 +136,7 @@ class DistributedDifferentialPrivacy(Protection):
         if not settings.colluders + 2 <= least <= sharing:
             raise ValueError(
                 f"n_min is {least} and colluders is {settings.colluders}: n_min must be at least colluders + 2, and at "
-                f"most the {sharing} clients with which a round of {settings.sampled} goes on (share_secrets_ratio)"
+                f"most the {sharing} clients with which a round of {settings.sampled} continues (share_secrets_ratio)"
             )
 
     def unprotected(self, settings: Settings) -> list[str]:

@@ -97,7 +97,7 @@ class SecureAggregation(Protection):
 
     def releases(self, settings: Settings) -> tuple[Release, ...]:
         how = "masked: the coordinator learns only the sum over the survivors; what the sum tells is not hidden"
-        what = "the update times the number of samples, and that number"
+        what = "the sample-weighted update and the sample count"
         if settings.train.privacy is not None:
             what = "the update, and the number 1 in place of its samples"
         return (Release("Masked", "words", what, how),)

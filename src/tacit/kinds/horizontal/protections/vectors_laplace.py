@@ -123,13 +123,13 @@ def score_under_noise(scale: float) -> str:
     """
     if scale <= 0.01:
         return (
-            "Beside probabilities between 0 and 1 that is next to nothing: the score follows the one without "
+            "Compared with probabilities between 0 and 1 that is next to nothing: the score follows the one without "
             "protection, and for the same reason the noise hides nothing of a vector."
         )
     if scale <= 0.1:
         return (
-            "Beside probabilities between 0 and 1 that is visible: the score is pulled towards that of noise, so "
-            "compare it with other rounds of this run and not with runs of another ε."
+            "Compared with probabilities between 0 and 1 that is visible: the score is pulled towards that of noise. "
+            "Compare it with other rounds of this run and not with runs of another ε."
         )
     if scale < 0.5:
         return (

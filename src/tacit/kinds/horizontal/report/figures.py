@@ -56,7 +56,7 @@ def learning(record: Rounds) -> list[Figure]:
             _over_rounds(
                 "update-norm",
                 "Size of the update",
-                "The norm of the mean update, as the coordinator knows it: with whatever noise was added.",
+                "The norm of the mean update, as the coordinator knows it: with any noise that was added.",
                 "L2 norm",
                 record,
                 lambda event: event.update_norm,

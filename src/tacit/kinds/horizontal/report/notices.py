@@ -18,7 +18,7 @@ def notices(record: Rounds, cover: page.Cover, share: bool, left_out: list[Figur
             page.notice(
                 "bad",
                 "ε = ∞: this run protects nothing",
-                "simulation.insecure_noise_seed is set: anybody who knows the settings can compute the noise and the "
+                "simulation.insecure_noise_seed is set: anyone who knows the settings can compute the noise and the "
                 "keys of this run, and take them away. Use it for tests and experiments only.",
             )
         )
@@ -65,7 +65,7 @@ def _left_out(record: Rounds, cover: page.Cover, left_out: list[Figure]) -> Mark
         "This page is for sharing",
         "Left out, because no ε covers it: "
         + "; ".join(dict.fromkeys([*titles, *others]))
-        + ". These figures derive from private records or tell who took part, and whoever has them may learn what ε "
+        + ". These figures derive from private records or tell who took part, and anyone who has them may learn what ε "
         "does not bound.",
         f"Left out of the settings, because it may hold paths and addresses: {', '.join(PRIVATE_SETTINGS)}.",
         "ε itself is stated at the end of the run only: without it nothing here could be judged."

@@ -64,7 +64,7 @@ class MemoryEngine:
         self._now = 0.0
 
     def restore(self, state: dict[str, Any], model: Arrays) -> None:
-        """Go on where a run stopped."""
+        """Continue a run that was stopped."""
         self.coordinator.restore(state, model)
         self._kept.restore(self.coordinator.round)
         self._restored = True
@@ -74,7 +74,7 @@ class MemoryEngine:
         store: Callable[[Coordinator], None] = lambda coordinator: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        """All rounds. `store` is called before a round's first message and after its last, for whoever keeps the state;
+        """All rounds. `store` is called before a round's first message and after its last, to keep the state;
         `should_stop` is asked before every client, and ends the run with KeyboardInterrupt."""
         self._should_stop = should_stop
         try:
@@ -153,7 +153,7 @@ class MemoryEngine:
         return client
 
     def _failed(self, where: str, error: Exception) -> None:
-        """A mistake in the task. In a simulation whoever wrote it sees it, however the clients are protected."""
+        """A mistake in the task. In a simulation its author sees it, however the clients are protected."""
         if where == "fit":
             raise error
         if not self._said_failed:

@@ -1,8 +1,9 @@
 """The driver of a federation on Ray: the coordinator, and what goes to which worker.
 
 Without masks, workers take groups of clients from one queue, and the coordinator adds their sums in the order of the
-clients, so that the model is the same whoever did what. A group whose worker died is done again. Under masks a client's
-keys live in one worker for a round: if that dies, its clients have left, and the protocol goes on without them.
+clients, so that the model does not depend on which worker did what. A group whose worker died is done again. Under
+masks a client's keys live in one worker for a round: if that dies, its clients have left, and the protocol continues
+without them.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class RayEngine:
         self._should_stop: Callable[[], bool] = lambda: False
 
     def restore(self, state: dict[str, Any], model: Arrays) -> None:
-        """Go on where a run stopped."""
+        """Continue a run that was stopped."""
         self.coordinator.restore(state, model)
 
     def run(
@@ -211,7 +212,7 @@ class _Alone:
                 self._finished(engine.next_done(self._running))
         if coordinator.phase is Phase.COLLECTING:
             engine.pass_time()
-        nothing = np.empty(0)  # it is refused before anybody looks at it
+        nothing = np.empty(0)  # it is refused before it is looked at
         for client in self._late:
             coordinator.receive(client, Update(self._head.round, client, nothing), engine._now)
 

@@ -168,7 +168,7 @@ class Worker:
         return client
 
     def _failed(self, where: str, error: Exception) -> None:
-        """A mistake in the task: whoever wrote it sees it, as in memory."""
+        """A mistake in the task: its author sees it, as in memory."""
         if where == "fit":
             raise error
         self._report.notes.append(f"infer() of the task raised {type(error).__name__}: {error}")

@@ -45,7 +45,7 @@ _NOT_TESTED = (
     "floating-point noise, bit by bit, in the tier fast",
     "whether the layers' rules record the true gradient of a record: canaries replace it behind them",
     "gradients along several coordinates of one tensor at once",
-    "what changes the model beside its optimizer",
+    "changes of the model outside its optimizer",
 )
 
 

@@ -81,7 +81,7 @@ def _promises(settings: Settings, sizes: Sizes, schedule: Schedule) -> list[Prov
     if settings.label is not None:
         ledger = Ledger("label", "replace-one")
         ledger.spend(settings.label.event)
-        against = "for each label, against whoever sees what is computed from it"
+        against = "for each label, against any party that sees results computed from it"
         found.append(_proved("labels", settings, ledger, 0.0, against))
     noise = gradient_noise(settings, schedule)
     if noise is not None:

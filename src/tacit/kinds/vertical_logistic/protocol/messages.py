@@ -44,7 +44,7 @@ class MaskKey(Message, frozen=True, tag=72):
 
 
 class Scores(Message, frozen=True, tag=73):
-    """Step 2: a passive's w·x of a batch, K words a row; under zero-sum masks where there are several passives."""
+    """Step 2: a passive's w·x of a batch, K words a row; under zero-sum masks if there are several passives."""
 
     words: bytes
 

@@ -1,4 +1,4 @@
-"""What two parties without a dealer send each other, besides the messages of `tacit.oblivious` and of `shared`."""
+"""Messages of two parties without a dealer, in addition to those of `tacit.oblivious` and of `shared`."""
 
 from __future__ import annotations
 
