@@ -122,6 +122,16 @@ def test_words_of_a_wrong_length_are_refused():
         both(first, lambda channel, end: hold(channel, end, table()).scores(np.arange(ROWS), 6, 1))
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_memory_of_trees_is_that_of_their_arrays(monkeypatch, kept):
+    monkeypatch.setattr(cell_trees, "_KEPT_TREES", (1 << 19) * kept)
+    made, held = both(
+        lambda channel, end: make(channel, end, ROWS, COLUMNS), lambda channel, end: hold(channel, end, table())
+    )
+    arrays = [made.trees.seeds, held.trees.siblings, held.trees.holes, *([made.kept, held.kept] if kept else [])]
+    assert cell_trees.memory(ROWS * COLUMNS, ROWS * COLUMNS) == sum(array.nbytes for array in arrays)
+
+
 def test_a_number_of_columns_that_no_memory_holds_is_the_peers_fault():
     """A party that makes up its number of columns: 2^21 rows of them would take 351 TB."""
     with pytest.raises(PeerError, match=r"the other party has 1048576 columns: .*take 351,843\.7 GB"):

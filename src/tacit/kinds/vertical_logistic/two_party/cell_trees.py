@@ -36,12 +36,13 @@ from tacit.kinds.vertical_logistic.two_party.messages import Product
 from tacit.kinds.vertical_logistic.two_party.products import Layout
 from tacit.kinds.vertical_logistic.two_party.scales import DIGIT_BITS, DIGITS
 
-__all__ = ["Held", "Made", "hold", "make"]
+__all__ = ["Held", "Made", "hold", "make", "memory"]
 
 _BLOCK_TREES = 1 << 16  # whose leaves, 16 MB, are in memory at once
 _KEPT_TREES = 1 << 19  # whose leaves, 128 MB, are kept
 _FRAME = 64
 MADE_BYTES, HELD_BYTES = 160, 360  # of memory for the trees of a cell
+_LEAVES_BYTES = 16 << DIGIT_BITS  # of a tree
 
 
 def _counter() -> Counter:
@@ -150,6 +151,12 @@ class Held(_Cells):
             kept: Blocks = self._of(self.kept, rows)
             return kept
         return PuncturedTrees(self.trees.session, holes, self._of(self.trees.siblings, rows)).leaves()
+
+
+def memory(own: int, others: int) -> int:
+    """The bytes that a party holds for the trees of so many cells of its own and of the other's."""
+    leaves = sum(cells * DIGITS * _LEAVES_BYTES for cells in (own, others) if cells * DIGITS <= _KEPT_TREES)
+    return own * HELD_BYTES + others * MADE_BYTES + leaves
 
 
 class _Keeper:
