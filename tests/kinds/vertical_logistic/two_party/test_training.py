@@ -296,6 +296,22 @@ def test_a_party_killed_at_any_message_resumes_and_nothing_is_used_twice(victim,
         assert (inputs[1:] != inputs[:-1]).any(axis=1).all(), party
 
 
+@pytest.mark.parametrize("model", ["linear", "logistic"])
+def test_what_a_party_stores_of_small_weights_are_large_random_words(model):
+    """One in 2^23 words would be as small as a weight of 2^16, by chance."""
+    x, y = people(60, 4)
+    terms, kept = terms_of(60, model=model, epochs=1, batch=100), {}
+    models = run(x, y, terms, contexts=_keeping(terms, kept))
+    assert np.abs(whole(models, terms)[0]).max() < 1
+    for party in terms.parties:
+        stored = kept[party][-1]
+        for words in (stored.weights, stored.best):
+            assert (np.abs(words.view(np.int64).astype(float)) > 2.0**40).mean() > 0.5
+    np.testing.assert_array_equal(
+        ring.decode(kept["bank"][-1].weights + kept["shop"][-1].weights, 24)[:-1], whole(models, terms)[0]
+    )
+
+
 def test_shares_of_a_step_that_was_done_twice_are_never_mixed():
     x, _ = people(100, 4)
     y = x[:, 0]
