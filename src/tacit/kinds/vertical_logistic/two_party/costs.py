@@ -103,7 +103,8 @@ def _pads(terms: Terms) -> int:
         return 0
     cells = pad_blocks(CELLS_BITS)
     steps = terms.counts[0] * len(terms.rates) * (cells + pad_blocks(SIGMOID.entries_bits))
-    vectors = 2 * (terms.buckets.bit_length() - 1) * -(-terms.buckets * word_of_counts(terms.counts[1]).itemsize // 16)
+    word = int(word_of_counts(terms.counts[1]).itemsize)
+    vectors = 2 * (terms.buckets.bit_length() - 1) * -(-terms.buckets * word // 16)
     figures = terms.counts[1] * _evaluations(terms) * (cells + pad_blocks(JUDGED.entries_bits) + vectors)
     return terms.outputs * (steps + figures)
 
