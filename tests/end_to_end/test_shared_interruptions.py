@@ -8,6 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from tacit.crypto import ot
+from tacit.crypto.punctured import PuncturedTrees, Trees
 from tacit.errors import NotResumed
 from tacit.kinds.vertical_logistic import kept_rows
 from tacit.kinds.vertical_logistic.protocol.label_count_terms import gave_counts
@@ -108,6 +110,40 @@ def test_one_of_two_parties_without_a_dealer_that_is_killed_at_some_moments(tmp_
 @pytest.mark.parametrize("victim", ["bank", "shop0"])
 def test_one_of_two_parties_without_a_dealer_that_is_killed_at_any_moment(tmp_path, monkeypatch, victim):
     killed_without_a_dealer(two_parties(tmp_path), tmp_path, monkeypatch, victim, lambda count: range(1, count + 1))
+
+
+@pytest.mark.parametrize("at", [None, "middle"])
+def test_two_parties_store_shares_of_weights_and_no_secret_of_transfers(tmp_path, monkeypatch, at):
+    """Every file of both parties is searched for their secret bits, seeds of streams and nodes of trees."""
+    secrets = []
+
+    def recorded(kind, found):
+        begin = kind.__init__
+
+        def kept(self, *given, **named):
+            begin(self, *given, **named)
+            secrets.extend(found(*given, **named))
+
+        monkeypatch.setattr(kind, "__init__", kept)
+
+    recorded(ot.Sender, lambda delta, seeds, session: [delta, *seeds])
+    recorded(ot.Receiver, lambda seeds, session: [key for pair in seeds for key in pair])
+    recorded(Trees, lambda session, depth, seeds: [block.tobytes() for block in seeds[0]])
+    recorded(PuncturedTrees, lambda session, holes, siblings: [block.tobytes() for block in siblings[0]])
+    settings = two_parties(tmp_path)
+    trial = Trial(settings, tmp_path / "trial")
+    if at is None:
+        trial.attempt(monkeypatch)
+    else:
+        trial.interrupted(monkeypatch, "shop0", 40)
+    assert len(secrets) > 4 * (1 + 128)
+    stored = [path.read_bytes() for path in (tmp_path / "trial").rglob("*") if path.is_file()]
+    assert sum(b"weights" in text for text in stored) >= 2
+    for secret in set(secrets):
+        assert len(secret) == 16
+        for text in stored:
+            assert secret not in text
+            assert secret.hex().encode() not in text
 
 
 def test_masks_that_were_used_before_would_be_noticed(tmp_path, monkeypatch):

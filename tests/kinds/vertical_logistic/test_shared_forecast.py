@@ -7,8 +7,9 @@ import pytest
 from tacit.channel import Recorder, run_parties
 from tacit.events import Nowhere
 from tacit.kinds.vertical_logistic.party import forecast, party
+from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.kinds.vertical_logistic.shared.costs import costs
-from tacit.kinds.vertical_logistic.shared_forecast import ROUND_TRIP, whole_costs
+from tacit.kinds.vertical_logistic.shared_forecast import ROUND_TRIP, shared_forecast, whole_costs
 from tacit.kinds.vertical_logistic.shared_party import terms_of
 from tacit.kinds.vertical_logistic.two_party import costs as two_party
 from tacit.lockstep.run import Place
@@ -56,6 +57,8 @@ def test_the_plan_of_two_parties_without_a_dealer(tmp_path):
     said = " ".join(map(str, forecast(settings).parts["What it costs"]))
     assert "A step has 3 exchanges" in said
     assert "oblivious transfers" in said
+    assert told["bytes of memory of a party"] == 400 * 6 * (360 + 160 + 2 * 5 * 256)  # small tables keep leaves
+    assert "Each party holds up to 7.4 MB" in said
     linear = of_tables(tmp_path, 1, align=False, dealer=False, labels="linear")
     assert "A step has 2 exchanges" in str(forecast(linear).parts["What it costs"])
     coarse = of_tables(tmp_path, 1, dealer=False, shares={"harmonics": 30})
@@ -96,3 +99,12 @@ def test_a_file_without_tables_still_says_who_sees_what(tmp_path):
     made = forecast(settings.model_copy(update={"data": {}}))
     assert made.parts["Who sees what"]
     assert "rows" not in made.figures
+
+
+@pytest.mark.parametrize(("epochs", "warned"), [(100, False), (100_000, True)])
+def test_distances_above_2_to_the_minus_40_are_warned_of(epochs, warned):
+    parties = {"bank": {"role": "active"}, "shop": {"role": "passive"}}
+    settings = Settings.model_validate({"helper": "none", "parties": parties, "train": {"epochs": epochs}})
+    made = shared_forecast(settings, 1_000_000, {"bank": 100, "shop": 100}, 1, {})
+    assert (made.figures["statistical distance from uniform"] > 2.0**-40) == warned
+    assert ("above 2^-40: take fewer epochs" in str(made.parts["Warnings"])) == warned

@@ -28,7 +28,7 @@ from tacit.crypto.fixed_key import BLOCK_BYTES, Blocks, Permutation, permutation
 from tacit.crypto.ot.transfers import check_length
 from tacit.crypto.ot.words import Words
 
-__all__ = ["MOST_BITS", "hide_tables", "index_bits", "open_entries"]
+__all__ = ["MOST_BITS", "hide_tables", "index_bits", "open_entries", "pad_blocks"]
 
 MOST_BITS = 16
 MOST_BYTES = 1 << 28
@@ -43,6 +43,11 @@ def index_bits(indices: ArrayLike, bits: int) -> NDArray[np.uint8]:
     if numbers.ndim != 1 or (len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < 1 << bits):
         raise ValueError(f"indices are one list of numbers below {1 << bits}")
     return (numbers[:, None] >> np.arange(bits) & 1).astype(np.uint8).reshape(-1)
+
+
+def pad_blocks(bits: int) -> int:
+    """How many blocks are hashed for the pads of a table of 2^bits entries, with those of its halves."""
+    return 0 if bits == 1 else (2 << bits) + pad_blocks(bits // 2) + pad_blocks(bits - bits // 2)
 
 
 def hide_tables(session: bytes, zeros: Blocks, ones: Blocks, entries: Words, width: int) -> bytes:

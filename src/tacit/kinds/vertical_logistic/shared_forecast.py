@@ -16,6 +16,7 @@ from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.shared_boundary import shared_sentences, shared_unprotected
 from tacit.kinds.vertical_logistic.shared_party import terms_of
 from tacit.kinds.vertical_logistic.two_party import costs as two_party
+from tacit.kinds.vertical_logistic.two_party.cell_trees import memory
 from tacit.report.forecast import Forecast, in_sentences
 
 ROUND_TRIP = 0.02  # seconds, of the estimate
@@ -24,6 +25,7 @@ ROUND_TRIP = 0.02  # seconds, of the estimate
 _EXCHANGE, _DEALT, _CELL = 2.5e-4, 3e-9, 1.2e-8
 # Between two parties: of a meeting, of a cell in the set-up, of a score's lookup, and of a cell in a step.
 _MET, _PLANTED, _LOOKED_UP, _DIGITS = 0.25, 4.5e-6, 2e-5, 2e-6
+_MOST_DISTANCE = 2.0**-40
 _FEW = 500  # held-out rows: with fewer, groups of rows make the AUC visibly lower than it is
 
 
@@ -57,6 +59,11 @@ def shared_forecast(
             widths = {name: features[name] for name in settings.owners}
             said += _costs(terms, widths, figures) if terms.dealer else between_two(terms, widths, figures)
     warnings = _warnings(settings, terms)
+    if (distance := figures.get("statistical distance from uniform", 0.0)) > _MOST_DISTANCE:
+        warnings.append(
+            f"The statistical distances add up to 2^{math.log2(distance):.0f}, above 2^-40: take fewer epochs, rows or "
+            "columns."
+        )
     for name, (columns, count) in groups.items():
         if terms is not None:
             said += label_count_costs(settings.active, name, terms.counts[0], columns, count, settings.paillier.bits)
@@ -128,7 +135,9 @@ def _costs(terms: Terms, columns: Mapping[str, int], figures: dict[str, Any]) ->
 def between_two(terms: Terms, columns: Mapping[str, int], figures: dict[str, Any]) -> list[str]:
     """What a training without a dealer costs."""
     spent = two_party.costs(terms, columns)
-    cells = terms.rows * sum(columns.values())
+    each = {name: terms.rows * columns[name] for name in terms.parties}
+    cells = sum(each.values())
+    held = max(memory(own, cells - own) for own in each.values())
     visited = terms.counts[0] * len(terms.rates) * terms.outputs
     computed = _MET + _PLANTED * cells + visited * (_LOOKED_UP + _DIGITS * sum(columns.values()))
     waits = spent.total.exchanges * ROUND_TRIP
@@ -137,6 +146,7 @@ def between_two(terms: Terms, columns: Mapping[str, int], figures: dict[str, Any
         "exchanges": spent.total.exchanges,
         "bytes of the set-up": spent.setup.bytes,
         "bytes of a step": spent.step.bytes,
+        "bytes of memory of a party": held,
         "transfers of a step": spent.step.transfers,
         "bytes of the run": spent.total.bytes,
         "seconds of processor time": round(computed, 3),
@@ -149,6 +159,7 @@ def between_two(terms: Terms, columns: Mapping[str, int], figures: dict[str, Any
         f"{spent.figures.bytes:,} bytes. The run takes about {spent.total.bytes:,} bytes.",
         f"The run has {spent.total.exchanges:,} exchanges: at a round trip of {ROUND_TRIP * 1000:.0f} ms at most "
         f"{waits:,.0f} s of waiting, and about {computed:,.1f} s of processor time of both parties together.",
+        f"Each party holds up to {held / 1e6:,.1f} MB for the trees of both tables.",
         f"The sum of the statistical distances of all that a party receives from uniform words, and of failures of the "
         f"arithmetic, is {distance:.1e} (2^{math.log2(distance):.0f}): masks are uniform and used once, what is left "
         "are hashes by AES.",

@@ -192,7 +192,7 @@ def train(channels: Mapping[str, Channel], brought: Brought) -> tuple[Model, Jud
     take_part = train_on_shares if terms.dealer else train_between_two
     own = take_part(peers, features, terms, brought.name, labels, weights, context)
     if settings.model == "logistic":
-        _note_large_scores(features @ own.weights, brought)
+        _note_large_scores(features @ own.weights + (0.0 if own.intercept is None else own.intercept), brought)
     model = _model(own, scaler, brought, objective)
     judged = None if objective is None else JudgedOnShares(trainer.figures, _numbers(objective, training))
     trainer.ended(model, judged)
@@ -233,15 +233,19 @@ def _check_outputs(outputs: int, settings: Settings) -> None:
 
 
 def _note_large_scores(part: Floats, brought: Brought) -> None:
-    """Say so if this party's part of a score alone is beyond where the sigmoid's series holds: it learned wrongly."""
+    """Say so if this party's part of a score is beyond where the sigmoid's series holds: it learned wrongly.
+
+    Between two parties half of what the lookup reaches: two parts within that are within it together.
+    """
     reached = float(np.abs(part).max(initial=0.0))
-    largest = LARGEST if brought.settings.dealer is not None else lookup.LARGEST
+    alone = brought.settings.dealer is None
+    largest, wrong = (lookup.LARGEST / 2, "may have been") if alone else (LARGEST, "were")
     if reached > largest:
         brought.sink.emit(
             Noted(
                 f"{brought.name}: its part of a score reaches {reached:.0f}, and the sigmoid on shares holds up to "
-                f"{largest:.0f}: such rows were learned wrongly; clip columns with far outliers, or lower the learning "
-                "rate"
+                f"{largest:.0f}{' of each party' * alone}: such rows {wrong} learned wrongly; clip columns with far "
+                "outliers, or lower the learning rate"
             )
         )
 

@@ -19,6 +19,14 @@ def test_scaling_is_that_of_scikit_learn():
     assert not Scaler.fit(x).apply(x)[:, -1].any()
 
 
+@pytest.mark.parametrize("unit", [1e-100, 1e-14, 1e14, 1e300])
+def test_a_column_in_any_unit_is_standardised_alike(unit):
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    np.testing.assert_allclose(Scaler.fit(x * unit).apply(x * unit), scale(x), atol=1e-9)
+    constant = np.full((50, 1), 0.1 * unit)
+    assert not Scaler.fit(constant).apply(constant).any()
+
+
 def model_of(rng: np.random.Generator, columns: int, outputs: int, **given) -> Model:
     scaler = Scaler(rng.normal(size=columns), rng.normal(size=columns))
     return Model(rng.normal(size=(columns, outputs)), scaler, bytes(16), rng.normal(size=outputs), **given)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tacit import oblivious
 from tacit.crypto import punctured
 from tacit.errors import PeerError
 from tacit.kinds.vertical_logistic.two_party import cell_trees, products
@@ -119,3 +120,28 @@ def test_words_of_a_wrong_length_are_refused():
 
     with pytest.raises(PeerError, match="the products of 40"):
         both(first, lambda channel, end: hold(channel, end, table()).scores(np.arange(ROWS), 6, 1))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_memory_of_trees_is_that_of_their_arrays(monkeypatch, kept):
+    monkeypatch.setattr(cell_trees, "_KEPT_TREES", (1 << 19) * kept)
+    made, held = both(
+        lambda channel, end: make(channel, end, ROWS, COLUMNS), lambda channel, end: hold(channel, end, table())
+    )
+    arrays = [made.trees.seeds, held.trees.siblings, held.trees.holes, *([made.kept, held.kept] if kept else [])]
+    assert cell_trees.memory(ROWS * COLUMNS, ROWS * COLUMNS) == sum(array.nbytes for array in arrays)
+
+
+def test_a_number_of_columns_that_no_memory_holds_is_the_peers_fault():
+    """A party that makes up its number of columns: 2^21 rows of them would take 351 TB."""
+    with pytest.raises(PeerError, match=r"the other party has 1048576 columns: .*take 351,843\.7 GB"):
+        both(lambda channel, end: make(channel, end, 1 << 21, 1 << 20), lambda channel, end: None)
+
+
+def test_an_own_table_that_no_memory_holds_is_the_users_to_mend(monkeypatch):
+    def none_left(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(oblivious, "hold_trees", none_left)
+    with pytest.raises(ValueError, match=r"this party has 3 columns: .*take fewer rows or columns, or a dealer"):
+        both(lambda channel, end: None, lambda channel, end: hold(channel, end, table()))

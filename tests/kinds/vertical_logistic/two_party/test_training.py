@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
 
 from tacit.channel import run_parties
+from tacit.crypto.fixed_key import Permutation
 from tacit.errors import PeerError
 from tacit.kinds.vertical_logistic.shared import ring
 from tacit.kinds.vertical_logistic.shared.messages import Revealed
@@ -235,11 +238,36 @@ def _random_words(recorders) -> list[bytes]:
     return found
 
 
+@pytest.fixture
+def hashed(monkeypatch):
+    """By party the inputs of the hash in all meetings: the secret block with its tweak, plus the public key.
+
+    Blocks that a party lacks are zero in its arrays, and what it computes of them is not used.
+    """
+    found = {name: [] for name in NAMES[:2]}
+    begin, keyed = Permutation.__init__, Permutation.keyed
+
+    def kept(self, key):
+        begin(self, key)
+        self.key = np.frombuffer(key, dtype="<u8")
+
+    def recorded(self, keys, inputs):
+        mixed = keys ^ np.stack(np.broadcast_arrays(np.asarray(inputs, dtype=np.uint64), np.uint64(0)), axis=-1)
+        found[threading.current_thread().name].append((mixed + self.key)[keys.any(axis=-1)])
+        return keyed(self, keys, inputs)
+
+    monkeypatch.setattr(Permutation, "__init__", kept)
+    monkeypatch.setattr(Permutation, "keyed", recorded)
+    return found
+
+
+@pytest.mark.parametrize("model", ["linear", pytest.param("logistic", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("victim", NAMES[:2])
-def test_a_party_killed_at_any_message_resumes_and_nothing_is_used_twice(victim):
+def test_a_party_killed_at_any_message_resumes_and_nothing_is_used_twice(victim, model, hashed):
     x, _ = people(60, 4)
-    y = x[:, 0] - x[:, 2]
-    terms = terms_of(60, model="linear", epochs=2, batch=24)
+    y = x[:, 0] - x[:, 2] if model == "linear" else np.arange(60) % 2.0
+    changes = {"batch": 24} if model == "linear" else {"batch": 30, "held_out": 0.5, "figures": "end"}
+    terms = terms_of(60, model=model, epochs=2, **changes)
     kept, sent, kills, killed = {}, [], 0, True
     while killed:
         recorders = {}
@@ -257,8 +285,31 @@ def test_a_party_killed_at_any_message_resumes_and_nothing_is_used_twice(victim)
     sessions = {models[name].session for name in terms.parties}
     assert len(sessions) == 1
     assert met[0] == met[1] > 0
-    np.testing.assert_allclose(whole(models, terms)[0], plain(x, y, terms)[0], atol=EXACT)
+    np.testing.assert_allclose(
+        whole(models, terms)[0], plain(x, y, terms)[0], atol=EXACT if model == "linear" else 2 * CLOSE
+    )
     assert len(set(sent)) == len(sent)
+    for party in terms.parties:
+        inputs = np.concatenate(hashed[party])
+        inputs = inputs[np.lexsort(inputs.T)]
+        assert len(inputs) > 100_000
+        assert (inputs[1:] != inputs[:-1]).any(axis=1).all(), party
+
+
+@pytest.mark.parametrize("model", ["linear", "logistic"])
+def test_what_a_party_stores_of_small_weights_are_large_random_words(model):
+    """One in 2^23 words would be as small as a weight of 2^16, by chance."""
+    x, y = people(60, 4)
+    terms, kept = terms_of(60, model=model, epochs=1, batch=100), {}
+    models = run(x, y, terms, contexts=_keeping(terms, kept))
+    assert np.abs(whole(models, terms)[0]).max() < 1
+    for party in terms.parties:
+        stored = kept[party][-1]
+        for words in (stored.weights, stored.best):
+            assert (np.abs(words.view(np.int64).astype(float)) > 2.0**40).mean() > 0.5
+    np.testing.assert_array_equal(
+        ring.decode(kept["bank"][-1].weights + kept["shop"][-1].weights, 24)[:-1], whole(models, terms)[0]
+    )
 
 
 def test_shares_of_a_step_that_was_done_twice_are_never_mixed():
@@ -286,6 +337,42 @@ def test_shares_of_a_step_that_was_done_twice_are_never_mixed():
     models = run(x, y, terms, contexts=contexts)
     assert met == [1, 1]
     np.testing.assert_allclose(whole(models, terms)[0], plain(x, y, terms)[0], atol=EXACT)
+
+
+@pytest.mark.parametrize(
+    ("bank", "shop", "resumed"),
+    [
+        ((3, 4), (0, 1), "no step that all parties can begin after"),  # a backup was restored at one party
+        ((0, 1), (3, 4), "no step that all parties can begin after"),
+        ((3, 4), (2, 3), 3),  # of the save before
+        ((0, 1), (0, 1), 1),  # at both
+        ((), (3, 4), "shop resume a training that the others do not"),
+        ((0, 1), (), 0),
+    ],
+)
+def test_a_restored_folder_resumes_at_a_step_that_both_have_or_not_at_all(bank, shop, resumed, hashed):
+    x, _ = people(60, 4)
+    y = x[:, 0]
+    terms = terms_of(60, model="linear", epochs=4, batch=100)
+    kept = {}
+    run(x, y, terms, contexts=_keeping(terms, kept))
+    met = []
+    contexts = {
+        name: SharedContext(
+            saved=tuple(kept[name][step] for step in steps), met=lambda _, position: met.append(position)
+        )
+        for name, steps in (("bank", bank), ("shop", shop))
+    }
+    if isinstance(resumed, str):
+        with pytest.raises(PeerError, match=resumed):
+            run(x, y, terms, contexts=contexts)
+        return
+    models = run(x, y, terms, contexts=contexts)
+    assert met == [resumed, resumed]
+    np.testing.assert_allclose(whole(models, terms)[0], plain(x, y, terms)[0], atol=EXACT)
+    for party in terms.parties:
+        inputs = np.concatenate(hashed[party])
+        assert len(np.unique(inputs, axis=0)) == len(inputs), party
 
 
 def test_a_snapshot_of_other_terms_is_refused():

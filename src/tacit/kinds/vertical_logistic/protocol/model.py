@@ -30,9 +30,12 @@ class Scaler:
 
     @classmethod
     def fit(cls, features: Floats) -> Scaler:
-        mean = features.mean(axis=0)
-        deviation = features.std(axis=0)
-        varies = deviation > 1e-12 * np.maximum(1.0, np.abs(mean))  # what is left of a constant column is rounding
+        mean, largest = features.mean(axis=0), np.abs(features).max(axis=0, initial=0.0)
+        with np.errstate(over="ignore"):
+            deviation = features.std(axis=0)
+        far = ~np.isfinite(deviation)  # squares of such numbers are beyond floats
+        deviation[far] = (features[:, far] / largest[far]).std(axis=0) * largest[far]
+        varies = deviation > 1e-12 * largest  # what is left of a constant column is rounding
         factor = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies)
         return cls(mean, factor)
 

@@ -29,17 +29,20 @@ from tacit.crypto.counter import Counter
 from tacit.crypto.fixed_key import Blocks
 from tacit.crypto.ot.words import Words
 from tacit.crypto.punctured import Holes, PuncturedTrees, Trees
+from tacit.errors import PeerError
 from tacit.kinds.vertical_logistic.protocol.batches import Rows
 from tacit.kinds.vertical_logistic.two_party import products
 from tacit.kinds.vertical_logistic.two_party.messages import Product
 from tacit.kinds.vertical_logistic.two_party.products import Layout
 from tacit.kinds.vertical_logistic.two_party.scales import DIGIT_BITS, DIGITS
 
-__all__ = ["Held", "Made", "hold", "make"]
+__all__ = ["Held", "Made", "hold", "make", "memory"]
 
 _BLOCK_TREES = 1 << 16  # whose leaves, 16 MB, are in memory at once
 _KEPT_TREES = 1 << 19  # whose leaves, 128 MB, are kept
 _FRAME = 64
+MADE_BYTES, HELD_BYTES = 160, 360  # of memory for the trees of a cell
+_LEAVES_BYTES = 16 << DIGIT_BITS  # of a tree
 
 
 def _counter() -> Counter:
@@ -150,6 +153,12 @@ class Held(_Cells):
         return PuncturedTrees(self.trees.session, holes, self._of(self.trees.siblings, rows)).leaves()
 
 
+def memory(own: int, others: int) -> int:
+    """The bytes that a party holds for the trees of so many cells of its own and of the other's."""
+    leaves = sum(cells * DIGITS * _LEAVES_BYTES for cells in (own, others) if cells * DIGITS <= _KEPT_TREES)
+    return own * HELD_BYTES + others * MADE_BYTES + leaves
+
+
 class _Keeper:
     """Leaves of all trees, if the table is small."""
 
@@ -167,7 +176,10 @@ def make(channel: Channel, end: ot.Sender, rows: int, columns: int) -> Made:
     """Make the trees of the other party's table."""
     count = rows * columns * DIGITS
     keeper = _Keeper(count)
-    trees = oblivious.make_trees(channel, end, count, DIGIT_BITS, keeper.keep)
+    try:
+        trees = oblivious.make_trees(channel, end, count, DIGIT_BITS, keeper.keep)
+    except MemoryError:  # a number of columns that the other party made up must not end this one in a traceback
+        raise PeerError(f"the other party has {columns} columns: {_too_large(rows * columns, MADE_BYTES)}") from None
     return Made(channel, columns, keeper.leaves, trees=trees)
 
 
@@ -178,5 +190,15 @@ def hold(channel: Channel, end: ot.Receiver, features: NDArray[np.int64]) -> Hel
     if columns:
         holes = products.digits_of(features, Layout(rows, columns, DIGITS, DIGIT_BITS))
     keeper = _Keeper(len(holes))
-    trees = oblivious.hold_trees(channel, end, holes, DIGIT_BITS, keeper.keep)
+    try:
+        trees = oblivious.hold_trees(channel, end, holes, DIGIT_BITS, keeper.keep)
+    except MemoryError:
+        raise ValueError(f"this party has {columns} columns: {_too_large(rows * columns, HELD_BYTES)}") from None
     return Held(channel, columns, keeper.leaves, trees=trees)
+
+
+def _too_large(cells: int, each: int) -> str:
+    return (
+        f"trees of {cells} cells take {cells * each / 1e9:,.1f} GB, more than this machine has: take fewer rows or "
+        "columns, or a dealer"
+    )

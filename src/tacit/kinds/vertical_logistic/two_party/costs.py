@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tacit.crypto.ot import base
 from tacit.crypto.ot.extension import message_bytes
+from tacit.crypto.ot.one_of_many import pad_blocks
 from tacit.crypto.punctured import answer_bytes, block, request_bytes
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.two_party.held_out_counts import JUDGED, word_of_counts
@@ -90,10 +91,22 @@ def distances(terms: Terms, columns: Mapping[str, int]) -> dict[str, float]:
     trees = terms.rows * sum(columns.values()) * DIGITS
     visits = 2 * len(terms.rates) + _evaluations(terms)
     words = trees * terms.outputs * visits
-    pads = found.total.transfers + found.total.bytes / 8
-    lacking = trees * DIGIT_BITS + words + pads
+    lacking = trees * DIGIT_BITS + words + found.total.transfers + _pads(terms)
     exact = ["scores", "residues", "gradients", "weights", "scores held out", "low bits dropped"]
     return {**dict.fromkeys(exact, 0.0), "hashed blocks": lacking**2 / 2.0**128}
+
+
+def _pads(terms: Terms) -> int:
+    """Blocks that hide entries of tables, and of vectors that are counted: an entry of one byte takes as many as one
+    of eight."""
+    if terms.model == "linear":
+        return 0
+    cells = pad_blocks(CELLS_BITS)
+    steps = terms.counts[0] * len(terms.rates) * (cells + pad_blocks(SIGMOID.entries_bits))
+    word = int(word_of_counts(terms.counts[1]).itemsize)
+    vectors = 2 * (terms.buckets.bit_length() - 1) * -(-terms.buckets * word // 16)
+    figures = terms.counts[1] * _evaluations(terms) * (cells + pad_blocks(JUDGED.entries_bits) + vectors)
+    return terms.outputs * (steps + figures)
 
 
 def _evaluations(terms: Terms) -> int:
