@@ -43,6 +43,7 @@ from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierConte
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.kinds.vertical_logistic.shared.costs import costs
 from tacit.kinds.vertical_logistic.shared.dealer import deal
+from tacit.kinds.vertical_logistic.shared.masked_table import Given
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.shared.training import Trained, train
 from tacit.kinds.vertical_logistic.two_party import costs as without_dealer
@@ -101,7 +102,7 @@ def trained(features: Floats, labels: Floats, terms: Terms, *, slow: bool = Fals
             if name == terms.dealer:
                 return deal(ends, terms)
             part = train if terms.dealer else train_without_dealer
-            return part(ends, parts[name], terms, name, labels if name == terms.active else None)
+            return part(ends, Given(parts[name], labels if name == terms.active else None), terms, name)
         finally:
             for end in ends.values():
                 if slow:
@@ -327,7 +328,7 @@ def _process(name: str, ends: Mapping[str, Pipe], terms: Terms, rows: int, colum
         deal(channels, terms)
     else:
         part = parts[terms.parties.index(name)]
-        train(channels, part, terms, name, labels if name == terms.active else None)
+        train(channels, Given(part, labels if name == terms.active else None), terms, name)
     answer.send(CPU() - started)
 
 

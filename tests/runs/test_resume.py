@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -160,6 +161,25 @@ def test_other_settings_are_refused_by_name(tmp_path, monkeypatch, change, words
         tacit.run(config | change, resume=folder)
     assert load(folder / "config.yaml") == load(config)  # a refusal changes nothing
     assert tacit.run(config, resume=folder).status == "done"
+
+
+@pytest.mark.parametrize("rounds", [2, 3])  # the run is done, or resumed
+def test_a_file_that_a_run_is_resumed_with_is_compared_with_what_it_stored(tmp_path, rounds):
+    run = tacit.run(SMALL | {"rounds": 2}, runs=tmp_path / "runs").directory
+    same, other, another = (tmp_path / f"{name}.yaml" for name in ("same", "other", "another"))
+    same.write_text(json.dumps(SMALL | {"rounds": 2}))
+    other.write_text(json.dumps(SMALL | {"seed": 9}))
+    another.write_text("kind: private_training\ntask: digits\nprivacy: {epsilon: 3, delta: 1.0e-5}\n")
+    for file, words in (
+        (other, f"seed was 0 when the run began, and is 9 in {other}"),
+        (another, f"kind was 'horizontal' when the run began, and is 'private_training' in {another}"),
+    ):
+        done = invoke("run", str(file), "--resume", str(run), "--quiet")
+        assert done.exit_code == 2
+        assert words in done.stderr
+        with pytest.raises(ConfigError, match=re.escape(words)):
+            tacit.run(str(file), resume=run)
+    assert invoke("run", str(same), "--resume", str(run), "--set", f"rounds={rounds}", "--quiet").exit_code == 0
 
 
 def test_what_is_no_run_or_a_broken_one_is_said_in_a_sentence(tmp_path, monkeypatch):

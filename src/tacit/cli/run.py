@@ -46,8 +46,8 @@ def command(
 
     --resume takes the directory of a run that was stopped or killed, with the settings stored there. Only `rounds` or
     `train.epochs` may change, and only if the noise was not calibrated to them (--set rounds=50). FILE is needed only
-    if the module of the task is in its folder. An interrupted round is repeated; everything that it released stays
-    in the ledger.
+    if the module of the task is in its folder, and must have the same settings. An interrupted round is repeated;
+    everything that it released stays in the ledger.
 
     --state names a fixed directory: the run starts there if it is empty, and is resumed otherwise. This is for
     supervisors: the same command starts a run, resumes it and, once it is done, reports that.
@@ -68,7 +68,7 @@ def command(
         if previous and resume is None:
             raise ConfigError("--previous is for a run that is resumed: add --resume RUN")
         if resume is not None:
-            settings, directory = resumed(resume, None, overrides, previous=previous)
+            settings, directory = resumed(resume, file, overrides, previous=previous)
         elif file is None:
             end("Give the FILE to run, or a run to resume: tacit run FILE, or tacit run --resume RUN", USER)
         else:

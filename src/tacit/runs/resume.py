@@ -31,17 +31,17 @@ from tacit.store.party_folder import check_copies, copy_repairs
 
 def resumed(
     path: str | Path,
-    source: Mapping[str, Any] | None = None,
+    source: Mapping[str, Any] | Path | None = None,
     overrides: Sequence[str] = (),
     party: str | None = None,
     previous: bool = False,
 ) -> tuple[Settings, RunDirectory]:
     """The settings and the reopened directory of a run.
 
-    The settings are those that the run stored; `source` is needed only if they hold Python objects. Only the number of
-    rounds or epochs may change. Nothing is written before everything was checked. `party` is who joined a network with
-    this directory, None if all parties were in one process. `previous`: if what was stored last is damaged, take the
-    last state that is intact.
+    The settings are those that the run stored. A mapping as `source` is needed only if they hold Python objects; a file
+    must say the same as they do. Only the number of rounds or epochs may change. Nothing is written before everything
+    was checked. `party` is who joined a network with this directory, None if all parties were in one process.
+    `previous`: if what was stored last is damaged, take the last state that is intact.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -53,8 +53,11 @@ def resumed(
         names = [name or "all parties in one process" for name in (whose, party)]
         raise ConfigError(f"{folder}: this is the run of {names[0]}, and not of {names[1]}: name the right one")
     stored = load(folder / "config.yaml")
+    if isinstance(source, Path):
+        _check_same(folder, stored, load(source, overrides), f"in {source}")
+        source = None
     settings = load(source if source is not None else folder / "config.yaml", overrides)
-    _check_same(folder, stored, settings)
+    _check_same(folder, stored, settings, "now")
     directory = RunDirectory.reopen(folder, fingerprint=fingerprint(settings))
     try:
         if previous:
@@ -158,17 +161,19 @@ def _left_by_start(name: str) -> bool:
     return name in ("environment.json", "party", "events.jsonl", "run.log") or name.endswith(".tmp")
 
 
-def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
+def _check_same(folder: Path, stored: Settings, given: Settings, where: str) -> None:
+    """ConfigError if settings differ in more than a resumed run may change; `where` the given ones stand."""
     before, now = dict(flat(stored)), dict(flat(given))
     keys = before.keys() | now.keys()
     empty = {
         key for key in keys if any(other.startswith(f"{key}.") for other in keys)
     }  # a section that one of them lacks
-    for key in sorted(keys, key=lambda key: (key in empty, key)):  # a key of a section says more than the section
+    # A key of a section says more than the section, and the kind more than keys that only one of the kinds has.
+    for key in sorted(keys, key=lambda key: (key != "kind", key in empty, key)):
         if before.get(key) != now.get(key) and not changeable(key, stored):
             reason = f", for which {kind_of(stored).resume.sized}" if key == kind_of(stored).resume.length else ""
             raise ConfigError(
-                f"{folder}: {key} was {before.get(key)!r} when the run began{reason}, and is {now.get(key)!r} now: "
+                f"{folder}: {key} was {before.get(key)!r} when the run began{reason}, and is {now.get(key)!r} {where}: "
                 "leave it as it was, or start a new run"
             )
 

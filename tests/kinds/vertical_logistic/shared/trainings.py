@@ -8,6 +8,7 @@ import numpy as np
 
 from tacit.channel import Recorder, run_parties
 from tacit.kinds.vertical_logistic.shared.dealer import deal
+from tacit.kinds.vertical_logistic.shared.masked_table import Given
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.shared.training import SharedContext, train
 from tacit.randomness import seeded_rng
@@ -50,15 +51,8 @@ def functions(x, y, terms, *, row_weights=None, contexts=None, recorders=None, s
     def party(name, part):
         active = name == terms.active
         context = (contexts or {}).get(name, SharedContext())
-        return lambda channels: train(
-            recorded(name, channels),
-            part,
-            terms,
-            name,
-            y if active else None,
-            row_weights if active else None,
-            context,
-        )
+        given = Given(part, y, row_weights) if active else Given(part)
+        return lambda channels: train(recorded(name, channels), given, terms, name, context)
 
     made = {name: party(name, part) for name, part in shared_out(x, terms).items()}
     made[terms.dealer] = lambda channels: deal(recorded(terms.dealer, channels), terms, seeded_rng(seed))

@@ -7,6 +7,7 @@ from typing import Any
 
 from tacit import oblivious
 from tacit.channel import Recorder, run_parties
+from tacit.kinds.vertical_logistic.shared.masked_table import Given
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.shared.training import SharedContext
 from tacit.kinds.vertical_logistic.two_party.training import train
@@ -29,8 +30,8 @@ def functions(x, y, terms, *, row_weights=None, contexts=None, recorders=None):
     def party(name, part):
         active = name == terms.active
         context = (contexts or {}).get(name, SharedContext())
-        given = (y, row_weights) if active else (None, None)
-        return lambda channels: train(recorded(name, channels), part, terms, name, *given, context)
+        given = Given(part, y, row_weights) if active else Given(part)
+        return lambda channels: train(recorded(name, channels), given, terms, name, context)
 
     return {name: party(name, part) for name, part in shared_out(x, terms).items()}
 

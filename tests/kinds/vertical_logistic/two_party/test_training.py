@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 from tacit.channel import run_parties
 from tacit.errors import PeerError
 from tacit.kinds.vertical_logistic.shared import ring
+from tacit.kinds.vertical_logistic.shared.masked_table import Given
 from tacit.kinds.vertical_logistic.shared.messages import Revealed
 from tacit.kinds.vertical_logistic.shared.progress import Snapshot
 from tacit.kinds.vertical_logistic.shared.training import SharedContext
@@ -301,8 +302,10 @@ def test_a_snapshot_of_other_terms_is_refused():
 def test_a_column_that_does_not_fit_is_named():
     x, y = people(60, 4)
     x[5, 1] = 300.0
-    with pytest.raises(ValueError, match=r"feature 2 of .*: its largest absolute value is 300"):
-        train({}, x, terms_of(60), "bank", y)
+    with pytest.raises(ValueError, match=r"bank, feature 2 of 4: its largest absolute value is 300"):
+        train({}, Given(x, y), terms_of(60), "bank")
+    with pytest.raises(ValueError, match=r"bank, feature 'city = Rome': its largest absolute value is 300"):
+        train({}, Given(x, y, names=("age", "city = Rome", "debt", "job")), terms_of(60), "bank")
 
 
 def test_three_parties_without_a_dealer_are_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,8 +32,13 @@ _MOST_SOLVED = 3000  # rows whose labels are solved for at once
 def attacks(settings: Settings, scope: Scope) -> Attacks:
     """Each attack on rows of the file's own tables."""
     features, labels = tables(settings)
+    counts = [
+        Step(f"counts of labels at {name}", partial(_counts, settings, scope, name))
+        for name in (settings.counted if settings.data else ())
+    ]
     if settings.shared:
-        return shared_attacks(settings, features, labels, scope)
+        found = shared_attacks(settings, features, labels, scope)
+        return replace(found, steps=[*found.steps, *counts])
     if len(labels) < _FEWEST:
         raise ValueError(f"the parties have {len(labels)} rows in common, an audit needs {_FEWEST} or more")
     training, _ = batches.hold_out(len(labels), settings.train.test, settings.seed)
@@ -63,10 +69,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         Step("the wire", lambda: [_wire(deal(_FEWEST, _SHORT))]),
         Step("cost in utility", lambda: own_tables.cost(deal(trained, _SHORT), epochs=scope.pick(20, 200))),
     ]
-    if settings.data:
-        steps += [
-            Step(f"counts of labels at {name}", partial(_counts, settings, scope, name)) for name in settings.counted
-        ]
+    steps += counts
     read, left_out = readings(settings, features, labels, scope)
     steps[3:3] = read
     not_tested = [
