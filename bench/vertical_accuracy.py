@@ -74,6 +74,7 @@ def _credit_by_tables(folder: Path) -> Row:
     guest, host = (folder / f"default_credit_hetero_{name}.csv" for name in ("guest", "host"))
     file = {
         "kind": "vertical_logistic",
+        "protocol": "masked",
         "parties": {"guest": {"role": "active"}, "host": {"role": "passive"}},
         "data": {
             "guest": {"path": str(guest.absolute())},

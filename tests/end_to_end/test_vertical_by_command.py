@@ -160,7 +160,7 @@ def test_two_companies_train_and_predict_over_tls(certified):
         (["run", "deal.yaml", "--set", "data.shop.path=none.csv"], "none.csv"),
         (["run", "deal.yaml", "--set", "data.bank.label=z"], "no column 'z'"),
         (["run", "deal.yaml", "--set", "data.bank.label=x3"], "at most 100 are learnt"),
-        (["run", "deal.yaml", "--set", "helper=dealer"], "name a neutral party that has no data with the role dealer"),
+        (["run", "deal.yaml", "--set", "helper=dealer"], "masked, which has no dealer and no helper"),
         (
             ["run", "deal.yaml", "--set", "protocol=masked", "--set", "helper=none"],
             "masked, which has no dealer and no helper",
