@@ -164,12 +164,11 @@ def _left_by_start(name: str) -> bool:
 def _check_same(folder: Path, stored: Settings, given: Settings, where: str) -> None:
     """ConfigError if settings differ in more than a resumed run may change; `where` the given ones stand."""
     before, now = dict(flat(stored)), dict(flat(given))
-    keys = before.keys() | now.keys()
+    keys = list(before | now)  # in their order in a file: the kind and the protocol before what depends on them
     empty = {
         key for key in keys if any(other.startswith(f"{key}.") for other in keys)
     }  # a section that one of them lacks
-    # A key of a section says more than the section, and the kind more than keys that only one of the kinds has.
-    for key in sorted(keys, key=lambda key: (key != "kind", key in empty, key)):
+    for key in sorted(keys, key=lambda key: key in empty):  # a key of a section says more than the section
         if before.get(key) != now.get(key) and not changeable(key, stored):
             reason = f", for which {kind_of(stored).resume.sized}" if key == kind_of(stored).resume.length else ""
             raise ConfigError(
