@@ -1,8 +1,10 @@
-"""Breast cancer as tables of two companies, `bank` with the labels and `shop`, and scores read back from files."""
+"""Breast cancer as tables of two companies, `bank` with the labels and `shop`, their files, and scores read back."""
 
 from __future__ import annotations
 
 import csv
+import json
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +12,8 @@ import numpy as np
 import safetensors.numpy
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
+
+from tests.commands import certify, free_port, start
 
 DATA = load_breast_cancer()
 OLD, NEW = range(400), range(400, 569)
@@ -33,6 +37,38 @@ def write_tables() -> None:
     for name, columns in COLUMNS.items():
         write_table(f"{name}.csv", columns, OLD, label=name == "bank")
         write_table(f"{name}_new.csv", columns, NEW)
+
+
+def write_deal(*, epochs: int, dealer: bool = False) -> None:
+    """The file of a training on shares, which names no protocol, and its tables."""
+    Path("deal.yaml").write_text(f"""\
+kind: vertical_logistic
+name: deal
+parties:
+  bank: {{role: active, address: "127.0.0.1:{free_port()}"}}
+  shop: {{role: passive}}
+  {"notary: {role: dealer}" if dealer else ""}
+align: false
+train: {{epochs: {epochs}, batch: 64, learning_rate: 0.5}}
+network: {{patience: 300, lost_after: 1}}
+data:
+  bank: {{path: bank.csv, id: id, label: y}}
+  shop: {{path: shop.csv}}
+""")
+    write_tables()
+
+
+def move_apart(folder: Path, *names: str) -> None:
+    """Give each party a file of its own with its keys and its data, which the common file then lacks."""
+    for name, own in certify(folder, *names).items():
+        data = {"path": f"{name}.csv", **({"label": "y"} if name == "bank" else {})}
+        Path(f"{name}.yaml").write_text(json.dumps({"keys": own} | ({"data": data} if name in COLUMNS else {})))
+    Path("deal.yaml").write_text(Path("deal.yaml").read_text().split("data:")[0])
+
+
+def joined(name: str) -> subprocess.Popen[str]:
+    """One party over the network, with a folder of its own."""
+    return start("join", "deal.yaml", "--party", name, "--local", f"{name}.yaml", "--state", f"runs/{name}")
 
 
 def weights(folder: str | Path) -> dict[str, np.ndarray]:

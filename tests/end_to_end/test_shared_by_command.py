@@ -10,46 +10,20 @@ import pytest
 
 from tacit.events import Curve, EpochFinished, Tabled, TrainingResumed, TrainingStarted
 from tacit.store.directory import Store, read_events
-from tests.commands import certify, ended, free_port, invoke, kill_once, start
-from tests.end_to_end.cancer_tables import INPUTS, auc, right_decisions, weights, write_tables
+from tests.commands import ended, invoke, kill_once, start
+from tests.end_to_end.cancer_tables import INPUTS, auc, joined, move_apart, right_decisions, weights, write_deal
 
 NAMES = ("bank", "shop", "notary")
-FILE = """\
-kind: vertical_logistic
-name: deal
-parties:
-  bank: {role: active, address: "127.0.0.1:PORT"}
-  shop: {role: passive}
-  notary: {role: dealer}
-data:
-  bank: {path: bank.csv, id: id, label: y}
-  shop: {path: shop.csv}
-"""
-COMMON = """\
-align: false
-train: {epochs: 40, batch: 64, learning_rate: 0.5}
-network: {patience: 300, lost_after: 1}
-"""
 
 
 @pytest.fixture(autouse=True)
 def files(here):
-    Path("deal.yaml").write_text(FILE.replace("PORT", str(free_port())) + COMMON)
-    write_tables()
+    write_deal(epochs=40, dealer=True)
 
 
 @pytest.fixture
 def certified(here):
-    for name, own in certify(here, *NAMES).items():
-        local = {"keys": own}
-        if name != "notary":
-            local["data"] = {"path": f"{name}.csv", **({"label": "y"} if name == "bank" else {})}
-        Path(f"{name}.yaml").write_text(json.dumps(local))
-    Path("deal.yaml").write_text(Path("deal.yaml").read_text().split("data:")[0] + COMMON)
-
-
-def joined(name, *more):
-    return start("join", "deal.yaml", "--party", name, "--local", f"{name}.yaml", "--state", f"runs/{name}", *more)
+    move_apart(here, *NAMES)
 
 
 def predict(run, *more):

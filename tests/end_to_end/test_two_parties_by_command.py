@@ -5,38 +5,21 @@ The file names neither a protocol nor a helper.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tacit.events import EpochFinished, TrainingResumed, TrainingStarted
 from tacit.store.directory import read_events
-from tests.commands import certify, ended, free_port, invoke, kill_once, start
-from tests.end_to_end.cancer_tables import INPUTS, auc, right_decisions, weights, write_tables
+from tests.commands import ended, invoke, kill_once, start
+from tests.end_to_end.cancer_tables import INPUTS, auc, joined, move_apart, right_decisions, weights, write_deal
 
 NAMES = ("bank", "shop")
-FILE = """\
-kind: vertical_logistic
-name: deal
-parties:
-  bank: {role: active, address: "127.0.0.1:PORT"}
-  shop: {role: passive}
-data:
-  bank: {path: bank.csv, id: id, label: y}
-  shop: {path: shop.csv}
-"""
-COMMON = """\
-align: false
-train: {epochs: 8, batch: 64, learning_rate: 0.5}
-network: {patience: 300, lost_after: 1}
-"""
 
 
 @pytest.fixture(autouse=True)
 def files(here):
-    Path("deal.yaml").write_text(FILE.replace("PORT", str(free_port())) + COMMON)
-    write_tables()
+    write_deal(epochs=8)
 
 
 def test_one_command_trains_and_predicts(here):
@@ -83,14 +66,7 @@ def test_a_plan_counts_bytes_transfers_and_distances():
 
 @pytest.mark.parametrize("victim", NAMES)
 def test_a_party_that_is_killed_over_tls_resumes_and_both_predict(here, victim):
-    for name, own in certify(here, *NAMES).items():
-        data = {"path": f"{name}.csv", **({"label": "y"} if name == "bank" else {})}
-        Path(f"{name}.yaml").write_text(json.dumps({"keys": own, "data": data}))
-    Path("deal.yaml").write_text(Path("deal.yaml").read_text().split("data:")[0] + COMMON)
-
-    def joined(name):
-        return start("join", "deal.yaml", "--party", name, "--local", f"{name}.yaml", "--state", f"runs/{name}")
-
+    move_apart(here, *NAMES)
     parties = {name: joined(name) for name in NAMES}
     kill_once(parties[victim], lambda: list(Path("runs").glob("bank/state-2.safetensors")))
     parties[victim] = joined(victim)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer
-from sklearn.metrics import roc_auc_score
 
 from tacit.channel import run_parties
 from tacit.errors import PeerError
@@ -19,8 +17,18 @@ from tacit.kinds.vertical_logistic.two_party.lookup import Grid
 from tacit.kinds.vertical_logistic.two_party.messages import Product
 from tacit.kinds.vertical_logistic.two_party.training import train
 from tacit.oblivious import Columns, Hidden, Sums
-from tests.kinds.vertical_logistic.shared.trainings import NAMES, PATIENCE, people, plain, whole
-from tests.kinds.vertical_logistic.two_party.sessions import functions, run, terms_of
+from tests.kinds.vertical_logistic.shared.trainings import (
+    NAMES,
+    PATIENCE,
+    aucs,
+    cancer,
+    functions,
+    people,
+    plain,
+    run,
+    whole,
+)
+from tests.kinds.vertical_logistic.two_party.sessions import terms_of
 
 CLOSE = 0.03  # scores are rounded to halves, at random: the mean is right, and a batch of 64 rows is off by so much
 EXACT = 5e-4
@@ -132,14 +140,8 @@ def test_a_batch_in_several_blocks_is_the_same_batch(monkeypatch):
 
 
 def test_auc_on_breast_cancer_is_that_of_plain_steps():
-    x, y = load_breast_cancer(return_X_y=True)
-    x, y = (x - x.mean(axis=0)) / x.std(axis=0), y.astype(float)
-    terms = terms_of(len(x), epochs=5, batch=128)
-    held_out = terms.split[1]
-    found, expected = (
-        roc_auc_score(y[held_out], x[held_out] @ weights[:, 0])
-        for weights, _ in (whole(run(x, y, terms), terms), plain(x, y, terms))
-    )
+    x, y = cancer()
+    found, expected = aucs(x, y, terms_of(len(x), epochs=5, batch=128))
     assert expected > 0.98
     assert abs(found - expected) < 0.002
 
