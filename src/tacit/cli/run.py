@@ -46,7 +46,7 @@ def command(
 
     --resume takes the directory of a run that was stopped or killed, with the settings stored there. Only `rounds` or
     `train.epochs` may change, and only if the noise was not calibrated to them (--set rounds=50). FILE is needed only
-    if the module of the task is in its folder, and must have the same settings. An interrupted round is repeated;
+    if the module of the task is in its folder, and a note says if it has other settings. An interrupted round is repeated;
     everything that it released stays in the ledger.
 
     --state names a fixed directory: the run starts there if it is empty, and is resumed otherwise. This is for
@@ -57,7 +57,7 @@ def command(
     """
     from tacit.config.source import ConfigError
     from tacit.runs.load import load
-    from tacit.runs.resume import concluded, finished, resumed
+    from tacit.runs.resume import concluded, finished, resumed, unlike
     from tacit.runs.run import opened
 
     if resume is not None and state is not None:
@@ -68,7 +68,9 @@ def command(
         if previous and resume is None:
             raise ConfigError("--previous is for a run that is resumed: add --resume RUN")
         if resume is not None:
-            settings, directory = resumed(resume, file, overrides, previous=previous)
+            if (words := unlike(resume, file, overrides)) is not None:
+                click.echo(f"note: {words}", err=True)
+            settings, directory = resumed(resume, None, overrides, previous=previous)
         elif file is None:
             end("Give the FILE to run, or a run to resume: tacit run FILE, or tacit run --resume RUN", USER)
         else:

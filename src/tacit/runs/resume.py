@@ -4,6 +4,7 @@ All that it needs is in its directory: the settings, the model of the last whole
 A round that was under way is done again, with fresh noise and keys; what it released stays in the ledger.
 
     resumed(path, ...)              the settings and the reopened directory
+    unlike(path, file)              what a file says otherwise than the run that is resumed with it
     finished(settings, directory)   why there is nothing left to do, if so
     concluded(directory)            whether its events and its page say so too; conclude(directory): make them so
     holds_run(folder)               whether the folder of `--state` holds a run already
@@ -12,7 +13,7 @@ A round that was under way is done again, with fresh noise and keys; what it rel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,17 +32,17 @@ from tacit.store.party_folder import check_copies, copy_repairs
 
 def resumed(
     path: str | Path,
-    source: Mapping[str, Any] | Path | None = None,
+    source: Mapping[str, Any] | None = None,
     overrides: Sequence[str] = (),
     party: str | None = None,
     previous: bool = False,
 ) -> tuple[Settings, RunDirectory]:
     """The settings and the reopened directory of a run.
 
-    The settings are those that the run stored. A mapping as `source` is needed only if they hold Python objects; a file
-    must say the same as they do. Only the number of rounds or epochs may change. Nothing is written before everything
-    was checked. `party` is who joined a network with this directory, None if all parties were in one process.
-    `previous`: if what was stored last is damaged, take the last state that is intact.
+    The settings are those that the run stored; `source` is needed only if they hold Python objects. Only the number of
+    rounds or epochs may change. Nothing is written before everything was checked. `party` is who joined a network with
+    this directory, None if all parties were in one process. `previous`: if what was stored last is damaged, take the
+    last state that is intact.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -53,11 +54,8 @@ def resumed(
         names = [name or "all parties in one process" for name in (whose, party)]
         raise ConfigError(f"{folder}: this is the run of {names[0]}, and not of {names[1]}: name the right one")
     stored = load(folder / "config.yaml")
-    if isinstance(source, Path):
-        _check_same(folder, stored, load(source, overrides), f"in {source}")
-        source = None
     settings = load(source if source is not None else folder / "config.yaml", overrides)
-    _check_same(folder, stored, settings, "now")
+    _check_same(folder, stored, settings)
     directory = RunDirectory.reopen(folder, fingerprint=fingerprint(settings))
     try:
         if previous:
@@ -68,6 +66,19 @@ def resumed(
         directory.close()
         raise
     return settings, directory
+
+
+def unlike(path: str | Path, file: Path | None, overrides: Sequence[str] = ()) -> str | None:
+    """What the file that a run is resumed with says otherwise than the run stored, as a sentence; None if nothing."""
+    stored = Path(path) / "config.yaml"
+    if file is None or not stored.is_file():
+        return None
+    for key, was, now in _different(load(stored), load(file, overrides)):
+        return (
+            f"{file} is not the file of this run: {key} was {was!r} when it began, and is {now!r} there; the run keeps "
+            "its own settings"
+        )
+    return None
 
 
 def finished(settings: Settings, directory: RunDirectory, party: str | None = None) -> str | None:
@@ -161,8 +172,17 @@ def _left_by_start(name: str) -> bool:
     return name in ("environment.json", "party", "events.jsonl", "run.log") or name.endswith(".tmp")
 
 
-def _check_same(folder: Path, stored: Settings, given: Settings, where: str) -> None:
-    """ConfigError if settings differ in more than a resumed run may change; `where` the given ones stand."""
+def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
+    for key, was, now in _different(stored, given):
+        reason = f", for which {kind_of(stored).resume.sized}" if key == kind_of(stored).resume.length else ""
+        raise ConfigError(
+            f"{folder}: {key} was {was!r} when the run began{reason}, and is {now!r} now: leave it as it was, or start "
+            "a new run"
+        )
+
+
+def _different(stored: Settings, given: Settings) -> Iterator[tuple[str, Any, Any]]:
+    """Each key in which settings differ although a resumed run may not change it, and both values."""
     before, now = dict(flat(stored)), dict(flat(given))
     keys = list(before | now)  # in their order in a file: the kind and the protocol before what depends on them
     empty = {
@@ -170,11 +190,7 @@ def _check_same(folder: Path, stored: Settings, given: Settings, where: str) -> 
     }  # a section that one of them lacks
     for key in sorted(keys, key=lambda key: key in empty):  # a key of a section says more than the section
         if before.get(key) != now.get(key) and not changeable(key, stored):
-            reason = f", for which {kind_of(stored).resume.sized}" if key == kind_of(stored).resume.length else ""
-            raise ConfigError(
-                f"{folder}: {key} was {before.get(key)!r} when the run began{reason}, and is {now.get(key)!r} {where}: "
-                "leave it as it was, or start a new run"
-            )
+            yield key, before.get(key), now.get(key)
 
 
 def _stores(directory: RunDirectory, settings: Settings, party: str | None) -> list[Store]:
