@@ -53,7 +53,7 @@ def test_one_command_trains_and_predicts(here):
     assert not Path("masked.csv").exists()
     again = invoke("run", "deal.yaml", "--resume", str(run), "--set", "protocol=masked")
     assert again.exit_code == 2
-    assert "protocol was 'shared' when the run began, and is 'masked' now" in again.stderr
+    assert "protocol was 'shared' when it began, and is 'masked' there" in again.stderr
 
 
 def test_a_plan_counts_bytes_transfers_and_distances():
