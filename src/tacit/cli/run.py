@@ -49,8 +49,7 @@ def command(
     if the module of the task is in its folder; a note says if it has other settings. An interrupted round is repeated;
     everything that it released stays in the ledger.
 
-    --state names a fixed directory, for supervisors: the same command starts a run there, resumes it and, once it is
-    done, reports that.
+    --state names a fixed directory: the same command starts a run there, resumes it and, once it is done, says so.
 
     Exit codes: 0 done, 1 permanent failure, 2 a mistake in the input, 3 a fault of another party, 4 privacy budget
     reached, 5 stopped or interrupted: start again.
