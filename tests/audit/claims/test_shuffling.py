@@ -33,9 +33,7 @@ def test_bound_is_one_that_samples_of_shuffled_batches_reach():
         sums = rng.standard_normal((trials, steps))
         sums[:, 0] += shift  # which batch it is does not matter for the largest
         largest.append(sums.max(axis=1))
-    seen = max(
-        math.log(((largest[0] > at).mean() - delta) / (largest[1] > at).mean()) for at in np.linspace(2, 5, 31)
-    )
+    seen = max(math.log(((largest[0] > at).mean() - delta) / (largest[1] > at).mean()) for at in np.linspace(2, 5, 31))
     assert shuffled_at_least(mu, steps, delta) == pytest.approx(seen, rel=0.04)
 
 
