@@ -108,8 +108,8 @@ def _audit_training(
 def _audit_claim(options: ClaimOptions, quick: bool, seed: int, output: Path | None, as_json: bool) -> None:
     import json
 
-    from tacit.audit.claims.page import claim_page
-    from tacit.audit.claims.text import plain, print_claim, sentence
+    from tacit.audit.claims.claim_page import claim_page
+    from tacit.audit.claims.claim_text import plain, print_claim, sentence
 
     page = output or page_of(options)
     _check_place(page)

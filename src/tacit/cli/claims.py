@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacit.audit.claims.outcome import ClaimAudit
     from tacit.audit.claims.samples import Effort
+    from tacit.audit.claims.verdict import ClaimAudit
     from tacit.dp.release import Relation
 
 
@@ -33,7 +33,8 @@ class ClaimOptions:
     @property
     def code(self) -> tuple[str, str] | None:
         """The option that names the code, and its value."""
-        found = [(name, getattr(self, name)) for name in ("mechanism", "opacus", "flower") if getattr(self, name)]
+        named = {"mechanism": self.mechanism, "opacus": self.opacus, "flower": self.flower}
+        found = [(name, value) for name, value in named.items() if value is not None]
         if len(found) > 1:
             raise ValueError("--mechanism, --opacus and --flower name one claim each: give one of them")
         if not found and self.given:

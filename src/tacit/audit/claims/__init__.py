@@ -2,9 +2,10 @@
 
     mechanism           any function that adds noise, with two neighbouring inputs (`tacit audit --mechanism`)
     flower_mods         the mods of a Flower ClientApp, such as `LocalDpMod` (`--flower`)
-    opacus_training     model, optimizer and loader of Opacus (`--opacus`); `batches`, `shuffling`: its sampler
+    opacus_training     model, optimizer and loader of Opacus (`--opacus`)
+    batch_sampling      whether a loader draws Poisson samples; `shuffling`: ε at the least if it shuffles
     samples             lower bounds on ε from outputs on two neighbouring inputs
-    outcome             claimed, recomputed and measured ε, and the verdict; `text` and `page` show them
+    verdict             claimed, recomputed and measured ε, and what follows; `claim_text`, `claim_page` show them
 
 Each claim is audited in two independent ways.
 

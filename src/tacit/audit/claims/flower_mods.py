@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.audit.claims.mechanism import check_probability
-from tacit.audit.claims.outcome import ClaimAudit, Recomputed, Row
 from tacit.audit.claims.samples import Effort, Measured, measure
+from tacit.audit.claims.verdict import ClaimAudit, Recomputed, Row
 from tacit.dp.claim import Claim
 from tacit.dp.gaussian import gaussian_epsilon
 from tacit.dp.release import Relation, check_positive

@@ -19,8 +19,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tacit.audit.claims.outcome import ClaimAudit, Recomputed, Row
 from tacit.audit.claims.samples import Effort, Measured, measure
+from tacit.audit.claims.verdict import ClaimAudit, Recomputed, Row
 from tacit.dp.accounting import Ledger
 from tacit.dp.claim import Claim
 from tacit.dp.release import (

@@ -10,7 +10,7 @@ The function takes no arguments and returns a dictionary:
 *Optimizer*: steps of the training are taken with and without one record, the canary, whose gradient is clipped; every
 other record is the same. The score is the projection of the noised gradient on the canary's, so that clipping, noise
 and their scale are measured together: the ratio mu of one record's influence to the noise.
-*Loader*: batches of indices are drawn and compared with Poisson samples (`batches`).
+*Loader*: batches of indices are drawn and compared with Poisson samples (`batch_sampling`).
 *Measured ε*: of all steps, composed from the two. It is a bound for an attacker who sees every noised gradient, which
 is what the accountant's ε is about.
 
@@ -30,10 +30,10 @@ from typing import Any
 import numpy as np
 
 from tacit.audit.bounds import corrected
-from tacit.audit.claims.batches import Sampling, observe
-from tacit.audit.claims.outcome import ClaimAudit, Recomputed, Row
+from tacit.audit.claims.batch_sampling import Sampling, observe
 from tacit.audit.claims.samples import Effort, Measured, measure
 from tacit.audit.claims.shuffling import fixed_mu, shuffled_at_least
+from tacit.audit.claims.verdict import ClaimAudit, Recomputed, Row
 from tacit.audit.finding import LowerBound
 from tacit.dp.accounting import Ledger
 from tacit.dp.claim import Claim
@@ -42,7 +42,7 @@ from tacit.dp.release import GaussianEvent, check_delta, check_epsilon
 
 _KEYS = ("model", "optimizer", "loader", "loss")
 _OPTIONAL = ("epochs", "engine")
-_OTHERS = 8  # records of every step besides the canary
+_OTHERS = 8  # records of every step, apart from the canary
 _CANDIDATES = 4  # records that may be the canary
 _SCALES = (1.0, 10.0, 100.0, 1000.0)  # of the canary's input: until its gradient is clipped
 _ENOUGH = 0.98  # of the clipping norm
@@ -137,7 +137,7 @@ def audit_training(
 _NOT_TESTED = (
     "the loop of the training: whether it takes all batches from this loader and all steps with this optimizer",
     "noise and clipping norms that change during the training",
-    "models other than the one at the start, and what is published besides the gradients, such as losses",
+    "models other than the one at the start, and what is published in addition to the gradients, such as losses",
 )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tacit.audit.claims import text as words
-from tacit.audit.claims.outcome import ClaimAudit, Row
+from tacit.audit.claims import claim_text as words
+from tacit.audit.claims.verdict import ClaimAudit, Row
 from tacit.report import page
 from tacit.report.markup import Markup, element, join
 from tacit.version import __version__

@@ -1,8 +1,8 @@
 """The page of an audited claim."""
 
-from tacit.audit.claims.outcome import ClaimAudit, Recomputed, Row
-from tacit.audit.claims.page import claim_page
-from tacit.audit.claims.text import sentence
+from tacit.audit.claims.claim_page import claim_page
+from tacit.audit.claims.claim_text import sentence
+from tacit.audit.claims.verdict import ClaimAudit, Recomputed, Row
 from tacit.audit.finding import LowerBound
 from tacit.dp.claim import Claim
 

@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from tacit.audit.claims.outcome import Recomputed, Row
+from tacit.audit.claims.verdict import Recomputed, Row
 from tacit.audit.finding import LowerBound
 from tacit.dp.claim import Claim
 
 
 def row(claimed, recomputed=None, measured=(), broken=()):
     bounds = tuple(LowerBound(each, 1e-5, 0.95, "test", 100) for each in measured)
-    exact = None if recomputed is None else Recomputed(*recomputed, "test")
+    exact = None if recomputed is None else Recomputed(recomputed[0], recomputed[1], "test")
     return Row(Claim(claimed, 1e-5, "record", "add-remove"), exact, bounds, broken)
 
 

@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from tacit.audit.claims.outcome import ClaimAudit, Recomputed, Row
-from tacit.audit.claims.text import plain, print_claim, sentence
+from tacit.audit.claims.claim_text import plain, print_claim, sentence
+from tacit.audit.claims.verdict import ClaimAudit, Recomputed, Row
 from tacit.audit.finding import LowerBound
 from tacit.dp.claim import Claim
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tacit.audit.claims.batches import observe
+from tacit.audit.claims.batch_sampling import observe
 
 RECORDS, BATCH = 300, 20
 STEPS = RECORDS // BATCH

@@ -6,10 +6,11 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from tacit.audit.claims.outcome import ClaimAudit, Row
+from tacit.audit.claims.verdict import ClaimAudit, Row
 from tacit.audit.finding import LowerBound, rounded_down
 from tacit.audit.text import finite
 
+_INDENT = (0, 0, 0, 2)
 HEAD = ("reading of the claim", "claimed", "recomputed", "measured", "verdict")
 
 
@@ -73,6 +74,7 @@ def print_claim(made: ClaimAudit, width: int) -> str:
     """The audit as text."""
     from rich import box
     from rich.console import Console
+    from rich.padding import Padding
     from rich.table import Table
 
     console = Console(width=width, force_terminal=False, color_system=None, highlight=False, markup=False)
@@ -85,9 +87,11 @@ def print_claim(made: ClaimAudit, width: int) -> str:
             if len(made.rows) > 1:
                 console.print(f"{row.claim.unit}, {row.claim.relation}")
             for name, words in details(row):
-                console.print(f"  {name}: {words}")
+                console.print(Padding(f"{name}: {words}", _INDENT))
         for title, lines in _lists(made):
-            console.print("", title, *(f"  - {line}" for line in lines), sep="\n")
+            console.print("", title, sep="\n")
+            for line in lines:
+                console.print(Padding(line, _INDENT))
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 
 
