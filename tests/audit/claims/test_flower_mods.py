@@ -1,5 +1,6 @@
 """Claims of Flower apps: a sensitivity below the clipping norm is refuted, a correct mod is not."""
 
+import math
 import sys
 
 import numpy as np
@@ -63,6 +64,13 @@ def test_classical_formula_is_not_enough_for_a_large_epsilon():
     assert found.judged.verdict == "refuted"
     assert found.judged.recomputed.epsilon == pytest.approx(10.7, abs=0.5)
     assert any("proved for ε up to 1 only" in said for said in found.warnings)
+
+
+def test_a_sensitivity_of_0_adds_no_noise_and_no_epsilon_holds():
+    found = audited(LocalDpMod(clipping_norm=1.0, sensitivity=0.0, epsilon=1.0, delta=1e-5))
+    assert found.judged.verdict == "refuted"
+    assert math.isinf(found.judged.recomputed.epsilon)
+    assert all(bound.epsilon > 1 for bound in found.judged.measured)
 
 
 def test_noise_that_a_mod_does_not_add_is_found_by_uploads():

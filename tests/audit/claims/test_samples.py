@@ -42,7 +42,7 @@ def test_bounds_are_above_the_true_epsilon_as_rarely_as_their_confidence_says():
 
 
 def test_inputs_that_are_the_same_are_not_told_apart_by_scores_that_were_learned():
-    """Directions of 30 coordinates fit 100 outputs by chance: they count on outputs of their own only."""
+    """Directions of 30 coordinates fit 100 outputs by chance: they are judged on fresh outputs only."""
     for seed in range(20):
         seen = measured(gaussian(0.0, 1.0, seed, 30), 1.0, 1e-5, effort=FEW)
         assert all(bound.epsilon == 0 for bound in seen.bounds)

@@ -149,7 +149,7 @@ def audit_mods(
         _warnings(noise, rows, seen, mods),
         (
             "the app's own training: the mods were given updates of the audit's own",
-            "several rounds: the claim is about one upload, and each further one costs as much again",
+            "several rounds: the claim is about one upload, and the ε of all uploads of a client is larger",
             "the server, which may see more than uploads",
         ),
     )

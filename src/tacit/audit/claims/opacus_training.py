@@ -246,7 +246,8 @@ def _some_records(made: Training) -> tuple[Any, Any]:
         isinstance(batch, list | tuple) and len(batch) == 2 and all(isinstance(each, torch.Tensor) for each in batch)
     ):
         raise ValueError("a batch of the loader must be a tensor of inputs and a tensor of targets")
-    return batch[0], batch[1]
+    device = next(made.model.parameters()).device
+    return batch[0].to(device), batch[1].to(device)
 
 
 def _stated(made: Training, steps: _Steps, delta: float) -> tuple[float, float | None]:

@@ -234,12 +234,12 @@ def _float(quality: Quality, errors: Errors) -> float:
 
 def _any_bound(errors: Errors, delta: float) -> LowerBound:
     found = _float(lambda fp, fn: epsilon_of_errors(fp, fn, delta), errors)
-    return LowerBound(found, delta, errors.confidence, "Clopper-Pearson on outputs of their own", errors.samples)
+    return LowerBound(found, delta, errors.confidence, "Clopper-Pearson on fresh outputs", errors.samples)
 
 
 def _gaussian_bound(mu: float, errors: Errors, delta: float) -> LowerBound:
     epsilon = 0.0 if mu <= 0 else math.inf if delta == 0 else gaussian_epsilon(1 / mu, delta)
-    method = f"Gaussian trade-off, mu at least {mu:.4g}, by Clopper-Pearson on outputs of their own"
+    method = f"Gaussian trade-off, mu at least {mu:.4g}, by Clopper-Pearson on fresh outputs"
     return LowerBound(epsilon, delta, errors.confidence, method, errors.samples, assumes="the noise is Gaussian")
 
 
