@@ -22,7 +22,7 @@ def shuffled_at_least(mu: float, steps: int, delta: float) -> float:
     `mu` is the clipping norm over the noise. The event is that the largest of all steps is above a threshold. The
     record gives a gradient or none; in a first pair of data sets the other records give none, in a second one each of
     them gives a gradient in the opposite direction, so that the batch of the record stands out by two norms or by one.
-    Source: Chua, Ghazi, Kamath et al., How private are DP-SGD implementations?, 2024, section 3.
+    Source: Chua, Ghazi, Kamath et al., How private are DP-SGD implementations?, 2024.
     """
     if mu <= 0 or steps < 1:
         return 0.0
