@@ -18,8 +18,8 @@ which always holds, and one below which no ε holds.
 beyond the clipping norm, so that they end at it, in opposite directions or present and absent. Scores are learned from
 a first part of the outputs, column and threshold are chosen on a second, and errors are counted on a third that was
 never looked at, by Clopper and Pearson. There are two bounds, at a confidence that is corrected for both: one that
-holds whatever the mechanism is, which needs several times e^ε outputs, and one that relies on the noise being Gaussian, as the
-code says, which needs some thousands. A training of many steps is measured step by step, and composed.
+holds whatever the mechanism is, which needs several times e^ε outputs, and one that relies on the noise being Gaussian,
+as the code says, which needs some thousands. A training of many steps is measured step by step, and composed.
 
 *Verdict*: `refuted` if a measured bound, or an ε that is exact for the parameters, is above the claim; `not proved` if
 the parameters do not support it; `holds` if they do and no sample contradicts; `not refuted` if nothing is known of the
