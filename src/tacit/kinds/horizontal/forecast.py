@@ -18,6 +18,7 @@ from tacit.dp.accounting import HIDES_NOTHING, Reading, strength
 from tacit.kinds.horizontal import boundary, participation_forecast
 from tacit.kinds.horizontal.bounded_participation import expected_samples
 from tacit.kinds.horizontal.costs import Costs, Spent
+from tacit.kinds.horizontal.download import download_bytes
 from tacit.kinds.horizontal.masked import inside_of
 from tacit.kinds.horizontal.messages import HEAD_BYTES
 from tacit.kinds.horizontal.participation_forecast import MOST_DRAWS
@@ -211,13 +212,14 @@ def _price(once: Spent, whole: Spent, worst: Spent, settings: Settings, most: in
 
 def _traffic(settings: Settings, layout: Layout, classes: int) -> Traffic:
     model = layout.size * np.dtype(layout.dtype).itemsize + HEAD_BYTES
+    sent = download_bytes(layout, settings.round.down) + HEAD_BYTES
     up: dict[str, int] = {}
     if settings.unsupervised is not None:
         up["Inference"] = settings.unsupervised.vectors * classes * 8 + HEAD_BYTES
     if settings.masked:
         masked_up, masked_down = traffic(settings.secure(*inside_of(settings, layout.size).ring))
-        return Traffic(up | masked_up, {"Work": model} | masked_down)
-    return Traffic(up | {"Update": model}, {"Work": model})
+        return Traffic(up | masked_up, {"Work": sent} | masked_down)
+    return Traffic(up | {"Update": model}, {"Work": sent})
 
 
 def largest_frames(settings: Settings, layout: Layout, classes: int | None) -> tuple[int, int]:
