@@ -37,7 +37,7 @@ from tacit.secagg.messages import (
     pack_ids,
     unpack_ids,
 )
-from tacit.secagg.packing import Words, pack
+from tacit.secagg.packed_words import Words, pack
 from tacit.secagg.session import Context, name
 from tacit.secagg.settings import Settings
 

@@ -17,7 +17,7 @@ from numpy.random import Generator
 from tacit.dp.release import check_positive
 from tacit.errors import PeerError
 from tacit.fixedpoint import FEWEST_BITS, MOST_BITS, Floats, Grid, Ring, as_finite
-from tacit.secagg.packing import Words
+from tacit.secagg.packed_words import Words
 from tacit.secagg.settings import Settings
 
 

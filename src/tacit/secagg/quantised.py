@@ -18,7 +18,7 @@ from tacit.errors import PeerError
 from tacit.fixedpoint import FEWEST_BITS, Ints, as_finite, residues, signed, word_type
 from tacit.randomness import secure_rng
 from tacit.secagg.encode import Decoded
-from tacit.secagg.packing import Words
+from tacit.secagg.packed_words import Words
 from tacit.secagg.settings import Settings
 
 FEWEST_LEVEL_BITS, MOST_LEVEL_BITS = 4, 32

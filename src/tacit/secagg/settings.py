@@ -14,7 +14,7 @@ import msgspec
 
 from tacit.fixedpoint import FEWEST_BITS, MOST_BITS, WordType, word_type
 from tacit.secagg.graph import Degree, degree
-from tacit.secagg.packing import packed_bytes
+from tacit.secagg.packed_words import packed_bytes
 
 Mode = Literal["active", "semi_honest"]
 Graph = Literal["auto", "complete", "sparse"]

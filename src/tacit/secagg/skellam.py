@@ -28,7 +28,7 @@ from tacit.dp.gaussian import least
 from tacit.dp.release import SkellamEvent, check_delta, check_positive
 from tacit.fixedpoint import FEWEST_BITS, MOST_BITS, Floats, as_finite, residues, signed, word_type
 from tacit.randomness import secure_rng
-from tacit.secagg.packing import Words
+from tacit.secagg.packed_words import Words
 from tacit.secagg.settings import Settings
 
 _FINENESS = 16.0  # the clipping norm is this many times sqrt(d) rounding steps: rounding adds 0.2% to it

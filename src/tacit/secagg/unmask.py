@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from tacit.crypto.prg import add_masks
 from tacit.secagg.messages import Masked
-from tacit.secagg.packing import Words, unpack
+from tacit.secagg.packed_words import Words, unpack
 from tacit.secagg.settings import Settings
 
 __all__ = ["Plan", "Unmasking", "Words", "masked_words", "plan_of", "unmask", "unmask_ranges"]

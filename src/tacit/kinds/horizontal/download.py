@@ -19,7 +19,7 @@ from tacit.errors import PeerError
 from tacit.fixedpoint import residues, signed
 from tacit.kinds.horizontal.protections.contract import ENORMOUS
 from tacit.kinds.horizontal.vector import Flat, Layout
-from tacit.secagg.packing import pack, packed_bytes, unpack
+from tacit.secagg.packed_words import pack, packed_bytes, unpack
 
 
 @dataclass(frozen=True, slots=True, eq=False)

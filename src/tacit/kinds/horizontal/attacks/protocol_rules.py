@@ -37,7 +37,7 @@ from tacit.kinds.horizontal.vector import Flat, Layout
 from tacit.secagg import session as tie
 from tacit.secagg.client import mask_key, sign
 from tacit.secagg.messages import Abort, Advertise, Agreed, Masked, Reveal, Shares, Survivors, pack_ids, unpack_ids
-from tacit.secagg.packing import unpack
+from tacit.secagg.packed_words import unpack
 from tacit.secagg.server import Server
 from tacit.secagg.shares import RevealedShares
 from tacit.secagg.unmask import Words, plan_of, unmask

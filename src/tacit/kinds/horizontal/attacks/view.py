@@ -20,7 +20,7 @@ from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.kinds.horizontal.vector import Flat, Layout
 from tacit.secagg.messages import Masked
-from tacit.secagg.packing import unpack
+from tacit.secagg.packed_words import unpack
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -155,6 +155,9 @@ class SecureAggregation(Protection):
         what = "the update times the number of samples, and that number"
         if settings.train.privacy is not None:
             what = "the update, and the number 1 in place of its samples"
+        masks = settings.encrypt.pw_encrypt
+        if isinstance(masks.bits, int):
+            what += f", each number clipped to {masks.clip:g} and rounded to {masks.bits} bits"
         return (Release("Masked", "words", what, how),)
 
     def noise(self, settings: Settings, size: int) -> list[str]:
