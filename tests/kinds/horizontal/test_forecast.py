@@ -81,6 +81,16 @@ def test_a_plan_says_what_few_bits_do():
     assert any("With 8 bits a number of typical size has" in each for each in plan(noisy, DIGITS, None).noise)
 
 
+@pytest.mark.parametrize(("most", "warned"), [(20, False), (1000, True)])
+def test_a_plan_warns_of_few_levels(most, warned):
+    masks = {"bits": 8, "clip": 0.1, "largest_weight": most}
+    settings = settings_for(encrypt={"encrypt_type": "PW_ENCRYPT", "pw_encrypt": masks})
+    warnings = plan(settings, DIGITS, None, samples=[10, 14, 20] * 4).warnings
+    found = [each for each in warnings if each.startswith("bits 8 with largest_weight 1000: a client of 14 samples")]
+    assert bool(found) == warned
+    assert not warned or "rounds to 1.8 levels up to the clip: lower largest_weight, to 20 here" in found[0]
+
+
 def test_bytes_on_a_sparse_graph():
     settings = settings_for(clients=120, rounds=1, encrypt={"encrypt_type": "PW_ENCRYPT"})
     _, kept = run(settings)

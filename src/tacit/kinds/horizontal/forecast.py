@@ -31,6 +31,7 @@ from tacit.secagg.traffic import traffic
 
 _SLACK = 1 << 20  # bytes
 _LARGE_PART = 0.1  # of the mean, for one client
+_FEWEST_LEVELS = 16  # to which a client's numbers are rounded without a warning
 _EXAMPLE = 100  # samples of a client, where nobody knows them
 
 
@@ -128,6 +129,7 @@ def plan(settings: Settings, layout: Layout, classes: int | None, samples: Seque
             *_weak(prices),
             *_same_clients(settings),
             *_heavy(settings, samples),
+            *_coarse(settings, samples),
             *settings.notes(),
         ),
         laplace_scale=settings.vectors.scale(settings),
@@ -180,6 +182,21 @@ def _heavy(settings: Settings, samples: Sequence[int] | None) -> list[str]:
     if part <= _LARGE_PART:
         return []
     return [f"largest_weight {most}: one client can claim {part:.1%} of the mean: {remedy}, {max(samples)} here."]
+
+
+def _coarse(settings: Settings, samples: Sequence[int] | None) -> list[str]:
+    """A typical client whose numbers are rounded to few levels, because it has few samples."""
+    bits, most = settings.encrypt.pw_encrypt.bits, settings.encrypt.pw_encrypt.largest_weight
+    if samples is None or not isinstance(bits, int) or not weighted(settings):
+        return []
+    typical = statistics.median(samples)
+    levels = 2 ** (bits - 1) * typical / most
+    if levels >= _FEWEST_LEVELS:
+        return []
+    return [
+        f"bits {bits} with largest_weight {most}: a client of {typical:g} samples rounds to {levels:.1f} levels up to "
+        f"the clip: lower largest_weight, to {max(samples)} here, or take more bits."
+    ]
 
 
 def most_uploads(settings: Settings) -> int:

@@ -25,7 +25,7 @@ class Clipped(Numbers):
         return Fitted({"weights": model["weights"] + learnt}, client + 1, 0.0)
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_the_mean_is_right_but_for_rounding(dropout):
     keys = {"rounds": 1, "simulation": {"dropout": dropout}, "seed": 5}
     exact, told = run(settings_for(**keys, encrypt={"encrypt_type": "PW_ENCRYPT", "bound": 32.0}), Clipped())

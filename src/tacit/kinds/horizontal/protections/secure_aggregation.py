@@ -157,7 +157,7 @@ class SecureAggregation(Protection):
             what = "the update, and the number 1 in place of its samples"
         masks = settings.encrypt.pw_encrypt
         if isinstance(masks.bits, int):
-            what += f", each number clipped to {masks.clip:g} and rounded to {masks.bits} bits"
+            how = f"each number clipped to {masks.clip:g} and rounded to {masks.bits} bits, {how}"
         return (Release("Masked", "words", what, how),)
 
     def noise(self, settings: Settings, size: int) -> list[str]:
