@@ -8,9 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.errors import PeerError
+from tacit.events import Kept
+from tacit.kinds.horizontal.answered import model_digest
 from tacit.kinds.horizontal.download import download, download_bytes, restored, same_download
 from tacit.kinds.horizontal.frames import to_client, to_frame
 from tacit.kinds.horizontal.messages import Work
+from tacit.kinds.horizontal.prepared import Prepared
+from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.kinds.horizontal.vector import Layout
 from tests.kinds.horizontal.federations import finished, run, settings_for
 
@@ -90,3 +94,30 @@ def test_a_run_with_rounded_downloads_learns_as_well(encrypt_type):
     assert difference < 0.05 * np.linalg.norm(weights)
     metrics = [event.metrics["accuracy"] for event in finished(kept)]
     assert metrics[-1] > 0.85
+
+
+class Moved:
+    """Digits from a model that is not all zeros: rounding changes it."""
+
+    def __init__(self) -> None:
+        self._task = tasks.make("digits", 6, 0, {})
+
+    def model(self):
+        return {
+            name: array + np.arange(array.size, dtype=array.dtype).reshape(array.shape) / 7
+            for name, array in self._task.model().items()
+        }
+
+    def fit(self, client, model, work):
+        return self._task.fit(client, model, work)
+
+
+def test_a_resumed_simulation_knows_the_models_that_its_clients_were_sent():
+    """A client knows the rounded model: if a round is repeated, it is the same one."""
+    settings = settings_for(clients=6, rounds=1, encrypt={"encrypt_type": "PW_ENCRYPT"}, round={"down": 8})
+    stopped, coordinator = (Prepared.of(settings, Moved()).coordinator(Kept(), lambda: 0.0) for _ in range(2))
+    (_, work), *_ = stopped.begin(0.0)
+    coordinator.restore(stopped.state(), stopped.model)
+    coordinator.begin(0.0)
+    assert coordinator.answered([0])[0]["models"] == [model_digest(coordinator.layout, work.model)]
+    assert not np.array_equal(work.model, coordinator.layout.flatten(coordinator.model))
