@@ -11,12 +11,14 @@ adds to it what clients learnt from the rounded one: errors of rounding do not a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 
 from tacit.errors import PeerError
-from tacit.fixedpoint import residues, signed
+from tacit.fixedpoint import residues, signed, word_type
 from tacit.kinds.horizontal.protections.contract import ENORMOUS
 from tacit.kinds.horizontal.vector import Flat, Layout
 from tacit.secagg.packed_words import pack, packed_bytes, unpack
@@ -47,11 +49,13 @@ def download(layout: Layout, model: Flat, bits: int | None) -> Download:
         shared = model.view()
         shared.flags.writeable = False
         return Download(shared)
-    most = 2 ** (bits - 1) - 1
-    parts = [part.ravel().astype(np.float64) for part in layout.unflatten(model).values()]
-    steps = np.array([np.abs(part).max(initial=0.0) / most for part in parts])
-    codes = [np.rint(part / step) if step else part * 0 for part, step in zip(parts, steps.tolist(), strict=True)]
-    coded = steps.astype("<f8").tobytes() + pack(residues(np.concatenate(codes).astype(np.int64), bits), bits)
+    most, steps, words = 2 ** (bits - 1) - 1, [], np.zeros(layout.size, dtype=word_type(bits))
+    for part in _parts(layout):  # one by one, for less memory
+        numbers = model[part].astype(np.float64)
+        steps.append(float(np.abs(numbers).max(initial=0.0)) / most)
+        if steps[-1]:
+            words[part] = residues(np.rint(numbers / steps[-1]).astype(np.int64), bits)
+    coded = np.array(steps, dtype="<f8").tobytes() + pack(words, bits)
     return Download(restored(layout, coded, bits), coded)
 
 
@@ -63,11 +67,17 @@ def restored(layout: Layout, data: bytes, bits: int) -> Flat:
     steps = np.frombuffer(data[:head], dtype="<f8")
     if not ((steps >= 0) & (steps <= ENORMOUS)).all():  # NaN is not
         raise PeerError("a model whose steps are negative, NaN, infinite or enormous")
-    codes = signed(unpack(data[head:], layout.size, bits), bits)
-    counts = [int(np.prod(shape, dtype=np.int64)) for shape in layout.shapes]
-    model: Flat = (codes * np.repeat(steps, counts)).astype(layout.dtype)
+    words, model = unpack(data[head:], layout.size, bits), np.empty(layout.size, dtype=layout.dtype)
+    for part, step in zip(_parts(layout), steps.tolist(), strict=True):
+        model[part] = signed(words[part], bits) * step
     model.flags.writeable = False
     return model
+
+
+def _parts(layout: Layout) -> list[slice]:
+    """Where each array is in the flat model."""
+    edges = [0, *accumulate(math.prod(shape) for shape in layout.shapes)]
+    return [slice(start, end) for start, end in pairwise(edges)]
 
 
 def same_download(layout: Layout, one: Flat, other: Flat, bits: int | None) -> bool:
