@@ -25,6 +25,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from io import BytesIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +52,8 @@ def pack(words: Words, bits: int) -> bytes:
         raise ValueError(f"{bits}-bit words are packed from {np.dtype(word_type(bits))}, got {words.dtype}")
     if lanes == 1:
         return words.astype(f"<u{width // 8}", copy=False).tobytes()
-    packed = np.empty(packed_bytes(len(words), bits) * 8 // width, dtype=words.dtype)
+    made = BytesIO(bytes(packed_bytes(len(words), bits)))  # whose bytes are returned without a copy
+    packed = np.frombuffer(made.getbuffer(), dtype=f"<u{width // 8}")
     scratch = _Scratch.of(len(words), bits)
     for block, place in _blocks(len(words), bits):
         rows = scratch.rows(block, lanes)
@@ -59,7 +61,8 @@ def pack(words: Words, bits: int) -> bytes:
         np.bitwise_and(words[block], words.dtype.type(2**bits - 1), out=flat[: block.stop - block.start])
         flat[block.stop - block.start :] = 0
         _shift(rows, packed[place].reshape(planes, -1), _packing_steps(bits), scratch.taken)
-    return packed.astype(f"<u{width // 8}", copy=False).tobytes()
+    del packed
+    return made.getvalue()
 
 
 def unpack(data: bytes, columns: int, bits: int) -> Words:
