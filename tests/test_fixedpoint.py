@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tacit.fixedpoint import Grid, Ring
+from tacit.fixedpoint import Grid, Ring, residues, signed, word_type
 from tacit.randomness import seeded_rng
 
 floats = hnp.arrays(np.float64, st.integers(1, 20), elements=st.floats(-1000, 1000))
@@ -39,7 +39,7 @@ def test_stochastic_rounding_takes_a_neighbour_and_is_right_on_average():
 
 @given(
     st.lists(hnp.arrays(np.float64, 5, elements=st.floats(-1, 1)), min_size=1, max_size=8),
-    st.sampled_from([32, 64]),
+    st.integers(25, 64),
 )
 def test_a_sum_of_residues_is_the_sum_of_the_grid_integers(vectors, modulus_bits):
     ring = Ring(modulus_bits, Grid(20), largest_sum=len(vectors))
@@ -48,6 +48,23 @@ def test_a_sum_of_residues_is_the_sum_of_the_grid_integers(vectors, modulus_bits
         total += ring.encode(vector)
     expected = [sum(int(x) for x in column) for column in zip(*(ring.grid.encode(v) for v in vectors), strict=True)]
     assert ring.decode(total).tolist() == [x * ring.grid.step for x in expected]
+
+
+@given(st.integers(8, 64), st.data())
+def test_residues_and_signed_numbers_are_those_of_python(bits, data):
+    half = 2 ** (bits - 1)
+    numbers = data.draw(st.lists(st.integers(-half, half - 1), min_size=1, max_size=20))
+    words = residues(np.array(numbers, dtype=np.int64), bits)
+    assert words.tolist() == [number % 2**bits for number in numbers]
+    assert signed(words, bits).tolist() == numbers
+    above = data.draw(st.integers(0, 2 ** (words.dtype.itemsize * 8 - bits) - 1))  # bits that belong to no residue
+    assert signed(words | words.dtype.type(above << bits), bits).tolist() == numbers
+
+
+def test_words_are_of_the_smallest_type():
+    assert {bits: word_type(bits) for bits in (8, 16, 17, 32, 33, 64)} == {
+        8: np.uint16, 16: np.uint16, 17: np.uint32, 32: np.uint32, 33: np.uint64, 64: np.uint64
+    }  # fmt: skip
 
 
 def test_a_ring_that_could_wrap_is_refused():
@@ -75,9 +92,11 @@ def test_empty_and_non_finite_values_are_refused(values):
         Grid(10).encode(values)
 
 
-@pytest.mark.parametrize(("bits", "largest"), [(16, 1.0), (32, 0.0), (32, -1.0), (32, math.inf), (32, math.nan)])
+@pytest.mark.parametrize(
+    ("bits", "largest"), [(7, 1.0), (65, 1.0), (32, 0.0), (32, -1.0), (32, math.inf), (32, math.nan)]
+)
 def test_bad_rings_are_refused(bits, largest):
-    with pytest.raises(ValueError, match="must be"):
+    with pytest.raises(ValueError, match=r"must be|8 to 64 bits"):
         Ring(bits, Grid(10), largest)
 
 

@@ -1,7 +1,10 @@
-"""The one codec between floats and integers: a grid of step 2^-fraction_bits, or a ring modulo 2^32 or 2^64 on it.
+"""The one codec between floats and integers: a grid of step 2^-fraction_bits, or a ring modulo 2^b on it.
 
     Grid(fraction_bits)                       floats <-> int64 multiples of the step
     Ring(modulus_bits, grid, largest_sum)     grid integers <-> residues; sums up to largest_sum do not wrap
+    word_type(bits)                           the type in which residues of so many bits are added up
+    residues(integers, bits)                  whole numbers modulo 2^bits, in that type
+    signed(residues, bits)                    and back, from -2^(bits - 1) to 2^(bits - 1) - 1
 
 A sum comes back as a float64: exact up to 2^53 steps, to 53 bits beyond.
 
@@ -21,9 +24,37 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Residues = NDArray[np.uint32] | NDArray[np.uint64]
+Residues = NDArray[np.uint16] | NDArray[np.uint32] | NDArray[np.uint64]
+WordType = type[Any]  # np.uint16, np.uint32 or np.uint64
 
+FEWEST_BITS, MOST_BITS = 8, 64  # of a residue
 _EXACT = 2**53  # up to here a float64 holds every integer
+
+
+def word_type(bits: int) -> WordType:
+    """The smallest of uint16, uint32 and uint64 that holds `bits`.
+
+    Residues modulo 2^bits are added in it without reducing them: the low bits of a sum depend on low bits alone.
+    """
+    if not FEWEST_BITS <= bits <= MOST_BITS:
+        raise ValueError(f"a residue has {FEWEST_BITS} to {MOST_BITS} bits, got {bits}")
+    return np.uint16 if bits <= 16 else np.uint32 if bits <= 32 else np.uint64
+
+
+def residues(integers: Ints, bits: int) -> Residues:
+    """`integers` modulo 2^bits."""
+    kind = word_type(bits)
+    words: Residues = integers.astype(kind)
+    if bits < words.dtype.itemsize * 8:
+        words &= kind(2**bits - 1)
+    return words
+
+
+def signed(words: Residues, bits: int) -> Ints:
+    """The numbers from -2^(bits - 1) to 2^(bits - 1) - 1 whose residues are the low bits of `words`."""
+    spare = words.dtype.itemsize * 8 - bits
+    kept = np.left_shift(words, spare).view(f"i{words.dtype.itemsize}") if spare else words.view(f"i{bits // 8}")
+    return np.asarray(kept >> spare, dtype=np.int64)
 
 
 def as_finite(values: Any, name: str = "values") -> Floats:
@@ -95,8 +126,7 @@ class Ring:
     largest_sum: float
 
     def __post_init__(self) -> None:
-        if self.modulus_bits not in (32, 64):
-            raise ValueError(f"modulus_bits must be 32 or 64, got {self.modulus_bits}")
+        word_type(self.modulus_bits)  # refused if there is none
         if not 0 < self.largest_sum < 1e30:
             raise ValueError(f"largest_sum must be above 0 and finite, got {self.largest_sum}")
         if self._bound >= 2 ** (self.modulus_bits - 1):
@@ -110,8 +140,8 @@ class Ring:
         return math.ceil(math.ldexp(self.largest_sum, self.grid.fraction_bits))
 
     @property
-    def dtype(self) -> type[np.uint32] | type[np.uint64]:
-        return np.uint32 if self.modulus_bits == 32 else np.uint64
+    def dtype(self) -> WordType:
+        return word_type(self.modulus_bits)
 
     def encode(self, values: Any, rng: Generator | None = None) -> Residues:
         """Residues of one summand; it must not exceed `largest_sum` by itself."""
@@ -121,16 +151,16 @@ class Ring:
             raise ValueError(
                 f"values reach {largest * self.grid.step:.6g}, this ring is sized for sums up to {self.largest_sum:.6g}"
             )
-        return integers.astype(np.uint32) if self.modulus_bits == 32 else integers.astype(np.uint64)
+        return residues(integers, self.modulus_bits)
 
-    def decode(self, residues: Residues) -> Floats:
+    def decode(self, words: Residues) -> Floats:
         """The signed sum. A residue outside the promised range means that a party encoded too much."""
-        if residues.dtype != self.dtype:
-            raise ValueError(f"residues must be {np.dtype(self.dtype)}, got {residues.dtype}")
-        signed = residues.view(np.int32 if self.modulus_bits == 32 else np.int64).astype(np.int64)
-        largest = max(int(signed.max(initial=0)), -int(signed.min(initial=0)))
+        if words.dtype != self.dtype:
+            raise ValueError(f"residues must be {np.dtype(self.dtype)}, got {words.dtype}")
+        integers = signed(words, self.modulus_bits)
+        largest = max(int(integers.max(initial=0)), -int(integers.min(initial=0)))
         if largest > self._bound:
             raise ValueError(
                 f"the sum reaches {largest * self.grid.step:.6g}, at most {self.largest_sum:.6g} was promised"
             )
-        return self.grid.decode(signed)
+        return self.grid.decode(integers)

@@ -14,7 +14,7 @@ from tacit.randomness import seeded_rng
 
 KEY = bytes(range(16))
 KEYS = st.binary(min_size=16, max_size=16)
-DTYPES = st.sampled_from([np.uint32, np.uint64])
+DTYPES = st.sampled_from([np.uint16, np.uint32, np.uint64])
 
 
 def stream(key, length):
@@ -48,7 +48,7 @@ def test_the_page_size_is_a_part_of_the_definition():
     assert (page_columns(np.uint32), page_columns(np.uint64)) == (65_536, 32_768)
 
 
-@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.uint64])
 def test_a_mask_is_the_counter_mode_stream_over_several_pages(dtype):
     columns = 2 * page_columns(dtype) + 777
     assert np.array_equal(made_mask(KEY, columns, dtype), whole_mask(KEY, columns, dtype))
@@ -174,9 +174,9 @@ def test_signs_other_than_plus_and_minus_one_are_refused(sign):
         add_masks(np.zeros(1, np.uint32), [(KEY, sign)])
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float64, np.uint8, np.uint16, ">u4", ">u8"])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float64, np.uint8, np.int16, ">u2", ">u4", ">u8"])
 def test_other_types_of_buffer_are_refused(dtype):
-    with pytest.raises(ValueError, match="uint32 or uint64"):
+    with pytest.raises(ValueError, match="uint16, uint32 or uint64"):
         add_mask(np.zeros(4, dtype), KEY)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.events import Answered, AnswerRefused, ClientRefused, Evaluated, Kept
+from tacit.events import Answered, AnswerRefused, ClientRefused, Evaluated, Kept, Noted
 from tacit.net.identity import Authority
-from tests.kinds.horizontal.federations import Failing, another_model_after, run, settings_for
+from tests.kinds.horizontal.federations import Failing, another_model_after, finished, run, settings_for
 from tests.net.loopback import Federation, over_each_transport, quickly, whole
 
 CLIENTS = 9
@@ -51,6 +51,34 @@ def assert_same_model(found: Federation, settings, tolerance: float) -> Kept:
 def test_the_model_is_that_of_the_federation_in_memory(transport, encrypt, tolerance):
     settings = federation(encrypt, **NOISE)
     assert_same_model(over(transport, settings), settings, tolerance)
+
+
+EIGHT_BITS = {"bits": 8, "clip": 0.5, "largest_weight": 200}
+
+
+@pytest.mark.parametrize(
+    ("encrypt_type", "masks"),
+    [("PW_ENCRYPT", EIGHT_BITS), ("PW_ENCRYPT", {"bits": "exact"}), ("DDP_ENCRYPT", {"bits": 8})],
+    ids=["PW-8", "PW-exact", "DDP-8"],
+)
+@over_each_transport
+def test_few_bits_come_to_the_same_model(transport, encrypt_type, masks):
+    encrypt = {"encrypt_type": encrypt_type, "pw_encrypt": {"mode": "active"} | masks}
+    settings = federation(encrypt, round={"down": 8}, **NOISE)
+    found = over(transport, settings, Authority.create() if masks == EIGHT_BITS else None)
+    kept = assert_same_model(found, settings, 0.0)
+    here, there = finished(kept)[-1], found.finished()[-1]
+    assert (there.bytes_up, there.bytes_down) == pytest.approx((here.bytes_up, here.bytes_down), abs=8)
+
+
+@over_each_transport
+def test_a_client_tells_its_own_site_how_many_numbers_were_clipped(transport):
+    encrypt = {"encrypt_type": "PW_ENCRYPT", "pw_encrypt": EIGHT_BITS | {"clip": 1e-3}}
+    found = over(transport, federation(encrypt))
+    said = [event.text for event in found.told(3) if isinstance(event, Noted) and "clip" in event.text]
+    assert len(said) == 3
+    assert all(text.startswith("client 3: ") and "of 650 numbers that were learnt are beyond" in text for text in said)
+    assert not any("were clipped" in event.text for event in found.kept.events if isinstance(event, Noted))
 
 
 @over_each_transport

@@ -87,6 +87,19 @@ def test_a_node_that_drops_in_any_stage_is_left_out_or_kept_and_the_sum_is_right
         assert engine.coordinator.model[name] == pytest.approx(array, abs=1e-6)
 
 
+@pytest.mark.parametrize("mode", ["active", "semi_honest"])
+def test_few_bits_and_a_node_that_drops(mode):
+    masks = {"bits": 12, "clip": 1.0, "largest_weight": 300, "mode": mode}
+    encrypt = {"encrypt_type": "PW_ENCRYPT", "pw_encrypt": masks}
+    settings = settings_for(clients=5, rounds=1, encrypt=encrypt, round={"down": 12})
+    engine, kept, _ = fleet(settings, lost={1002: "train.inbox"})
+    engine.run()
+    assert [event.survivors for event in finished(kept)] == [4]
+    for name, array in expected_mean(settings, {2}).items():
+        # Each client of about 290 samples rounds to a step of its part of largest_weight.
+        assert engine.coordinator.model[name] == pytest.approx(array, abs=300 / 280 / 2047)
+
+
 def test_too_many_drops_abort_cleanly():
     settings = settings_for(clients=5, rounds=1, encrypt={"encrypt_type": "PW_ENCRYPT", "mode": "active"})
     engine, kept, wire = fleet(settings, lost={1001: "query.roster", 1002: "query.roster"})

@@ -138,11 +138,11 @@ class Federation:
 
 
 def vectors_for(settings: Settings, seed: int = 1) -> dict[int, np.ndarray]:
-    dtype = np.uint32 if settings.modulus_bits == 32 else np.uint64
     rng = np.random.default_rng(seed)
     # Ids with gaps: nothing may depend on their being 0 .. n-1.
     ids = sorted(rng.choice(10 * settings.clients, settings.clients, replace=False).tolist())
-    return {i: rng.integers(0, 2**settings.modulus_bits, settings.columns, dtype=dtype) for i in ids}
+    top = 2**settings.modulus_bits
+    return {i: rng.integers(0, top, settings.columns, dtype=settings.word_type) for i in ids}
 
 
 def federation(settings: Settings, **options) -> Federation:

@@ -66,7 +66,8 @@ def test_aliases():
     [
         ({"clients": 2}, "clients must be at least 3"),
         ({"columns": 0}, "columns must be at least 1, got 0"),
-        ({"modulus_bits": 16}, "modulus_bits must be 32 or 64, got 16"),
+        ({"modulus_bits": 7}, "modulus_bits must be 8 to 64, got 7"),
+        ({"modulus_bits": 65}, "modulus_bits must be 8 to 64, got 65"),
         ({"mode": "honest"}, "mode must be active or semi_honest, got 'honest'"),
         ({"graph": "ring"}, "graph must be"),
         ({"share_secrets_ratio": 0.0}, r"share_secrets_ratio must be in \(0, 1\], got 0.0"),

@@ -167,3 +167,77 @@ def test_other_bad_input_is_refused():
         encoding.decode(np.zeros(16, np.uint64), 5, ROTATION)
     with pytest.raises(ValueError, match="rounds must be at least 1"):
         SkellamEncoding.for_budget(values=1, clip=1.0, clients=3, fewest=3, epsilon=1.0, delta=1e-5, rounds=0)
+
+
+SMALL = {"values": 650, "clip": 1.0, "clients": 100, "fewest": 80, "colluders": 5}
+
+
+def test_an_exact_ring_is_as_wide_as_the_sums_need():
+    usual = SkellamEncoding(**SMALL, noise_multiplier=1.0)
+    exact = SkellamEncoding(**SMALL, noise_multiplier=1.0, bits="exact")
+    assert usual.modulus_bits == 32
+    assert exact.modulus_bits < 32
+    assert exact.log2_wrap_probability < -60
+    assert exact._log2_wrap(exact.modulus_bits - 1) >= -60
+    assert exact.scale == usual.scale
+    assert exact.event().variance == usual.event().variance
+    assert exact.event().l2_sensitivity == usual.event().l2_sensitivity
+
+
+@pytest.mark.parametrize("bits", [7, 8, 10, 16])
+def test_with_bits_rounding_is_as_fine_as_the_ring_allows(bits):
+    encoding = SkellamEncoding.for_budget(**SMALL, epsilon=8.0, delta=1e-5, rounds=10, bits=bits)
+    assert encoding.modulus_bits == bits + 7
+    assert encoding.log2_wrap_probability <= -60
+    assert 0.5 <= encoding.fineness <= 16
+    assert encoding.scale == pytest.approx(encoding.fineness * math.sqrt(1024))
+    ledger = Ledger("client", "zero-out")
+    ledger.spend(encoding.event(), 10)
+    assert 7.99 < ledger.epsilon(1e-5, "rdp") <= 8.0
+    # Rounding to steps of 1 / fineness adds a quarter of their squares to the norm, and little more.
+    norm = encoding.l2_sensitivity / encoding.scale
+    assert math.sqrt(1 + 1 / (4 * encoding.fineness**2)) <= norm < 1.02 * math.sqrt(1 + 1 / (4 * encoding.fineness**2))
+
+
+def test_eight_bits_add_next_to_nothing_to_the_noise_of_a_small_model():
+    usual = SkellamEncoding.for_budget(**SMALL, epsilon=8.0, delta=1e-5, rounds=10)
+    few = SkellamEncoding.for_budget(**SMALL, epsilon=8.0, delta=1e-5, rounds=10, bits=8)
+    noise = [math.sqrt(each.share_variance) / each.scale for each in (usual, few)]
+    assert noise[0] <= noise[1] < 1.01 * noise[0]
+    assert few.settings(mode="semi_honest").vector_bytes * 8 == 15 * few.columns
+
+
+@pytest.mark.parametrize("bits", ["exact", 8])
+def test_mean_and_variance_of_the_aggregate_at_few_bits(bits):
+    encoding = SkellamEncoding(values=500, clip=1.0, clients=50, fewest=40, noise_multiplier=1.0, bits=bits)
+    rng = seeded_rng(4)
+    x = np.random.default_rng(2).normal(size=500)
+    x *= 0.8 / np.linalg.norm(x)
+    rows = []
+    for _ in range(20):
+        total = encoding.encode(x, ROTATION, rng)
+        for _ in range(49):
+            total += encoding.encode(x, ROTATION, rng)
+        rows.append(encoding.decode(total, 50, ROTATION))
+    errors = np.array(rows) - x
+    rounding = 50 / 4 / encoding.scale**2 / 50**2  # at most
+    noise = 50 * encoding.share_variance / encoding.scale**2 / 50**2
+    deviation = 6 * math.sqrt(2 / errors.size)  # seeded
+    assert noise * (1 - deviation) < errors.var() < (noise + rounding) * (1 + deviation)
+    assert abs(errors.mean()) < 6 * math.sqrt((noise + rounding) / errors.size)
+
+
+def test_a_ring_that_is_too_small_for_the_noise_is_refused():
+    with pytest.raises(ValueError, match=r"leaves a ring of 11 bits, however coarsely updates are rounded: take more"):
+        SkellamEncoding.for_budget(**SMALL, epsilon=8.0, delta=1e-5, rounds=10, bits=4)
+
+
+def test_clients_that_all_point_the_same_way_do_not_leave_a_ring_of_few_bits():
+    """The rotation spreads what they have in common: no column comes near the end of the ring."""
+    encoding = SkellamEncoding(values=500, clip=1.0, clients=50, fewest=40, noise_multiplier=0.1, bits=8)
+    assert encoding.clients * encoding.scale * encoding.clip > 2 ** (encoding.modulus_bits - 1)  # all in one column
+    one = np.zeros(500)
+    one[3] = 1.0
+    rotation = bytes(range(16))
+    total = sum((encoding.encode(one, rotation) for _ in range(49)), start=encoding.encode(one, rotation))
+    assert encoding.decode(total, 50, rotation) == pytest.approx(one, abs=0.1)

@@ -1,6 +1,6 @@
 """Masks: the AES-128 counter-mode stream of a key, added into a buffer of ring words.
 
-    add_mask(buffer, key)             add or subtract one mask, modulo 2^32 or 2^64
+    add_mask(buffer, key)             add or subtract one mask, modulo 2^16, 2^32 or 2^64
     add_masks(buffer, signed_keys)    many masks in one go, for less memory traffic
     page_columns(dtype)               cut shards at multiples of this: elsewhere a part of a page is made for nothing
 
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 __all__ = ["KEY_BYTES", "PAGE_BYTES", "add_mask", "add_masks", "page_columns"]
 
-Words = NDArray[np.uint32] | NDArray[np.uint64]
+Words = NDArray[np.uint16] | NDArray[np.uint32] | NDArray[np.uint64]
 
 KEY_BYTES = 16
 PAGE_BYTES = 1 << 18  # a part of the definition: another size gives other masks
@@ -133,8 +133,8 @@ def _worthwhile(buffer: Words, keys: int) -> int:
 
 
 def _check(buffer: Words, first_column: int, threads: int) -> None:
-    if buffer.dtype not in (np.dtype(np.uint32), np.dtype(np.uint64)):
-        raise ValueError(f"masks are added to uint32 or uint64 words, got {buffer.dtype}")
+    if buffer.dtype not in (np.dtype(np.uint16), np.dtype(np.uint32), np.dtype(np.uint64)):
+        raise ValueError(f"masks are added to uint16, uint32 or uint64 words, got {buffer.dtype}")
     if buffer.ndim != 1 or not buffer.flags.c_contiguous or not buffer.flags.writeable:
         raise ValueError("masks are added in place: give a writeable, contiguous, one-dimensional buffer")
     if not 0 <= first_column <= _LAST_COLUMN - len(buffer):

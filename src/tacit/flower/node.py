@@ -156,7 +156,7 @@ class Node:
         if stage == "query.abort":
             return [], encode(idle)
         try:
-            taken = to_client(message, self._layout, self._limit)
+            taken = to_client(message, self._layout, self._limit, self._settings.round.down)
             if not isinstance(taken, STAGES[stage]):
                 raise PeerError(f"{type(taken).__name__}, expected {stage}")
             if isinstance(taken, Work):
@@ -189,7 +189,7 @@ class Node:
         if stage != "train.work":
             return idle
         try:
-            work = to_client(message, self._layout, self._limit)
+            work = to_client(message, self._layout, self._limit, self._settings.round.down)
         except PeerError:
             return idle
         if not isinstance(work, Work) or not idle.now.attempts <= work.round < self._settings.answers:
@@ -219,7 +219,7 @@ class Node:
         )
         client.restore(msgspec.structs.asdict(state.before))
         for each in state.frames:
-            client.receive(to_client(each, self._layout, self._limit), 0.0)
+            client.receive(to_client(each, self._layout, self._limit, self._settings.round.down), 0.0)
         replaying = False
         return client
 

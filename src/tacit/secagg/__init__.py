@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tacit.secagg import messages
     from tacit.secagg.client import Client
     from tacit.secagg.encode import Encoding
+    from tacit.secagg.quantised import QuantisedEncoding
     from tacit.secagg.server import Aggregate, Outgoing, Server, State
     from tacit.secagg.session import Context
     from tacit.secagg.settings import Settings
@@ -21,6 +22,7 @@ __all__ = [
     "Context",
     "Encoding",
     "Outgoing",
+    "QuantisedEncoding",
     "Server",
     "Settings",
     "SkellamEncoding",
@@ -33,6 +35,7 @@ __getattr__, __dir__ = door(
     {
         "tacit.secagg.client": "Client",
         "tacit.secagg.encode": "Encoding",
+        "tacit.secagg.quantised": "QuantisedEncoding",
         "tacit.secagg.server": "Aggregate Outgoing Server State",
         "tacit.secagg.session": "Context",
         "tacit.secagg.settings": "Settings",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 
 import msgspec
+import numpy as np
 from numpy.random import Generator
 
 from tacit.crypto import commitment, sealed, shamir, signing
@@ -36,9 +37,9 @@ from tacit.secagg.messages import (
     pack_ids,
     unpack_ids,
 )
+from tacit.secagg.packed_words import Words, pack
 from tacit.secagg.session import Context, name
 from tacit.secagg.settings import Settings
-from tacit.secagg.unmask import Words
 
 SEALED_BYTES = 2 * shamir.ROW_BYTES + sealed.OVERHEAD_BYTES  # the masking key's share and the self-mask's, sealed
 _PATIENCE = 4  # stages that a client waits for the next message
@@ -264,7 +265,7 @@ class Client:
             key = mask_key(self._masking, self.identity, self._peers[peer], self._session)
             keys.append((key, sign(self.identity, peer)))
         add_masks(words, keys, threads=self._threads)
-        return words.astype(f"<u{self._settings.word_bytes}", copy=False).tobytes()
+        return pack(words, self._settings.modulus_bits)
 
     def _survive(self, survivors: Survivors, now: float) -> list[ToServer]:
         self._check_session(survivors.session)
@@ -373,10 +374,10 @@ class Client:
 
 
 def _check_vector(vector: Words, settings: Settings) -> None:
-    if vector.shape != (settings.columns,) or vector.dtype != f"<u{settings.word_bytes}":
+    if vector.shape != (settings.columns,) or vector.dtype != settings.word_type:
         raise ValueError(
-            f"vector must be {settings.columns} words of {settings.modulus_bits} bits, "
-            f"got {vector.shape} of {vector.dtype}"
+            f"vector must be {settings.columns} words of {settings.modulus_bits} bits in "
+            f"{np.dtype(settings.word_type)}, got {vector.shape} of {vector.dtype}"
         )
 
 

@@ -1,8 +1,8 @@
 """From a client's floats to ring words and from their sum to a mean: plain, or weighted inside the mask.
 
-The ring is chosen when the encoding is made, so that the largest possible sum cannot wrap; where even 64 bits are too
-few, it is refused there. With weights a vector is [round(w x scale), w]: the server learns the weighted mean and the
-total weight, and no single weight.
+The ring is chosen when the encoding is made, so that the largest possible sum cannot wrap; if even 64 bits are too few,
+it is refused there. With weights a vector is [round(w x scale), w]: the server learns the weighted mean and the total
+weight, and no single weight. `quantised` has vectors of a few bits.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from numpy.random import Generator
 
 from tacit.dp.release import check_positive
 from tacit.errors import PeerError
-from tacit.fixedpoint import Floats, Grid, Ring, as_finite
+from tacit.fixedpoint import FEWEST_BITS, MOST_BITS, Floats, Grid, Ring, as_finite
+from tacit.secagg.packed_words import Words
 from tacit.secagg.settings import Settings
-from tacit.secagg.unmask import Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,9 @@ class Decoded:
 class Encoding:
     """Vectors of `values` numbers up to `bound` in magnitude, of up to `clients` clients.
 
-    `largest_weight`: whole weights from 1 to this; None for a plain mean.
+    Args:
+        largest_weight: whole weights from 1 to this; None for a plain mean.
+        exact: take a ring of as many bits as the sums need, from 8 to 64; else of 32 or 64.
     """
 
     values: int
@@ -39,6 +41,7 @@ class Encoding:
     clients: int
     fraction_bits: int = 20
     largest_weight: int | None = None
+    exact: bool = False
 
     def __post_init__(self) -> None:
         check_positive("bound", self.bound)
@@ -56,7 +59,7 @@ class Encoding:
         grid = Grid(self.fraction_bits)
         weight = self.largest_weight or 1
         largest = self.clients * (self.bound * weight + grid.step)
-        for bits in (32, 64):
+        for bits in range(FEWEST_BITS, MOST_BITS + 1) if self.exact else (32, 64):
             one = math.ldexp(self.bound * weight, self.fraction_bits)  # of one client: a float64 must hold it
             if (
                 one <= 2**53
@@ -104,7 +107,7 @@ class Encoding:
             raise ValueError(f"vectors must be in 1 .. {self.clients}, got {vectors}")
         weight = vectors
         if self.largest_weight is not None:
-            weight, words = int(words[-1]), words[:-1]
+            weight, words = int(words[-1]) % 2**ring.modulus_bits, words[:-1]
             if not vectors <= weight <= vectors * self.largest_weight:
                 raise PeerError(f"{vectors} weights sum to {weight}, at most {vectors * self.largest_weight} can be")
         reachable = self.bound * weight + ring.grid.step * vectors

@@ -183,7 +183,7 @@ class Server:
         """Take the sum of several clients' vectors from a worker of this server's own, which looked at each message."""
         if self.state is not State.UPLOADING or not self._waiting.issuperset(senders):
             raise ValueError(f"a sum of clients that are not waited for in {self.state.name}")
-        if words.shape != (self._settings.columns,) or words.dtype != f"<u{self._settings.word_bytes}":
+        if words.shape != (self._settings.columns,) or words.dtype != self._settings.word_type:
             raise ValueError(f"a sum of {words.shape} {words.dtype}, {self._settings.columns} words are due")
         self._check_session(session)
         self._add(words)
@@ -216,6 +216,7 @@ class Server:
         words, plan, survivors = self._sum, self._plan, tuple(sorted(self._uploaded))
         edges = np.linspace(0, len(words), shards + 1, dtype=int).tolist()
         (unmasking or partial(unmask_ranges, threads=threads))(words, plan, edges)
+        words &= words.dtype.type(2**self._settings.modulus_bits - 1)
         self._end(State.DONE)
         return Aggregate(words, survivors)
 

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from tacit.fixedpoint import FEWEST_BITS, MOST_BITS, WordType, word_type
 from tacit.secagg.graph import Degree, degree
+from tacit.secagg.packed_words import packed_bytes
 
 Mode = Literal["active", "semi_honest"]
 Graph = Literal["auto", "complete", "sparse"]
@@ -28,7 +30,7 @@ class Settings:
     Args:
         clients: how many are invited.
         columns: ring words in a vector.
-        modulus_bits: 32 or 64.
+        modulus_bits: of a ring word, 8 to 64: on the wire a vector takes as many for each column.
         mode: `active`: the server may cheat; complete graph, identities, a consistency check. `semi_honest`: it follows
             the protocol but looks at everything; large cohorts may use a sparse graph.
         graph: `auto` is sparse if mode and size allow it and no threshold is set.
@@ -112,8 +114,14 @@ class Settings:
         return a_third(self.clients) if self.collusion else 1
 
     @property
-    def word_bytes(self) -> int:
-        return self.modulus_bits // 8
+    def word_type(self) -> WordType:
+        """In which words are added up."""
+        return word_type(self.modulus_bits)
+
+    @property
+    def vector_bytes(self) -> int:
+        """Of a masked vector on the wire."""
+        return packed_bytes(self.columns, self.modulus_bits)
 
     def topology(self, n: int) -> Topology:
         """The graph over `n` clients that advertised: all who hold shares are among them."""
@@ -240,7 +248,7 @@ def _check_ranges(settings: Settings) -> None:
 
     require(3 <= settings.clients < 2**31, "clients", "at least 3: with two, each learns the other's vector")
     require(1 <= settings.columns < 2**40, "columns", "at least 1")
-    require(settings.modulus_bits in (32, 64), "modulus_bits", "32 or 64")
+    require(FEWEST_BITS <= settings.modulus_bits <= MOST_BITS, "modulus_bits", f"{FEWEST_BITS} to {MOST_BITS}")
     require(settings.mode in ("active", "semi_honest"), "mode", "active or semi_honest")
     require(settings.graph in ("auto", "complete", "sparse"), "graph", "auto, complete or sparse")
     require(0 < settings.share_secrets_ratio <= 1, "share_secrets_ratio", "in (0, 1]")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -26,12 +26,13 @@ from tacit.dp.accounting import Ledger
 from tacit.dp.clipping import clip_l2
 from tacit.dp.gaussian import least
 from tacit.dp.release import SkellamEvent, check_delta, check_positive
-from tacit.fixedpoint import Floats, as_finite
+from tacit.fixedpoint import FEWEST_BITS, MOST_BITS, Floats, as_finite, residues, signed, word_type
 from tacit.randomness import secure_rng
+from tacit.secagg.packed_words import Words
 from tacit.secagg.settings import Settings
-from tacit.secagg.unmask import Words
 
 _FINENESS = 16.0  # the clipping norm is this many times sqrt(d) rounding steps: rounding adds 0.2% to it
+_COARSEST = 0.5  # with fewer steps rounding adds more than 41% to the norm, and as much to the noise
 _LOG2_WRAP = -60.0  # the noise leaves the ring with less than this probability, or the ring is refused
 _MISS = 0.5  # log(1/beta) of the conditioned rounding: it succeeds in at least 1 - e^-0.5 = 39% of the tries
 _TRIES = 1000  # all of which fail with probability below 2^-700
@@ -46,6 +47,8 @@ class SkellamEncoding:
             of the aggregation, as `settings` makes it.
         colluders: of them, how many may tell the server their noise.
         noise_multiplier: central noise over the sensitivity of the rounded vector.
+        bits: None for a ring of 32 or 64 bits; `exact` for as many as the sums need, from 8 to 64; a number b for a
+            ring of b + log2(clients) bits, in which rounding is as fine as the noise leaves room for.
     """
 
     values: int
@@ -54,6 +57,7 @@ class SkellamEncoding:
     fewest: int
     noise_multiplier: float
     colluders: int = 0
+    bits: int | Literal["exact"] | None = None
 
     def __post_init__(self) -> None:
         check_positive("clip", self.clip)
@@ -78,6 +82,7 @@ class SkellamEncoding:
         epsilon: float,
         delta: float,
         rounds: int = 1,
+        bits: int | Literal["exact"] | None = None,
     ) -> SkellamEncoding:
         """The encoding with the least noise for which `rounds` sums cost at most (epsilon, delta) centrally."""
         check_positive("epsilon", epsilon)
@@ -87,10 +92,13 @@ class SkellamEncoding:
 
         def meets(multiplier: float) -> bool:
             ledger = Ledger("client", "zero-out")
-            ledger.spend(cls(values, clip, clients, fewest, multiplier, colluders).event(), rounds)
+            try:
+                ledger.spend(cls(values, clip, clients, fewest, multiplier, colluders, bits).event(), rounds)
+            except _NoRoom:
+                return True  # too much noise: less is looked for, and if the least is too much, it is refused below
             return ledger.epsilon(delta, "rdp") <= epsilon
 
-        return cls(values, clip, clients, fewest, least(meets, 1e-6), colluders)
+        return cls(values, clip, clients, fewest, least(meets, 1e-6), colluders, bits)
 
     @property
     def columns(self) -> int:
@@ -100,7 +108,17 @@ class SkellamEncoding:
     @property
     def scale(self) -> float:
         """Integer steps in one unit."""
-        return _FINENESS * math.sqrt(self.columns) / self.clip
+        return self.fineness * math.sqrt(self.columns) / self.clip
+
+    @property
+    def fineness(self) -> float:
+        """Rounding steps in a number of typical size: the clipping norm over sqrt(d)."""
+        return _fineness(*self._noisy_ring) if isinstance(self.bits, int) else _FINENESS
+
+    @property
+    def _noisy_ring(self) -> tuple[int, int, int, float, int]:
+        honest = self.fewest - self.colluders
+        return self.columns, self.clients, honest, self.noise_multiplier, self.modulus_bits
 
     @property
     def l2_sensitivity(self) -> float:
@@ -108,10 +126,7 @@ class SkellamEncoding:
 
         Source: Kairouz, Liu, Steinke 2021, Proposition 22.
         """
-        d, norm = self.columns, self.scale * self.clip
-        worst = (norm + math.sqrt(d)) ** 2
-        likely = norm**2 + d / 4 + math.sqrt(2 * _MISS) * (norm + math.sqrt(d) / 2)
-        return math.sqrt(min(worst, likely))
+        return _rounded_norm(self.columns, self.fineness)
 
     @property
     def central_variance(self) -> float:
@@ -124,8 +139,10 @@ class SkellamEncoding:
 
     @property
     def modulus_bits(self) -> int:
-        """The smaller ring that holds every sum."""
-        for bits in (32, 64):
+        """Of the smallest ring that holds every sum, among those that `bits` allows."""
+        if isinstance(self.bits, int):
+            return max(FEWEST_BITS, self.bits + (self.clients - 1).bit_length())
+        for bits in (32, 64) if self.bits is None else range(FEWEST_BITS, MOST_BITS + 1):
             if self._log2_wrap(bits) < _LOG2_WRAP:
                 return bits
         raise ValueError(
@@ -136,6 +153,8 @@ class SkellamEncoding:
     @property
     def log2_wrap_probability(self) -> float:
         """log2 of a bound on the probability that some coordinate of a sum leaves the ring."""
+        if isinstance(self.bits, int):
+            return _log2_wrap_if_turned(self.fineness, *self._noisy_ring)
         return self._log2_wrap(self.modulus_bits)
 
     def _log2_wrap(self, bits: int) -> float:
@@ -175,7 +194,7 @@ class SkellamEncoding:
         padded *= _signs(self.columns, rotation)
         rounded = self._round(hadamard(padded) * self.scale, rng)
         rounded += noise.skellam(self.share_variance, self.columns, rng)
-        return rounded.astype(np.uint32) if self.modulus_bits == 32 else rounded.astype(np.uint64)
+        return residues(rounded, self.modulus_bits)
 
     def _round(self, scaled: Floats, rng: Generator) -> NDArray[np.int64]:
         below = np.floor(scaled)
@@ -191,13 +210,61 @@ class SkellamEncoding:
         """The noisy mean. Refused for fewer survivors than the noise is sized for."""
         if survivors < self.fewest:
             raise ValueError(f"{survivors} survivors, the noise is sized for {self.fewest} or more")
-        if words.shape != (self.columns,) or words.dtype.itemsize * 8 != self.modulus_bits:
+        if words.shape != (self.columns,) or words.dtype != word_type(self.modulus_bits):
             raise ValueError(
                 f"words must be {self.columns} of {self.modulus_bits} bits, got {words.shape} of {words.dtype}"
             )
-        signed = words.view(np.int32 if self.modulus_bits == 32 else np.int64).astype(np.float64)
-        turned = hadamard(signed) * _signs(self.columns, rotation)
+        turned = hadamard(signed(words, self.modulus_bits).astype(np.float64)) * _signs(self.columns, rotation)
         return turned[: self.values] / (self.scale * survivors)
+
+
+def _rounded_norm(columns: int, fineness: float) -> float:
+    """A bound on the norm of a vector of norm fineness * sqrt(columns) after rounding, as `l2_sensitivity` says."""
+    norm = fineness * math.sqrt(columns)
+    worst = (norm + math.sqrt(columns)) ** 2
+    likely = norm**2 + columns / 4 + math.sqrt(2 * _MISS) * (norm + math.sqrt(columns) / 2)
+    return math.sqrt(min(worst, likely))
+
+
+def _log2_wrap_if_turned(
+    fineness: float, columns: int, clients: int, honest: int, noise_multiplier: float, bits: int
+) -> float:
+    """log2 of a bound on the probability of a wrap, for a rotation that was drawn apart from the vectors.
+
+    Guarantee: the random signs make a column of the turned sum sub-Gaussian: it exceeds t with probability at most
+        2 exp(-t^2 / 2 s^2), s = clients * fineness steps (Hoeffding). Rounding adds less than a step for each client.
+        No epsilon depends on this: a sum that wraps is wrong, and reveals no more.
+    """
+    reach = math.sqrt(2 * math.log(2) * (math.log2(columns) + 2 - _LOG2_WRAP)) * clients * fineness
+    room = 2 ** (bits - 1) - 1 - clients - math.ceil(reach)
+    if room < 1:
+        return 0.0
+    variance = (noise_multiplier * _rounded_norm(columns, fineness)) ** 2
+    tail = noise.skellam_log2_tail(room, clients * variance / honest)
+    return float(np.logaddexp2(1 + math.log2(columns) + tail, _LOG2_WRAP - 1))
+
+
+@lru_cache(maxsize=256)
+def _fineness(columns: int, clients: int, honest: int, noise_multiplier: float, bits: int) -> float:
+    """The most steps, up to the usual ones, with which a sum stays in a ring of `bits`."""
+    found = _FINENESS
+    low, high = 0.0, 2 * _FINENESS
+    for _ in range(40):
+        if _log2_wrap_if_turned(found, columns, clients, honest, noise_multiplier, bits) < _LOG2_WRAP:
+            low = found
+        else:
+            high = found
+        found = min(_FINENESS, (low + high) / 2)
+    if low < _COARSEST:
+        raise _NoRoom(
+            f"the noise of {clients} clients in {columns} columns leaves a ring of {bits} bits, however coarsely "
+            "updates are rounded: take more bits"
+        )
+    return low
+
+
+class _NoRoom(ValueError):
+    """The ring is too small for the noise."""
 
 
 def hadamard(vector: Floats) -> Floats:

@@ -55,5 +55,5 @@ def traffic(settings: Settings) -> tuple[Sizes, Sizes]:
         *([Agreements(_DIGEST, bytes(4 * known), signature * known)] if active else []),
     ]
     sizes_up = {type(message).__name__: len(encode(message)) for message in up}
-    sizes_up["Masked"] += settings.columns * settings.word_bytes + 3  # and a longer length
+    sizes_up["Masked"] += settings.vector_bytes + 3  # and a longer length
     return sizes_up, {type(message).__name__: len(encode(message)) for message in down}

@@ -10,24 +10,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tacit.crypto.prg import add_masks
-from tacit.errors import PeerError
 from tacit.secagg.messages import Masked
+from tacit.secagg.packed_words import Words, unpack
 from tacit.secagg.settings import Settings
 
-Words = NDArray[np.uint32] | NDArray[np.uint64]
+__all__ = ["Plan", "Unmasking", "Words", "masked_words", "plan_of", "unmask", "unmask_ranges"]
+
 _KEY_BYTES = 16
 
 
 def masked_words(message: Masked, settings: Settings) -> Words:
     """The ring words of an upload, or PeerError."""
-    size = settings.columns * settings.word_bytes
-    if len(message.words) != size:
-        raise PeerError(f"a masked vector of {len(message.words)} bytes, {size} are due")
-    return np.frombuffer(message.words, dtype=f"<u{settings.word_bytes}")
+    return unpack(message.words, settings.columns, settings.modulus_bits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from tacit.kinds.horizontal.task import Fitted
 from tests.kinds.horizontal.federations import Numbers, run, settings_for
 
 TYPES = ["NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT"]
-MODEL = {"round", "model", "clip"}
+MODEL = {"round", "model", "clip", "coded"}  # the last is the model again, as it travels: see `test_download`
 MASKS = {
     "Roster": {"digest", "total", "ids", "sealing_keys", "masking_keys", "signatures"},
     "Inbox": {"session", "total", "senders", "hashes", "sealed"},

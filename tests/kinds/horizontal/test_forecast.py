@@ -44,6 +44,53 @@ def test_it_foresees_what_the_run_costs_and_sends(encrypt_type, mode, evaluated)
     assert made.traffic.exchanges == exchanges
 
 
+@pytest.mark.parametrize("encrypt_type", ["PW_ENCRYPT", "DDP_ENCRYPT"])
+@pytest.mark.parametrize("bits", ["exact", 10])
+def test_bytes_at_few_bits(encrypt_type, bits):
+    masks = {"bits": bits, "mode": "semi_honest"}
+    if encrypt_type == "PW_ENCRYPT" and bits != "exact":
+        masks |= {"clip": 1.0, "largest_weight": 200}
+    encrypt = {"encrypt_type": encrypt_type, "pw_encrypt": masks}
+    settings = settings_for(rounds=1, encrypt=encrypt, round={"down": 8})
+    made = plan(settings, DIGITS, None)
+    _, kept = run(settings)
+    (event,) = finished(kept)
+    assert sum(made.traffic.up.values()) == pytest.approx(event.bytes_up, abs=8)
+    assert sum(made.traffic.down.values()) == pytest.approx(event.bytes_down, abs=8)
+    usual = plan(settings_for(rounds=1, encrypt={"encrypt_type": encrypt_type, "mode": "semi_honest"}), DIGITS, None)
+    assert made.traffic.up["Masked"] < usual.traffic.up["Masked"]
+    assert made.traffic.down["Work"] == pytest.approx(DIGITS.size + 2 * 8 + 32, abs=2)
+
+
+def test_a_hundred_clients_send_two_bytes_a_parameter():
+    layout = Layout(("w",), ((100_000,),), "float32")
+    masks = {"bits": 8, "clip": 0.1, "largest_weight": 600}
+    settings = settings_for(clients=100, encrypt={"encrypt_type": "PW_ENCRYPT", "pw_encrypt": masks})
+    assert plan(settings, layout, None).traffic.up["Masked"] / layout.size < 2.1
+
+
+def test_a_plan_says_what_few_bits_do():
+    masks = {"bits": 8, "clip": 0.127, "largest_weight": 200}
+    settings = settings_for(encrypt={"encrypt_type": "PW_ENCRYPT", "pw_encrypt": masks}, round={"down": 8})
+    made = plan(settings, DIGITS, None)
+    assert "clipped to 0.127 and rounded at random, up or down by less than 0.001 and right on" in made.noise[0]
+    assert "That holds for clients of largest_weight 200 samples" in made.noise[1]
+    assert any("each number clipped to 0.127 and rounded to 8 bits" in sentence for sentence in made.sees)
+    assert any("the model of each round, rounded to 8 bits a number" in sentence for sentence in made.sees)
+    noisy = settings_for(encrypt={"encrypt_type": "DDP_ENCRYPT", "pw_encrypt": {"bits": 8}})
+    assert any("With 8 bits a number of typical size has" in each for each in plan(noisy, DIGITS, None).noise)
+
+
+@pytest.mark.parametrize(("most", "warned"), [(20, False), (1000, True)])
+def test_a_plan_warns_of_few_levels(most, warned):
+    masks = {"bits": 8, "clip": 0.1, "largest_weight": most}
+    settings = settings_for(encrypt={"encrypt_type": "PW_ENCRYPT", "pw_encrypt": masks})
+    warnings = plan(settings, DIGITS, None, samples=[10, 14, 20] * 4).warnings
+    found = [each for each in warnings if each.startswith("bits 8 with largest_weight 1000: a client of 14 samples")]
+    assert bool(found) == warned
+    assert not warned or "rounds to 1.8 levels up to the clip: lower largest_weight, to 20 here" in found[0]
+
+
 def test_bytes_on_a_sparse_graph():
     settings = settings_for(clients=120, rounds=1, encrypt={"encrypt_type": "PW_ENCRYPT"})
     _, kept = run(settings)

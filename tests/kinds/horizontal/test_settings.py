@@ -5,6 +5,8 @@ import pytest
 from tacit.kinds.horizontal.protections.distributed_dp import central
 from tacit.kinds.horizontal.settings import Settings
 
+MASKS = {"encrypt_type": "PW_ENCRYPT"}
+
 
 def settings(**keys):
     return Settings(**({"task": "digits", "rounds": 1, "clients": 100} | keys))
@@ -53,11 +55,32 @@ def test_legal_values_worth_a_thought_are_noted(encrypt, words):
         ({"encrypt": {"share_secrets_ratio": 1.5}}, "less than or equal to 1"),
         ({"task": ":make"}, "package.module:function"),
         ({"rounds": 0}, "greater than or equal to 1"),
+        ({"encrypt": MASKS | {"bits": 3}}, "greater than or equal to 4"),
+        ({"encrypt": MASKS | {"bits": "few"}}, "exact"),
+        ({"encrypt": MASKS | {"bits": 8}}, "bits is 8, and numbers are rounded within a clip: add clip"),
+        ({"encrypt": MASKS | {"bits": 8, "clip": 0.1}}, "largest_weight: set it to the most samples that a client has"),
+        ({"encrypt": MASKS | {"clip": 0.1}}, "clip is 0.1, and without bits no number is clipped: add bits: 8"),
+        ({"encrypt": MASKS | {"clip": 0.1, "bits": "exact"}}, "clip is 0.1, and without bits no number is clipped"),
+        ({"encrypt": {"encrypt_type": "DDP_ENCRYPT", "clip": 0.1, "bits": 8}}, "DDP_ENCRYPT clips to ddp_norm_clip"),
+        ({"round": {"down": 7}}, "greater than or equal to 8"),
     ],
 )
 def test_bad_values_are_refused(keys, words):
     with pytest.raises(ValueError, match=words):
         settings(**keys)
+
+
+def test_files_without_few_bits_keep_their_fingerprint():
+    dumped = settings(encrypt=MASKS).model_dump(mode="json")
+    assert not {"bits", "clip"} & dumped["encrypt"]["pw_encrypt"].keys()
+    assert "down" not in dumped["round"]
+
+
+def test_few_bits_are_stored_and_read_again():
+    made = settings(encrypt=MASKS | {"bits": 8, "clip": 0.1, "largest_weight": 20}, down=8)
+    again = Settings.model_validate(made.model_dump(mode="json"))
+    assert again == made
+    assert (again.encrypt.pw_encrypt.bits, again.encrypt.pw_encrypt.clip, again.round.down) == (8, 0.1, 8)
 
 
 def test_more_bad_clients_than_there_are_clients_is_a_mistake_with_its_remedy():

@@ -30,6 +30,7 @@ from tacit.audit.tradeoff import Columns, Curve, claim_curve, gaussian_curve, sk
 from tacit.dp.accounting import Ledger
 from tacit.dp.claim import Claim
 from tacit.dp.gaussian import gaussian_sigma
+from tacit.fixedpoint import signed, word_type
 from tacit.secagg.skellam import SkellamEncoding
 
 __all__ = [
@@ -201,15 +202,14 @@ def opened_sums(
     noise = encoding.noise_multiplier * encoding.l2_sensitivity
     wide = replace(encoding, values=values)
     wide = replace(wide, noise_multiplier=noise / wide.l2_sensitivity)  # the same variance in each column
-    signed = np.int32 if wide.modulus_bits == 32 else np.int64
     vector, nothing = np.zeros(values), np.zeros(values)
     vector[0] = length
     direction = np.sign(_turned(wide))
     found = []
     for _ in range(-(-count * encoding.columns // values)):
-        total = wide.encode(vector, _ROTATION, rng).view(signed).astype(np.float64)
+        total = signed(wide.encode(vector, _ROTATION, rng), wide.modulus_bits).astype(np.float64)
         for _ in range(honest - 1):
-            total += wide.encode(nothing, _ROTATION, rng).view(signed)
+            total += signed(wide.encode(nothing, _ROTATION, rng), wide.modulus_bits)
         found.append((total * direction).reshape(-1, encoding.columns))
     return np.concatenate(found)[:count]
 
@@ -217,8 +217,7 @@ def opened_sums(
 @lru_cache(maxsize=4)
 def _turned(encoding: SkellamEncoding) -> NDArray[np.float64]:
     """Where the public rotation puts the first coordinate: found by decoding the unit vectors, as any server can."""
-    units = np.eye(encoding.columns)
-    columns = units.astype(np.uint32) if encoding.modulus_bits == 32 else units.astype(np.uint64)
+    columns = np.eye(encoding.columns, dtype=word_type(encoding.modulus_bits))
     return np.array([encoding.decode(column, encoding.fewest, _ROTATION)[0] for column in columns])
 
 

@@ -86,7 +86,10 @@ def sentences(settings: Settings) -> list[str]:
             "How many records a client has and its loss do not leave it: all clients weigh the same."
         )
     found.append("The coordinator sees who takes part in which round, who leaves, and when messages arrive.")
-    found.append("Clients are sent the model of each round, and with it all that the model reveals about the clients.")
+    rounded = f", rounded to {settings.round.down} bits a number" if settings.round.down else ""
+    found.append(
+        f"Clients are sent the model of each round{rounded}, and with it all that the model reveals about the clients."
+    )
     found.append(
         "Other clients see a client's number, its public keys and signatures, the shares that it sealed for them and "
         "hashes of these, and whether it stayed; nothing of its update."

@@ -122,6 +122,7 @@ class Participant:
     opens: Callable[[frozenset[int]], None] | None  # is shown the survivors of a sum, and may raise Declined
     key: SigningKey | None
     identities: Mapping[int, bytes] | None
+    clips: Callable[[int], None] = lambda clipped: None  # is told how many numbers of the update were clipped
 
 
 class Round(Protocol):

@@ -55,6 +55,14 @@ def noise_source(settings: Settings, identity: int) -> Callable[[int], Generator
     return source
 
 
+def clipped_words(clipped: int, of: int) -> str:
+    """What a site is told of numbers that were clipped."""
+    return (
+        f"{clipped} of {of} numbers that were learnt are beyond pw_encrypt.clip, and were clipped to it: raise it if "
+        "they are many"
+    )
+
+
 class Client:
     """One client.
 
@@ -96,6 +104,7 @@ class Client:
         self._round: Round | None = None  # that is under way, or was answered last
         self.withheld: list[str] = []  # why what left in the last round was noise around nothing, in words of ours
         self.notes: list[str] = []  # what else this site should know of the last round; nothing of it leaves
+        self.clipped = 0  # numbers of the last update that were beyond pw_encrypt.clip; nothing of it leaves
         self._declined = False  # whether it leaves out the round that is under way
         self._costs = Costs(settings, layout.size)
         self._answered = Answered(settings)
@@ -146,7 +155,7 @@ class Client:
     def end_round(self) -> None:
         """Drop what belongs to a round that is over."""
         self._round = None
-        self.withheld, self.notes = [], []
+        self.withheld, self.notes, self.clipped = [], [], 0
         self._declined = False
 
     def _work(self, work: Work, now: float) -> list[ToCoordinator]:
@@ -169,9 +178,13 @@ class Client:
                 opens=self._answered.open if self._settings.round.least_difference is not None else None,
                 key=self._key,
                 identities=self._identities,
+                clips=self._clips,
             )
         )
         return self._round.start(now)
+
+    def _clips(self, clipped: int) -> None:
+        self.clipped = clipped
 
     def _check(self, work: Work) -> None:
         """Before anything is paid or trained."""

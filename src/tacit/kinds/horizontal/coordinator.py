@@ -27,6 +27,7 @@ from tacit.kinds.horizontal.answered import Answers, model_digest
 from tacit.kinds.horizontal.carrier import Carrier, Failed, Gathering, Host, Mean, Opening, carrier_of
 from tacit.kinds.horizontal.coordinator_state import check_state
 from tacit.kinds.horizontal.costs import Costs, Spent
+from tacit.kinds.horizontal.download import download, same_download
 from tacit.kinds.horizontal.evaluation import Clusters, numbers_of
 from tacit.kinds.horizontal.messages import HEAD_BYTES, Inference, Outgoing, ToCoordinator, Update, Work
 from tacit.kinds.horizontal.optimizer import Optimizer
@@ -179,14 +180,13 @@ class Coordinator:
         self._clusters = None
         if settings.unsupervised is not None and self._classes is not None:
             self._clusters = Clusters(settings, self._classes)
-        opening = Opening(number, self._model, self._clip, sampled, left_out)
+        sent = download(self.layout, self._model, settings.round.down)
+        opening = Opening(number, sent.model, self._clip, sampled, left_out)
         self._gathering = self._carrier.gathering(opening, self._host, self._tally, now)
         self._sink.emit(RoundStarted(self.round, len(sampled)))
-        shared = self._model.view()
-        shared.flags.writeable = False
-        self._tally.down["Work"] = shared.nbytes + HEAD_BYTES
+        self._tally.down["Work"] = sent.nbytes + HEAD_BYTES
         clip = self._carrier.sent_clip(self._clip)
-        return [(client, Work(number, shared, clip)) for client in sampled]
+        return [(client, Work(number, sent.model, clip, sent.coded)) for client in sampled]
 
     def receive(self, sender: int, message: ToCoordinator, now: float) -> Outgoing:
         """Take a message from `sender`, whom the transport has identified."""
@@ -305,7 +305,7 @@ class Coordinator:
             self._optimizer.restore(before)
             self._abort("the step leads to NaN or infinite numbers: lower server.learning_rate or train.learning_rate")
             return
-        if not np.array_equal(moved, self._model):
+        if not same_download(self.layout, moved, self._model, self._settings.round.down):
             self._answers.moved()
         self._model = moved
         norm = float(np.linalg.norm(update))
@@ -414,7 +414,8 @@ class Coordinator:
     def answered(self, clients: Collection[int]) -> dict[int, dict[str, Any]]:
         """What simulated clients had answered before the round under way: see `Client.restore`. They are taken to have
         paid for all that they were asked."""
-        digest = model_digest(self.layout, self._model) if self._answers.counts else ""
+        sent = download(self.layout, self._model, self._settings.round.down)
+        digest = model_digest(self.layout, sent.model) if self._answers.counts else ""
         before, opened = {"attempts": self.attempts - 1}, max(0, self.sums - 1)
         return {
             client: {

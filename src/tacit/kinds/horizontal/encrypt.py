@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from tacit.secagg.quantised import FEWEST_LEVEL_BITS, MOST_LEVEL_BITS
 from tacit.sections import Count, Delta, Positive, Probability, Scale, Section
 
 Milliseconds = Annotated[int, Field(ge=1, strict=True)]
@@ -47,6 +48,16 @@ class PairwiseMasks(Section):
     bound: Positive = 16.0  # no number of an update is larger
     fraction_bits: Annotated[int, Field(ge=1, le=40)] = 24
     largest_weight: Count = 100_000
+    # Of each number of an update, rounded at random; masks then have bits + log2(clients) bits. exact: not rounded, and
+    # in as many bits as the sums need. None: in 32 or 64, as in earlier releases.
+    bits: Annotated[int, Field(ge=FEWEST_LEVEL_BITS, le=MOST_LEVEL_BITS, strict=True)] | Literal["exact"] | None = None
+    clip: Positive | None = None  # with bits, under PW_ENCRYPT: larger numbers of an update are clipped to it
+
+    @model_serializer(mode="wrap")
+    def _only_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have these keys."""
+        none = {("bits", None), ("clip", None)}
+        return {key: value for key, value in handler(self).items() if (key, value) not in none}
 
 
 class DistributedDP(Section):

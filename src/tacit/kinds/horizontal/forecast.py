@@ -18,6 +18,7 @@ from tacit.dp.accounting import HIDES_NOTHING, Reading, strength
 from tacit.kinds.horizontal import boundary, participation_forecast
 from tacit.kinds.horizontal.bounded_participation import expected_samples
 from tacit.kinds.horizontal.costs import Costs, Spent
+from tacit.kinds.horizontal.download import download_bytes
 from tacit.kinds.horizontal.masked import inside_of
 from tacit.kinds.horizontal.messages import HEAD_BYTES
 from tacit.kinds.horizontal.participation_forecast import MOST_DRAWS
@@ -30,6 +31,7 @@ from tacit.secagg.traffic import traffic
 
 _SLACK = 1 << 20  # bytes
 _LARGE_PART = 0.1  # of the mean, for one client
+_FEWEST_LEVELS = 16  # to which a client's numbers are rounded without a warning
 _EXAMPLE = 100  # samples of a client, where nobody knows them
 
 
@@ -127,6 +129,7 @@ def plan(settings: Settings, layout: Layout, classes: int | None, samples: Seque
             *_weak(prices),
             *_same_clients(settings),
             *_heavy(settings, samples),
+            *_coarse(settings, samples),
             *settings.notes(),
         ),
         laplace_scale=settings.vectors.scale(settings),
@@ -181,6 +184,21 @@ def _heavy(settings: Settings, samples: Sequence[int] | None) -> list[str]:
     return [f"largest_weight {most}: one client can claim {part:.1%} of the mean: {remedy}, {max(samples)} here."]
 
 
+def _coarse(settings: Settings, samples: Sequence[int] | None) -> list[str]:
+    """A typical client whose numbers are rounded to few levels, because it has few samples."""
+    bits, most = settings.encrypt.pw_encrypt.bits, settings.encrypt.pw_encrypt.largest_weight
+    if samples is None or not isinstance(bits, int) or not weighted(settings):
+        return []
+    typical = statistics.median(samples)
+    levels = 2 ** (bits - 1) * typical / most
+    if levels >= _FEWEST_LEVELS:
+        return []
+    return [
+        f"bits {bits} with largest_weight {most}: a client of {typical:g} samples rounds to {levels:.1f} levels up to "
+        f"the clip: lower largest_weight, to {max(samples)} here, or take more bits."
+    ]
+
+
 def most_uploads(settings: Settings) -> int:
     """How often the client is sampled that is sampled most; sampling is drawn from the seed, so that it is known."""
     if settings.sampled == settings.clients or settings.clients * settings.rounds > MOST_DRAWS:
@@ -211,13 +229,14 @@ def _price(once: Spent, whole: Spent, worst: Spent, settings: Settings, most: in
 
 def _traffic(settings: Settings, layout: Layout, classes: int) -> Traffic:
     model = layout.size * np.dtype(layout.dtype).itemsize + HEAD_BYTES
+    sent = download_bytes(layout, settings.round.down) + HEAD_BYTES
     up: dict[str, int] = {}
     if settings.unsupervised is not None:
         up["Inference"] = settings.unsupervised.vectors * classes * 8 + HEAD_BYTES
     if settings.masked:
         masked_up, masked_down = traffic(settings.secure(*inside_of(settings, layout.size).ring))
-        return Traffic(up | masked_up, {"Work": model} | masked_down)
-    return Traffic(up | {"Update": model}, {"Work": model})
+        return Traffic(up | masked_up, {"Work": sent} | masked_down)
+    return Traffic(up | {"Update": model}, {"Work": sent})
 
 
 def largest_frames(settings: Settings, layout: Layout, classes: int | None) -> tuple[int, int]:

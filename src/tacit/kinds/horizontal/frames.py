@@ -18,8 +18,9 @@ from tacit.channel import sentence
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerError
 from tacit.events import Answered, AnswerRefused, Event, Noted, Sink
-from tacit.kinds.horizontal.client import Client, Fit
+from tacit.kinds.horizontal.client import Client, Fit, clipped_words
 from tacit.kinds.horizontal.coordinator import Phase
+from tacit.kinds.horizontal.download import restored
 from tacit.kinds.horizontal.forecast import largest_frames
 from tacit.kinds.horizontal.messages import Inference, Outgoing, ToClient, ToCoordinator, Update, Work
 from tacit.kinds.horizontal.prepared import Prepared
@@ -65,7 +66,8 @@ def to_frame(message: ToClient | ToCoordinator) -> bytes:
     """The frame of a message."""
     match message:
         case Work():
-            return encode(WorkFrame(message.round, message.clip, _bytes(message.model)))
+            model = _bytes(message.model) if message.coded is None else message.coded
+            return encode(WorkFrame(message.round, message.clip, model))
         case Update():
             vector = _bytes(message.vector)
             return encode(UpdateFrame(message.round, message.sender, vector, message.samples, message.loss))
@@ -81,11 +83,13 @@ def kind_of(frame: bytes) -> type[ToClient]:
     return Work if isinstance(message, WorkFrame) else type(message)
 
 
-def to_client(frame: bytes, layout: Layout, limit: int) -> ToClient:
-    """The message that the coordinator sent."""
+def to_client(frame: bytes, layout: Layout, limit: int, down: int | None = None) -> ToClient:
+    """The message that the coordinator sent. A model has `down` bits for each number, if that is given."""
     message: Any = decode(frame, _FromCoordinator, limit)  # type: ignore[arg-type]
     if not isinstance(message, WorkFrame):
         return message  # type: ignore[no-any-return]
+    if down is not None:
+        return Work(message.round, restored(layout, message.model, down), message.clip, message.model)
     model = _numbers(message.model, layout.dtype, layout.size, "a model")
     return Work(message.round, model, message.clip)
 
@@ -240,6 +244,7 @@ class FramedClient:
         self.client = prepared.client(identity, fit=fit, key=key, identities=self._identities if key else None)
         self.rounds: set[int] = set()  # in which it took part
         self._layout = prepared.layout
+        self._down = prepared.settings.round.down
         self._store = store
         self._keep = keep
         self._why: dict[int, str] = {}  # clients are left out
@@ -261,7 +266,7 @@ class FramedClient:
             self._identities.pop(client, None)
 
     def receive(self, frame: bytes, now: float) -> Answer:
-        message = to_client(frame, self._layout, self.terms.limits[1])
+        message = to_client(frame, self._layout, self.terms.limits[1], self._down)
         self._work = message if isinstance(message, Work) else None
         if isinstance(message, Work):
             self.client.end_round()
@@ -318,6 +323,9 @@ class FramedClient:
         events.append(Answered(self.identity, self._round, dict(sent), epsilons, deltas))
         while self.client.withheld:
             events.append(self._refused("training", self.client.withheld.pop(0)))
+        if self.client.clipped:
+            events.append(Noted(f"client {self.identity}: {clipped_words(self.client.clipped, self._layout.size)}"))
+            self.client.clipped = 0
         while self.client.notes:
             events.append(Noted(f"client {self.identity}: {self.client.notes.pop(0)}"))
         return Answer(tuple(frames), tuple(events))

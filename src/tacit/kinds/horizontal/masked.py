@@ -13,7 +13,7 @@ from tacit.errors import PeerError
 from tacit.kinds.horizontal.carrier import OUT_OF_TURN, Failed, Host, Mean, Opening, Participant
 from tacit.kinds.horizontal.messages import Inference, Outgoing, ToCoordinator, Update
 from tacit.kinds.horizontal.protections import lacking
-from tacit.kinds.horizontal.protections.contract import Inside
+from tacit.kinds.horizontal.protections.contract import Clips, Inside
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.sums import Part, Together
 from tacit.kinds.horizontal.tally import Tally
@@ -233,4 +233,10 @@ class Round:
     def _vector(self) -> Words:
         mine, rotation = self._participant, self._context.digest()
         self._inferred = mine.infer()
-        return mine.learn(lambda learned: self._inside.encode(learned.update(), learned.samples, rotation, mine.rng))
+        return mine.learn(lambda learned: self._encoded(learned.update(), learned.samples, rotation))
+
+    def _encoded(self, update: Flat, samples: int, rotation: bytes) -> Words:
+        words = self._inside.encode(update, samples, rotation, self._participant.rng)
+        if isinstance(self._inside, Clips):
+            self._participant.clips(self._inside.beyond(update))
+        return words

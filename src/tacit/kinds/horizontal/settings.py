@@ -49,11 +49,13 @@ class Round(Section):
     # survivors that differs from an earlier one by fewer clients, unless it is the same
     participations: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = None  # DDP_ENCRYPT: rounds in which
     # a client uploads, at most; the noise is sized for them, and not for all rounds
+    down: Annotated[int, Field(ge=8, le=16, strict=True)] | None = None  # bits of each number that clients are sent
 
     @model_serializer(mode="wrap")
-    def _without_no_cap(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Files and fingerprints of earlier releases do not have the key."""
-        return {key: value for key, value in handler(self).items() if (key, value) != ("participations", None)}
+    def _only_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files and fingerprints of earlier releases do not have these keys."""
+        none = {("participations", None), ("down", None)}
+        return {key: value for key, value in handler(self).items() if (key, value) not in none}
 
 
 class Unsupervised(Section):

@@ -94,6 +94,27 @@ def test_the_model_is_that_of_the_engine_in_memory(ray, encrypt_type):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("encrypt_type", ["PW_ENCRYPT", "DDP_ENCRYPT"])
+def test_few_bits_come_to_the_same(ray, encrypt_type):
+    masks = {"bits": 8} | ({"clip": 0.05, "largest_weight": 200} if encrypt_type == "PW_ENCRYPT" else {})
+    settings = settings_for(
+        encrypt={"encrypt_type": encrypt_type, "pw_encrypt": masks},
+        simulation={"insecure_noise_seed": 3, "dropout": 0.1},
+        round={"down": 8},
+        clients=24,
+        engine={"kind": "ray"},
+    )
+    memory, here, spread, there = both(settings)
+    assert_same_model(memory, spread)
+    assert [event.bytes_up for event in finished(here)] == pytest.approx(
+        [event.bytes_up for event in finished(there)], rel=0.05
+    )
+    clipped = [[event.text for event in kept.events if isinstance(event, Noted)] for kept in (here, there)]
+    assert clipped[0] == clipped[1]
+    assert len(clipped[0]) == (encrypt_type == "PW_ENCRYPT")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("encrypt_type", TYPES)
 def test_faults_come_to_the_same(ray, encrypt_type):
     simulation = {"insecure_noise_seed": 3, "dropout": 0.1, "lateness": 0.1, "bad": {"shape": 1, "twice": 1, "nan": 1}}
@@ -224,12 +245,12 @@ def test_a_mistake_in_the_task_is_raised_as_it_is(ray):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
 def test_unmasking_by_tasks_gives_the_same_bits(ray, dtype, monkeypatch):
     monkeypatch.setattr("tacit.ray.cluster._WORTHWHILE", 0)
     rng = np.random.default_rng(5)
     keys = [(rng.bytes(16), int(sign)) for sign in rng.choice([-1, 1], 20)]
-    words = rng.integers(0, 2**32, 200_003, dtype=dtype)
+    words = rng.integers(0, 2**16, 200_003, dtype=dtype)
     spread = words.copy()
     unmask(words, plan_of(keys))
     SpreadUnmasking(ray, 2)(spread, plan_of(keys), [0, 7, 100_000, 200_003])

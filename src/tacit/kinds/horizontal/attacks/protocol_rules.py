@@ -23,6 +23,7 @@ from tacit.crypto.agreement import KeyPair, public_of
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, Declined, PeerError
 from tacit.events import Kept
+from tacit.fixedpoint import signed
 from tacit.kinds.horizontal.attacks.variants import protected_by
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.masked import inside_of, secure_context
@@ -36,6 +37,7 @@ from tacit.kinds.horizontal.vector import Flat, Layout
 from tacit.secagg import session as tie
 from tacit.secagg.client import mask_key, sign
 from tacit.secagg.messages import Abort, Advertise, Agreed, Masked, Reveal, Shares, Survivors, pack_ids, unpack_ids
+from tacit.secagg.packed_words import unpack
 from tacit.secagg.server import Server
 from tacit.secagg.shares import RevealedShares
 from tacit.secagg.unmask import Words, plan_of, unmask
@@ -164,7 +166,7 @@ def audit_masking(settings: Settings, model: Arrays, *, protection: str) -> Find
     if not settings.masked:
         raise ValueError(f"{settings.updates.name} has no masks: take {one_of('masked')}")
     size = Layout.of(model).size
-    _, bits = inside_of(settings, size).ring
+    columns, bits = inside_of(settings, size).ring
     messages: list[tuple[int, ToCoordinator]] = []
     engine = MemoryEngine(settings, _Still(model), Kept(), watch=lambda sender, made: messages.append((sender, made)))
     failed: Exception | None = None
@@ -190,10 +192,7 @@ def audit_masking(settings: Settings, model: Arrays, *, protection: str) -> Find
                 for client in sorted(opened.keys() & before.keys())
                 if _small(opened[client] - before[client], bits)
             ]
-        sent = {
-            client: np.frombuffer(upload.words, dtype=f"<i{bits // 8}").astype(np.int64)
-            for client, upload in session.masked.items()
-        }
+        sent = {client: signed(unpack(upload.words, columns, bits), bits) for client, upload in session.masked.items()}
         broken += [
             f"client {client} uploads numbers without masks"
             for client in sorted(opened)
@@ -260,7 +259,7 @@ def _without_own_masks(session: _Session, settings: Settings, size: int) -> dict
         secrets = _opened(session, settings.secure(columns, bits).topology(len(holders)).threshold, holders)
     found: dict[int, NDArray[np.int64]] = {}
     for client, upload in session.masked.items():
-        words: Words = np.frombuffer(upload.words, dtype=f"<u{bits // 8}").copy()
+        words: Words = unpack(upload.words, columns, bits).copy()
         keys: list[tuple[bytes, int]] = []
         secret = secrets.get(client)
         if secret is not None and public_of(secret) == session.adverts[client].masking_key:
@@ -270,7 +269,7 @@ def _without_own_masks(session: _Session, settings: Settings, size: int) -> dict
         elif secret is not None:
             keys.append((tie.self_mask_key(secret, upload.session), -1))
         unmask(words, plan_of(keys))
-        found[client] = words.view(f"<i{bits // 8}").astype(np.int64)
+        found[client] = signed(words, bits)
     return found
 
 

@@ -22,7 +22,7 @@ _SUBTRACTED = 10, 20  # clients whose sums are subtracted, quickly and in full
 
 def of_scene(settings: Settings, price: Price) -> dict[str, Any]:
     """The section `encrypt` for a federation of another size: the epsilon of one round."""
-    encrypt: dict[str, Any] = without_vectors(settings.model_dump()["encrypt"])
+    encrypt: dict[str, Any] = _with_room(without_vectors(settings.model_dump()["encrypt"]))
     encrypt["pw_encrypt"] |= {"reconstruct_secrets_threshold": None, "colluders": None, "collusion": False}
     encrypt["pw_encrypt"] |= {"mode": "semi_honest", "graph": "auto"}
     encrypt["ddp_encrypt"] |= {"n_min": None}
@@ -45,7 +45,7 @@ def same_clients(settings: Settings, scope: Scope) -> Settings:
     data |= {"clients": min(settings.sampled, scope.pick(*_SUBTRACTED)), "unsupervised": None, "engine": {}}
     data["rounds"] = settings.most_sums  # for which the noise of the file is sized, with a cap on participations
     data["round"] |= {"start_fl_job_threshold": None, "over_select": 1.0, "participations": None}
-    data["encrypt"] = without_vectors(data["encrypt"])
+    data["encrypt"] = _with_room(without_vectors(data["encrypt"]))
     data["encrypt"]["pw_encrypt"] |= {"reconstruct_secrets_threshold": None, "mode": "semi_honest", "graph": "auto"}
     data["encrypt"]["ddp_encrypt"] |= {"n_min": None, "colluders": None}
     data["simulation"] = {"insecure_noise_seed": scope.number("sums subtracted")}
@@ -60,7 +60,7 @@ def few_sampled(settings: Settings, scope: Scope) -> Settings:
     data |= {"clients": few + 1, "rounds": most}  # no fewer than the cap: the clients are asked for more of them
     data["round"] |= {"start_fl_job_threshold": few, "over_select": 1.0, "abandoned_rounds": most + 10}
     data["round"] |= {"least_difference": None}
-    data["encrypt"] = without_vectors(data["encrypt"])
+    data["encrypt"] = _with_room(without_vectors(data["encrypt"]))
     data["encrypt"]["pw_encrypt"] |= {"reconstruct_secrets_threshold": None, "mode": "semi_honest", "graph": "auto"}
     data["encrypt"]["pw_encrypt"] |= {"colluders": None, "collusion": False}
     data["encrypt"]["ddp_encrypt"] |= {"n_min": None}
@@ -83,8 +83,17 @@ def without_privacy(settings: Settings) -> Settings:
 
 
 def protected_by(name: str, encrypt: dict[str, Any]) -> dict[str, Any]:
-    """A section `encrypt` with another protection of updates: the options are those of the first alone."""
-    return {key: value for key, value in encrypt.items() if key != "options"} | {"encrypt_type": name}
+    """A section `encrypt` with another protection of updates: options, bits and clip are those of the first alone."""
+    found = {key: value for key, value in encrypt.items() if key != "options"} | {"encrypt_type": name}
+    if name != encrypt["encrypt_type"] and "pw_encrypt" in encrypt:
+        found["pw_encrypt"] = encrypt["pw_encrypt"] | {"bits": None, "clip": None}
+    return found
+
+
+def _with_room(encrypt: dict[str, Any]) -> dict[str, Any]:
+    """A section `encrypt` for another number of clients, whose noise the ring of the file's bits may not hold."""
+    few = isinstance(encrypt["pw_encrypt"].get("bits"), int) and encrypt["pw_encrypt"].get("clip") is None
+    return encrypt | {"pw_encrypt": encrypt["pw_encrypt"] | {"bits": "exact"}} if few else encrypt
 
 
 def without_vectors(encrypt: dict[str, Any]) -> dict[str, Any]:

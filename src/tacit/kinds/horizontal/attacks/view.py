@@ -12,6 +12,7 @@ import numpy as np
 
 from tacit.events import ClientRefused, Kept
 from tacit.kinds.horizontal.alone import alone_of
+from tacit.kinds.horizontal.download import download
 from tacit.kinds.horizontal.masked import inside_of, secure_context
 from tacit.kinds.horizontal.messages import ToCoordinator, Update
 from tacit.kinds.horizontal.settings import Settings
@@ -19,7 +20,7 @@ from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.task import Arrays, Task
 from tacit.kinds.horizontal.vector import Flat, Layout
 from tacit.secagg.messages import Masked
-from tacit.secagg.unmask import Words
+from tacit.secagg.packed_words import unpack
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,10 +53,11 @@ class ServerView:
 
     def _unmasked(self, message: Masked) -> Flat:
         inside = inside_of(self.settings, self.layout.size)
-        _, bits = inside.ring
-        words = np.frombuffer(message.words, dtype="<u4" if bits == 32 else "<u8")
-        own: Words = words.astype(np.uint32) if bits == 32 else words.astype(np.uint64)
-        return inside.seen(own, secure_context(self.settings, self.layout, self.model, 0).digest())
+        words = unpack(message.words, *inside.ring)
+        return inside.seen(words, secure_context(self.settings, self.layout, self._sent(), 0).digest())
+
+    def _sent(self) -> Flat:
+        return download(self.layout, self.model, self.settings.round.down).model
 
     def arrays(self, flat: Flat) -> Arrays:
         return self.layout.unflatten(flat)

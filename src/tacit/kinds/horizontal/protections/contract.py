@@ -167,15 +167,15 @@ class Alone(Protocol):
 class Inside(Protocol):
     """Updates under the masks of a secure aggregation.
 
-    Words are unsigned, uint32 or uint64 as `ring` says, and are added modulo 2 to the power of its bits: a negative
-    number is its complement. `rotation` is public, and the same for all clients of a round and its coordinator: a seed
-    for what they must draw alike, as the rotation that spreads an update over its columns. One that needs none ignores
-    it.
+    Words are unsigned, of the type `fixedpoint.word_type` of the bits of `ring`, and are added modulo 2 to the power of
+    these bits: a negative number is its complement, see `fixedpoint.residues` and `fixedpoint.signed`. `rotation` is
+    public, and the same for all clients of a round and its coordinator: a seed for what they must draw alike, as the
+    rotation that spreads an update over its columns. One that needs none ignores it.
     """
 
     @property
     def ring(self) -> tuple[int, int]:
-        """Columns, and bits of each: 32 or 64."""
+        """Columns, and bits of each: 8 to 64."""
 
     def encode(self, update: Flat, samples: int, rotation: bytes, rng: Generator | None) -> Words:
         """At the client."""
@@ -188,6 +188,14 @@ class Inside(Protocol):
 
     def seen(self, words: Words, rotation: bytes) -> Flat:
         """One client's words, read as if they had no mask."""
+
+
+@runtime_checkable
+class Clips(Protocol):
+    """What an `Inside` that clips numbers one by one may offer besides: the client is told how many it lost."""
+
+    def beyond(self, update: Flat) -> int:
+        """How many numbers of an update are clipped."""
 
 
 class Described(Protocol):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.random import Generator
 
@@ -94,12 +94,21 @@ def skellam_encoding(settings: Settings, size: int) -> SkellamEncoding:
 
 def _for_sums(settings: Settings, size: int, sums: int) -> SkellamEncoding:
     clip = settings.encrypt.ddp_encrypt.ddp_norm_clip
-    return _skellam(size, clip, settings.sampled, fewest(settings), settings.colluders, *central(settings), sums)
+    bits = settings.encrypt.pw_encrypt.bits
+    return _skellam(size, clip, settings.sampled, fewest(settings), settings.colluders, *central(settings), sums, bits)
 
 
 @lru_cache(maxsize=16)  # the search takes half a second, and each of thousands of simulated clients asks
 def _skellam(
-    values: int, clip: float, clients: int, fewest: int, colluders: int, epsilon: float, delta: float, rounds: int
+    values: int,
+    clip: float,
+    clients: int,
+    fewest: int,
+    colluders: int,
+    epsilon: float,
+    delta: float,
+    rounds: int,
+    bits: int | Literal["exact"] | None,
 ) -> SkellamEncoding:
     return SkellamEncoding.for_budget(
         values=values,
@@ -110,6 +119,7 @@ def _skellam(
         epsilon=epsilon,
         delta=delta,
         rounds=rounds,
+        bits=bits,
     )
 
 
@@ -132,6 +142,8 @@ class DistributedDifferentialPrivacy(Protection):
             raise ValueError(
                 f"ddp_eps is {epsilon:g}, above the budget of {settings.budget.epsilon:g}: lower it, or leave out one"
             )
+        if (clip := settings.encrypt.pw_encrypt.clip) is not None:
+            raise ValueError(f"pw_encrypt.clip is {clip:g}, and DDP_ENCRYPT clips to ddp_norm_clip: leave it out")
         least, sharing = fewest(settings), settings.sharing
         if not settings.colluders + 2 <= least <= sharing:
             raise ValueError(
@@ -171,6 +183,12 @@ class DistributedDifferentialPrivacy(Protection):
             + f" That of one upload alone is not what protects it: its masks are, and the noise of all together is "
             f"sized for {encoding.fewest} survivors, {encoding.colluders} of whom may tell theirs."
         ]
+        if isinstance(encoding.bits, int):
+            more = encoding.l2_sensitivity / (encoding.scale * encoding.clip) - 1
+            found.append(
+                f"With {encoding.bits} bits a number of typical size has {encoding.fineness:.3g} rounding steps, for "
+                f"which the noise is {more:.2g} of itself larger."
+            )
         if settings.most_sums < settings.rounds:
             found.append(_saved(settings, size, share))
         return found
@@ -233,7 +251,7 @@ def _noise_of_a_sum(settings: Settings, scope: Scope, effort: Effort, task: Task
     from tacit.audit.steps import named
     from tacit.kinds.horizontal.vector import Layout
 
-    encoding = replace(skellam_encoding(settings, Layout.of(task.model()).size), values=_WIDTH)
+    encoding = replace(skellam_encoding(settings, Layout.of(task.model()).size), values=_WIDTH, bits=None)
     least = fewest(settings)
     honest = least - settings.colluders
     most = max(_FEWEST_SUMS, _MOST_SHARES // honest)

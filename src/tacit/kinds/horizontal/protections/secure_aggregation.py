@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
 
 from tacit.boundary import Release
+from tacit.fixedpoint import signed
 from tacit.kinds.horizontal.protections.contract import Inside, Price, Protection, UnusableUpdate
-from tacit.kinds.horizontal.record_privacy import largest_weight
+from tacit.kinds.horizontal.record_privacy import largest_weight, weighted
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Flat
 from tacit.secagg.encode import Encoding
+from tacit.secagg.quantised import QuantisedEncoding
 from tacit.secagg.unmask import Words
+
+_NO_CLIP = "bits is {bits}, and numbers are rounded within a clip: add clip, the largest number of a usual update"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,7 @@ class WeightedSum:
                 clients=settings.sampled,
                 fraction_bits=masks.fraction_bits,
                 largest_weight=largest_weight(settings),
+                exact=masks.bits == "exact",
             )
         )
 
@@ -52,11 +58,46 @@ class WeightedSum:
         return self.encoding.decode(words, survivors).mean
 
     def weight(self, words: Words, survivors: int) -> float:
-        return float(words[-1])
+        return float(int(words[-1]) % 2 ** self.ring[1])
 
     def seen(self, words: Words, rotation: bytes) -> Flat:
-        signed = words.view(np.int32 if self.ring[1] == 32 else np.int64).astype(np.float64)
-        return np.asarray(signed[: self.encoding.values] * 2.0**-self.encoding.fraction_bits)
+        numbers = signed(words[: self.encoding.values], self.ring[1])
+        return np.asarray(numbers * 2.0**-self.encoding.fraction_bits)
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisedSum:
+    """Updates of a few bits, weighted by samples inside the masks: the coordinator learns the weighted mean of them."""
+
+    encoding: QuantisedEncoding
+
+    @classmethod
+    def of(cls, settings: Settings, size: int, bits: int) -> QuantisedSum:
+        clip = settings.encrypt.pw_encrypt.clip
+        if clip is None:
+            raise ValueError(_NO_CLIP.format(bits=bits))
+        return cls(QuantisedEncoding(size, clip, settings.sampled, bits, largest_weight(settings)))
+
+    @property
+    def ring(self) -> tuple[int, int]:
+        return self.encoding.columns, self.encoding.modulus_bits
+
+    def encode(self, update: Flat, samples: int, rotation: bytes, rng: Generator | None) -> Words:
+        if samples > (most := self.encoding.largest_weight or 1):
+            raise UnusableUpdate(f"it has more samples than pw_encrypt.largest_weight = {most}: raise it")
+        return self.encoding.encode(update, samples, rng)
+
+    def beyond(self, update: Flat) -> int:
+        return self.encoding.beyond(update)
+
+    def decode(self, words: Words, survivors: int, rotation: bytes) -> Flat:
+        return self.encoding.decode(words, survivors).mean
+
+    def weight(self, words: Words, survivors: int) -> float:
+        return float(self.encoding.weight(words, survivors))
+
+    def seen(self, words: Words, rotation: bytes) -> Flat:
+        return np.asarray(self.encoding.signed(words) * (self.encoding.step * (self.encoding.largest_weight or 1)))
 
 
 class SecureAggregation(Protection):
@@ -92,6 +133,20 @@ class SecureAggregation(Protection):
             )
         return found
 
+    def check(self, settings: Settings) -> None:
+        masks = settings.encrypt.pw_encrypt
+        if not isinstance(masks.bits, int):
+            if masks.clip is not None:
+                raise ValueError(f"clip is {masks.clip:g}, and without bits no number is clipped: add bits: 8, say")
+            return
+        if masks.clip is None:
+            raise ValueError(_NO_CLIP.format(bits=masks.bits))
+        if weighted(settings) and "largest_weight" not in masks.model_fields_set:
+            raise ValueError(
+                f"bits is {masks.bits}, of which a client uses the part that its samples are of largest_weight: set it "
+                "to the most samples that a client has"
+            )
+
     def price(self, settings: Settings, size: int) -> Price:
         return Price()
 
@@ -100,16 +155,39 @@ class SecureAggregation(Protection):
         what = "the sample-weighted update and the sample count"
         if settings.train.privacy is not None:
             what = "the update, and the number 1 in place of its samples"
+        masks = settings.encrypt.pw_encrypt
+        if isinstance(masks.bits, int):
+            how = f"each number clipped to {masks.clip:g} and rounded to {masks.bits} bits, {how}"
         return (Release("Masked", "words", what, how),)
 
     def noise(self, settings: Settings, size: int) -> list[str]:
-        step = 2.0**-settings.encrypt.pw_encrypt.fraction_bits
+        masks = settings.encrypt.pw_encrypt
+        if isinstance(masks.bits, int):
+            return _rounding(QuantisedSum.of(settings, size, masks.bits).encoding)
+        step = 2.0**-masks.fraction_bits
         if settings.train.privacy is not None:
             return [f"Masks add no noise: sums are exact but for rounding each number to {step:.2g}."]
         return [f"Updates carry no noise: sums are exact but for rounding each number to {step:.2g}."]
 
     def mechanism(self, settings: Settings, size: int) -> Inside:
-        return WeightedSum.of(settings, size)
+        bits = settings.encrypt.pw_encrypt.bits
+        return QuantisedSum.of(settings, size, bits) if isinstance(bits, int) else WeightedSum.of(settings, size)
 
 
 PROTECTION = SecureAggregation()
+
+
+def _rounding(encoding: QuantisedEncoding) -> list[str]:
+    """What rounding to a few bits does to a mean, as sentences."""
+    one, most = encoding.step, encoding.largest_weight
+    found = [
+        f"Each number of an update is clipped to {encoding.clip:g} and rounded at random, up or down by less than "
+        f"{one:.2g} and right on average; sums of these are exact. In the mean of {encoding.clients} updates that is "
+        f"an error of {one / math.sqrt(6 * encoding.clients):.2g} for each number, at most "
+        f"{one / math.sqrt(4 * encoding.clients):.2g} (standard deviations)."
+    ]
+    if most is not None and most > 1:
+        found.append(
+            f"That holds for clients of largest_weight {most} samples; with half as many, the error is twice as large."
+        )
+    return found

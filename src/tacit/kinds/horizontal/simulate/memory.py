@@ -15,7 +15,7 @@ from typing import Any
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerError
 from tacit.events import Noted, Sink
-from tacit.kinds.horizontal.client import Client
+from tacit.kinds.horizontal.client import Client, clipped_words
 from tacit.kinds.horizontal.coordinator import Coordinator, Phase
 from tacit.kinds.horizontal.kept_arrays import KeptArrays
 from tacit.kinds.horizontal.messages import Inference, Outgoing, ToCoordinator, Update, Work
@@ -58,6 +58,7 @@ class MemoryEngine:
         self.coordinator = self._prepared.coordinator(sink, clock, identities=self._identities)
         self._restored = False
         self._said_failed = False
+        self._clipped = self._uploaded = 0  # numbers of updates: those beyond pw_encrypt.clip, and all
         self._sink = sink
         self._clients: dict[int, Client] = {}
         self._should_stop: Callable[[], bool] = lambda: False
@@ -82,6 +83,8 @@ class MemoryEngine:
                 outgoing = self.coordinator.begin(self._now)
                 store(self.coordinator)
                 if self.coordinator.phase is Phase.FINISHED:
+                    if self._clipped:
+                        self._sink.emit(Noted(clipped_words(self._clipped, self._uploaded)))
                     return
                 self._round(outgoing)
                 self._kept.store(self.coordinator.round)
@@ -134,6 +137,9 @@ class MemoryEngine:
             self.coordinator.refuse(identity, "its privacy budget is spent")
             self.coordinator.left(identity)
             return []
+        if any(isinstance(answer, Masked) for answer in answers):
+            self._clipped += client.clipped
+            self._uploaded += self.coordinator.layout.size
         sent = [bad for answer in answers for bad in spoil(self._settings, identity, answer)]
         if self._watch is not None:
             for answer in sent:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tacit.events import Noted, Sink
+from tacit.kinds.horizontal.client import clipped_words
 from tacit.kinds.horizontal.coordinator import Coordinator, Phase
 from tacit.kinds.horizontal.frames import to_coordinator, to_frame
 from tacit.kinds.horizontal.messages import Outgoing, Update, Work
@@ -67,6 +68,7 @@ class RayEngine:
         self._workers: list[Any] = []
         self._now = 0.0
         self._said: set[str] = set()
+        self._clipped = self._uploaded = 0  # numbers of updates: those beyond pw_encrypt.clip, and all
         self._should_stop: Callable[[], bool] = lambda: False
 
     def restore(self, state: dict[str, Any], model: Arrays) -> None:
@@ -97,6 +99,8 @@ class RayEngine:
             outgoing = self.coordinator.begin(self._now)
             store(self.coordinator)
             if self.coordinator.phase is Phase.FINISHED:
+                if self._clipped:
+                    self._note(clipped_words(self._clipped, self._uploaded))
                 return
             first = next(work for _, work in outgoing if isinstance(work, Work))
             head = Head(first.round, first.clip)
@@ -135,6 +139,8 @@ class RayEngine:
         coordinator, answers = self.coordinator, []
         for note in report.notes:
             self._note(note)
+        self._clipped += report.clipped
+        self._uploaded += len(report.senders) * coordinator.layout.size
         for client, frames in report.frames:
             for frame in frames:
                 message = to_coordinator(frame, coordinator.layout, self._classes, len(frame))

@@ -53,6 +53,7 @@ class Report:
     session: bytes = b""
     losses: tuple[tuple[float, int], ...] = ()
     largest: int = 0
+    clipped: int = 0  # numbers of updates that were beyond pw_encrypt.clip
     unit: float = 1.0
     weight: float = 0.0
 
@@ -151,7 +152,8 @@ class Worker:
                 self._kept(identity, answer, Masked, take)
         report = self._report
         report.senders, report.session = tuple(senders), next(iter(sessions), b"")
-        report.largest = self._context.settings.columns * self._context.settings.word_bytes + HEAD_BYTES
+        report.largest = self._context.settings.vector_bytes + HEAD_BYTES
+        report.clipped = sum(self._clients[identity].clipped for identity in senders)
         return report, total
 
     # --- clients
