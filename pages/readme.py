@@ -58,6 +58,12 @@ SHOWN = (
         "vertical_shared",
         "step against SPU semi2k, CPU, 512 x 30",
     ),
+    Shown(
+        "regression between two parties without a dealer, a step of 512 × 30, CPU",
+        "SPU cheetah",
+        "vertical_shared",
+        "step without a dealer against SPU cheetah, CPU, 512 x 30",
+    ),
 )
 
 

@@ -18,6 +18,9 @@ CHINESE = {  # of each `what` in pages/readme.py
     "alignment of 100,000 ids a side, CPU": "每方 100,000 个 ID 的对齐，CPU",
     "regression under Paillier, 3072 bits, a step of 512 × 30, CPU": "Paillier 下的回归，3072 位，512 × 30 的一步，CPU",
     "regression on shares, a step of 512 × 30, CPU": "秘密分享上的回归，512 × 30 的一步，CPU",
+    "regression between two parties without a dealer, a step of 512 × 30, CPU": (
+        "两方之间无需可信第三方的回归，512 × 30 的一步，CPU"
+    ),
 }
 
 
