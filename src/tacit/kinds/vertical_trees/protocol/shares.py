@@ -1,0 +1,145 @@
+"""Shares of one value of each row, at the bin of each of its cells, and their sums over nodes.
+
+    Words(cells, keep)                 the words of all leaves of `Made` or `Held` cells, under one tweak after another
+    give(words, tweak, feature, rows, values)         the active: the corrections of one feature, and its shares
+    take(words, tweak, feature, rows, corrections)    the passive: its shares
+    TreeShares(again), .add, .sums                    the shares of one tree, and their sums over nodes, by bin
+
+W_k is the word of leaf k of a cell under a tweak. The active sends C = v + Σ W_k for its value v. The passive's share
+of bin k is W_k, and C minus the others = v + W_b at its own bin b. The active's is -W_k (it keeps W_k). So the sums
+over the rows of a node differ by the sum of their values in each bin, modulo 2^64, without an error.
+
+W_k = π(K) ⊕ K, the low 64 bits, for the leaf K and a permutation π of its own for each tweak: no tweak is added to
+each block, so that a leaf is read once and its word written once.
+
+Guarantee: C is pseudo-random to the passive, which lacks one W_k of each cell, if no tweak comes twice for the same
+    cells, also not after a restart: tweaks come from a stored counter (`tacit.crypto.counter`). Opened sums over a node
+    tell the active the sum of its values in each bin, and no more.
+Assumes: AES under different public keys is a family of independent ideal permutations; what `punctured` assumes. The
+    passive's advantage is of the order of (p·q + p²)/2^128 for q evaluations of AES and p words that it lacks, one for
+    each cell and tweak.
+Source: `tacit.crypto.punctured`; π(x) ⊕ x for uniform x: Guo, Katz, Wang, Yu 2020, section 7.2, here under a key for
+    each tweak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.crypto.counter import MOST as MOST_TWEAK
+from tacit.crypto.fixed_key import BLOCK_BYTES, Blocks, Permutation, permutation
+from tacit.kinds.vertical_trees.protocol.cells import Held, Made, Rows
+from tacit.kinds.vertical_trees.protocol.features import IntArray
+
+__all__ = ["Shares", "TreeShares", "Words", "give", "take"]
+
+Shares = NDArray[np.uint64]  # of one feature: (rows, bins)
+KEPT_LEAVES = 1 << 25  # 512 MiB: those of larger tables are grown again for each tweak
+KEPT_WORDS = 1 << 28  # 2 GiB: shares of larger tables are made again for each level
+_LEAVES_AT_ONCE = 1 << 14  # 256 KiB
+_ROWS_AT_ONCE = 1 << 11
+
+
+class Words:
+    """The words of one party's cells. Leaves are kept if there are at most `keep` of them."""
+
+    def __init__(self, cells: Made | Held, keep: int = KEPT_LEAVES) -> None:
+        self.cells = cells
+        self._kept: dict[int, Blocks] | None = {} if cells.rows * int(cells.bins.sum()) <= keep else None
+
+    def of(self, tweak: int, feature: int, rows: IntArray | None) -> Shares:
+        """The words of one feature's cells under a tweak: (rows, bins); `rows` None for all rows."""
+        count = self.cells.rows if rows is None else len(rows)
+        bins = int(self.cells.bins[feature])
+        found = np.empty((count, bins), dtype=np.uint64)
+        hashed = _permutation(self.cells.session, tweak)
+        step = max(1, _LEAVES_AT_ONCE // bins)
+        for start in range(0, count, step):
+            part = slice(start, min(start + step, count))
+            leaves = self._leaves(feature, part if rows is None else rows[part])
+            np.bitwise_xor(hashed.apply(leaves)[..., 0], leaves[..., 0], out=found[part])
+        return found
+
+    def _leaves(self, feature: int, rows: Rows) -> Blocks:
+        if self._kept is None:
+            return self.cells.leaves(feature, rows)
+        if feature not in self._kept:
+            self._kept[feature] = self._all_leaves(feature)
+        kept: Blocks = self._kept[feature][rows]
+        return kept
+
+    def _all_leaves(self, feature: int) -> Blocks:
+        bins = int(self.cells.bins[feature])
+        found = np.empty((self.cells.rows, bins, BLOCK_BYTES // 8), dtype=np.uint64)
+        step = max(1, _LEAVES_AT_ONCE // bins)
+        for start in range(0, self.cells.rows, step):
+            part = slice(start, start + step)
+            found[part] = self.cells.leaves(feature, part)
+        return found
+
+
+def give(
+    words: Words, tweak: int, feature: int, rows: IntArray | None, values: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], Shares]:
+    """The active's corrections for one feature's cells, one for each value, and its shares (to be subtracted)."""
+    shares = words.of(tweak, feature, rows)
+    return shares.sum(axis=1, dtype=np.uint64) + values, shares
+
+
+def take(words: Words, tweak: int, feature: int, rows: IntArray | None, corrections: NDArray[np.uint64]) -> Shares:
+    """The passive's shares of one feature's cells."""
+    held = words.cells
+    if not isinstance(held, Held):
+        raise TypeError("the holder of a table takes corrections, with its `Held` cells")
+    shares = words.of(tweak, feature, rows)
+    holes = held.table[:, feature] if rows is None else held.table[rows, feature]
+    # What stands at the hole is in the sum, and added to the difference: it cancels out.
+    shares[np.arange(len(shares)), holes] += corrections - shares.sum(axis=1, dtype=np.uint64)
+    return shares
+
+
+class TreeShares:
+    """The shares of all features for the rows of one tree.
+
+    Args:
+        again: makes the shares of a feature again, as `add` got them.
+        keep: words of shares that are kept; the others are made again for each sum.
+    """
+
+    def __init__(self, again: Callable[[int], Shares], keep: int = KEPT_WORDS) -> None:
+        self._again = again
+        self._room = keep
+        self._shares: dict[int, Shares | None] = {}
+
+    def add(self, feature: int, shares: Shares) -> None:
+        """Take over the shares of the next feature."""
+        self._room -= shares.size
+        self._shares[feature] = shares if self._room >= 0 else None
+
+    def sums(self, nodes: Sequence[IntArray]) -> NDArray[np.uint64]:
+        """Of each node the sums of its rows, for all bins of all features in order: (nodes, bins of all features).
+
+        A node is given by the places of its rows in the shares.
+        """
+        parts = [_sums(shares if shares is not None else self._again(j), nodes) for j, shares in self._shares.items()]
+        return np.concatenate([np.empty((len(nodes), 0), dtype=np.uint64), *parts], axis=1)
+
+
+def _sums(shares: Shares, nodes: Sequence[IntArray]) -> NDArray[np.uint64]:
+    found = np.zeros((len(nodes), shares.shape[1]), dtype=np.uint64)
+    for total, places in zip(found, nodes, strict=True):
+        if len(places) == len(shares):  # places are in ascending order, so these are all rows
+            np.add.reduce(shares, axis=0, out=total)
+            continue
+        for start in range(0, len(places), _ROWS_AT_ONCE):
+            total += np.add.reduce(shares.take(places[start : start + _ROWS_AT_ONCE], axis=0), axis=0)
+    return found
+
+
+def _permutation(session: bytes, tweak: int) -> Permutation:
+    if not 0 <= tweak < MOST_TWEAK:
+        raise ValueError(f"a tweak is a number from 0 to below 2^63, got {tweak}")
+    return permutation(session, f"words of leaves under tweak {tweak}")
