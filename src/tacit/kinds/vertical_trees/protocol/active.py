@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from tacit import oblivious
 from tacit.channel import Channel, recv_first
@@ -38,7 +37,6 @@ from tacit.kinds.vertical_trees.protocol.messages import (
     Corrections,
     Described,
     Open,
-    Over,
     Prepared,
     ShareSums,
     array_of,
@@ -46,7 +44,7 @@ from tacit.kinds.vertical_trees.protocol.messages import (
     pack_flags,
     pack_nodes,
 )
-from tacit.kinds.vertical_trees.protocol.shares import Shares, TreeShares, Words
+from tacit.kinds.vertical_trees.protocol.shares import Parts, Ring, Shares, TreeShares, Value, Words
 from tacit.kinds.vertical_trees.protocol.sides import RemoteSides, batches
 
 __all__ = ["Columns", "Met", "RemoteFeatures", "described", "meet"]
@@ -122,7 +120,7 @@ class RemoteFeatures:
         self._hidden = hidden
         self._words = Words(met.made)
         self._sides = RemoteSides(channel, self._rows, hidden=hidden)
-        self._values: NDArray[np.uint64] = np.zeros(self._rows, dtype=np.uint64)
+        self._values: Ring = np.zeros(self._rows, dtype=np.uint64)
         self._used: list[int] = []
         self._tweak = -1
         self._root: IntArray | None = None  # the rows of the tree, once the passive has its words
@@ -142,10 +140,9 @@ class RemoteFeatures:
             return [self._spread(np.empty(0, dtype=np.uint64)) for _ in nodes]
         if self._hidden:
             return [self._hidden_sums(rows) for rows in nodes]
-        root = self._begun(nodes) if self._root is None else self._root
-        places = [_places(rows, root) for rows in nodes]
-        lengths = [max(8 * self._width, 4 + node_bytes(len(rows), self._rows)) for rows in nodes]
-        return [sums for part in batches(lengths) for sums in self._opened(nodes[part], places[part])]
+        asked = [rows for rows in nodes if len(rows)]
+        found = iter(self._shown_sums(asked) if asked else [])
+        return [next(found) if len(rows) else self._spread(np.zeros(self._width, dtype=np.uint64)) for rows in nodes]
 
     def divide(self, chosen: Sequence[Chosen]) -> list[BoolArray]:
         """The sides of the rows of splits that were chosen."""
@@ -153,11 +150,18 @@ class RemoteFeatures:
 
     def close(self) -> None:
         """Tell the passive that nothing more is asked."""
-        self._channel.send(Over())
+        self._sides.close()
 
     @property
     def _width(self) -> int:
         return int(self.bins[self._used].sum())
+
+    def _shown_sums(self, nodes: Sequence[IntArray]) -> list[IntArray]:
+        """The sums of nodes with rows, which the passive sees."""
+        root = self._begun(nodes) if self._root is None else self._root
+        places = [_places(rows, root) for rows in nodes]
+        lengths = [max(8 * self._width, 4 + node_bytes(len(rows), self._rows)) for rows in nodes]
+        return [sums for part in batches(lengths) for sums in self._opened(nodes[part], places[part])]
 
     def _begun(self, nodes: Sequence[IntArray]) -> IntArray:
         """The rows of the tree, after their words were sent."""
@@ -165,8 +169,8 @@ class RemoteFeatures:
             raise ValueError(f"the first node of a tree is that of all its rows, got {len(nodes)} nodes")
         (root,) = nodes
         self._root = root
-        for feature, own in self._given(self._values[root], root):
-            self._shares.add(feature, own)
+        for feature, parts in self._given(self._values[root], root):
+            self._shares.add(feature, shares.joined(parts, len(root), int(self.bins[feature])))
         return root
 
     def _opened(self, nodes: Sequence[IntArray], places: Sequence[IntArray]) -> list[IntArray]:
@@ -178,28 +182,27 @@ class RemoteFeatures:
         """The sums of a node that the passive does not see: new words for all rows, zero outside the node."""
         values = np.zeros_like(self._values)
         values[rows] = self._values[rows]
-        own = [np.add.reduce(each, axis=0) for _, each in self._given(values, None)]
+        own = [shares.added(parts, int(self.bins[feature])) for feature, parts in self._given(values, None)]
         return self._spread(self._received(1)[0] - np.concatenate(own))
 
-    def _given(self, values: NDArray[np.uint64], rows: IntArray | None) -> Iterator[tuple[int, Shares]]:
-        """Send the corrections of each used feature under a new tweak, and give this party's shares."""
+    def _given(self, values: Ring, rows: IntArray | None) -> Iterator[tuple[int, Parts]]:
+        """Of each used feature this party's shares under a new tweak; their corrections are sent once they are used."""
         used = np.zeros(len(self.bins), dtype=bool)
         used[self._used] = True
         self._tweak = self._counter.take()[0]
-        self._channel.send(
-            Begun(self._tweak, pack_flags(used), b"" if rows is None else pack_nodes([rows], self._rows))
-        )
+        packed = b"" if rows is None else pack_nodes([rows], self._rows)
+        self._channel.send(Begun(self._tweak, pack_flags(used), packed))
+        sent = np.empty(len(values), dtype=np.uint64)
         for feature in self._used:
-            sent, own = shares.give(self._words, self._tweak, feature, rows, values)
+            yield feature, shares.given(self._words, Value(self._tweak, feature, rows), values, sent)
             self._channel.send(Corrections(sent.astype("<u8").tobytes()))
-            yield feature, own
 
-    def _received(self, nodes: int) -> NDArray[np.uint64]:
+    def _received(self, nodes: int) -> Ring:
         """The passive's share sums of so many nodes."""
         message = self._channel.recv(ShareSums, 8 * nodes * self._width + FRAME).words
         return array_of(message, "<u8", nodes * self._width, f"sums of {nodes} nodes").reshape(nodes, -1)
 
-    def _spread(self, sums: NDArray[np.uint64]) -> IntArray:
+    def _spread(self, sums: Ring) -> IntArray:
         """Sums of the used features one after another as an array [features, most bins]."""
         found = np.zeros((len(self.bins), int(self.bins.max(initial=0))), dtype=np.int64)
         used = np.zeros((len(self.bins), 1), dtype=bool)
@@ -208,7 +211,8 @@ class RemoteFeatures:
         return found
 
     def _again(self, feature: int) -> Shares:
-        return self._words.of(self._tweak, feature, self._root)
+        rows = self._rows if self._root is None else len(self._root)
+        return shares.joined(self._words.parts(self._tweak, feature, self._root), rows, int(self.bins[feature]))
 
 
 def _places(rows: IntArray, root: IntArray) -> IntArray:

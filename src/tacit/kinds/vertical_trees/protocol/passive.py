@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from tacit import oblivious
 from tacit.channel import Channel
@@ -42,7 +41,7 @@ from tacit.kinds.vertical_trees.protocol.messages import (
     unpack_nodes,
 )
 from tacit.kinds.vertical_trees.protocol.opened import KnownNodes, Tally
-from tacit.kinds.vertical_trees.protocol.shares import Shares, TreeShares, Words
+from tacit.kinds.vertical_trees.protocol.shares import Parts, Ring, Shares, TreeShares, Value, Words
 
 __all__ = ["Table", "answer_splits", "meet", "serve"]
 
@@ -131,7 +130,7 @@ class _Server:
         self._known: KnownNodes | None = None
         self._root: IntArray | None = None
         self._shares = TreeShares(self._again)
-        self._corrections: dict[int, NDArray[np.uint64]] = {}
+        self._corrections: dict[int, Ring] = {}
         self._tweak = -1
         self._splits = 0  # of the current tree; of all trees if nodes are hidden
 
@@ -170,10 +169,7 @@ class _Server:
         used, rows = self._used(begun), self._held.rows
         if begun.rows:
             raise PeerError("rows of nodes are to stay hidden from this party, and were sent: set `partition` alike")
-        found = [
-            np.add.reduce(shares.take(self._words, self._tweak, feature, None, self._received(rows)), axis=0)
-            for feature in used
-        ]
+        found = [shares.added(self._taken(j, None, self._received(rows)), int(self._held.bins[j])) for j in used]
         self._send(np.concatenate([np.empty(0, dtype=np.uint64), *found])[None])
 
     def _divide(self, asked: Divide) -> None:
@@ -197,14 +193,18 @@ class _Server:
         used: list[int] = np.flatnonzero(flags).tolist()
         return used
 
-    def _send(self, sums: NDArray[np.uint64]) -> None:
+    def _send(self, sums: Ring) -> None:
         self._channel.send(ShareSums(sums.astype("<u8").tobytes()))
         self.tally.nodes += len(sums)
         self.tally.sums += sums.size
 
-    def _received(self, rows: int) -> NDArray[np.uint64]:
+    def _received(self, rows: int) -> Ring:
         message = self._channel.recv(Corrections, 8 * rows + FRAME).words
         return array_of(message, "<u8", rows, f"words of {rows} rows")
 
     def _again(self, feature: int) -> Shares:
-        return shares.take(self._words, self._tweak, feature, self._root, self._corrections[feature])
+        corrections, bins = self._corrections[feature], int(self._held.bins[feature])
+        return shares.joined(self._taken(feature, self._root, corrections), len(corrections), bins)
+
+    def _taken(self, feature: int, rows: IntArray | None, corrections: Ring) -> Parts:
+        return shares.taken(self._words, Value(self._tweak, feature, rows), self._held.table, corrections)

@@ -1,9 +1,10 @@
 """Shares of one value of each row, at the bin of each of its cells, and their sums over nodes.
 
     Words(cells, keep)                 the words of all leaves of `Made` or `Held` cells, under one tweak after another
-    give(words, tweak, feature, rows, values)         the active: the corrections of one feature, and its shares
-    take(words, tweak, feature, rows, corrections)    the passive: its shares
-    TreeShares(again), .add, .sums                    the shares of one tree, and their sums over nodes, by bin
+    given(words, value, values, corrections)     the active: the corrections of one feature, and its shares, by parts
+    taken(words, value, table, corrections)      the passive: its shares
+    joined(parts), added(parts)                  parts as one array, or their sum
+    TreeShares(again), .add, .sums               the shares of one tree, and their sums over nodes, by bin
 
 W_k is the word of leaf k of a cell under a tweak. The active sends C = v + Σ W_k for its value v. The passive's share
 of bin k is W_k, and C minus the others = v + W_b at its own bin b. The active's is -W_k (it keeps W_k). So the sums
@@ -24,7 +25,8 @@ Source: `tacit.crypto.punctured`; π(x) ⊕ x for uniform x: Guo, Katz, Wang, Yu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,15 +34,26 @@ from numpy.typing import NDArray
 from tacit.crypto.counter import MOST as MOST_TWEAK
 from tacit.crypto.fixed_key import BLOCK_BYTES, Blocks, Permutation, permutation
 from tacit.kinds.vertical_trees.protocol.cells import Held, Made, Rows
-from tacit.kinds.vertical_trees.protocol.features import IntArray
+from tacit.kinds.vertical_trees.protocol.features import BinArray, IntArray
 
-__all__ = ["Shares", "TreeShares", "Words", "give", "take"]
+__all__ = ["Parts", "Ring", "Shares", "TreeShares", "Value", "Words", "added", "given", "joined", "taken"]
 
+Ring = NDArray[np.uint64]
 Shares = NDArray[np.uint64]  # of one feature: (rows, bins)
+Parts = Iterator[tuple[slice, Shares]]
 KEPT_LEAVES = 1 << 25  # 512 MiB: those of larger tables are grown again for each tweak
 KEPT_WORDS = 1 << 28  # 2 GiB: shares of larger tables are made again for each level
 _LEAVES_AT_ONCE = 1 << 14  # 256 KiB
 _ROWS_AT_ONCE = 1 << 11
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """Which words hide a value of each row: those of one feature's cells under a tweak; `rows` None for all rows."""
+
+    tweak: int
+    feature: int
+    rows: IntArray | None
 
 
 class Words:
@@ -50,18 +63,18 @@ class Words:
         self.cells = cells
         self._kept: dict[int, Blocks] | None = {} if cells.rows * int(cells.bins.sum()) <= keep else None
 
-    def of(self, tweak: int, feature: int, rows: IntArray | None) -> Shares:
-        """The words of one feature's cells under a tweak: (rows, bins); `rows` None for all rows."""
+    def parts(self, tweak: int, feature: int, rows: IntArray | None) -> Parts:
+        """The words of one feature's cells under a tweak, (rows, bins), part by part; `rows` None for all rows.
+
+        What is done with a part while it is in the cache is done at little cost.
+        """
         count = self.cells.rows if rows is None else len(rows)
-        bins = int(self.cells.bins[feature])
-        found = np.empty((count, bins), dtype=np.uint64)
         hashed = _permutation(self.cells.session, tweak)
-        step = max(1, _LEAVES_AT_ONCE // bins)
+        step = max(1, _LEAVES_AT_ONCE // int(self.cells.bins[feature]))
         for start in range(0, count, step):
             part = slice(start, min(start + step, count))
             leaves = self._leaves(feature, part if rows is None else rows[part])
-            np.bitwise_xor(hashed.apply(leaves)[..., 0], leaves[..., 0], out=found[part])
-        return found
+            yield part, hashed.apply(leaves)[..., 0] ^ leaves[..., 0]
 
     def _leaves(self, feature: int, rows: Rows) -> Blocks:
         if self._kept is None:
@@ -81,24 +94,39 @@ class Words:
         return found
 
 
-def give(
-    words: Words, tweak: int, feature: int, rows: IntArray | None, values: NDArray[np.uint64]
-) -> tuple[NDArray[np.uint64], Shares]:
-    """The active's corrections for one feature's cells, one for each value, and its shares (to be subtracted)."""
-    shares = words.of(tweak, feature, rows)
-    return shares.sum(axis=1, dtype=np.uint64) + values, shares
+def given(words: Words, value: Value, values: Ring, corrections: Ring) -> Parts:
+    """The active's shares of one feature's cells (to be subtracted), part by part.
+
+    With each part its corrections, one for each of the `values`, are written to `corrections`.
+    """
+    for part, own in words.parts(value.tweak, value.feature, value.rows):
+        np.add(own.sum(axis=1, dtype=np.uint64), values[part], out=corrections[part])
+        yield part, own
 
 
-def take(words: Words, tweak: int, feature: int, rows: IntArray | None, corrections: NDArray[np.uint64]) -> Shares:
-    """The passive's shares of one feature's cells."""
-    held = words.cells
-    if not isinstance(held, Held):
-        raise TypeError("the holder of a table takes corrections, with its `Held` cells")
-    shares = words.of(tweak, feature, rows)
-    holes = held.table[:, feature] if rows is None else held.table[rows, feature]
-    # What stands at the hole is in the sum, and added to the difference: it cancels out.
-    shares[np.arange(len(shares)), holes] += corrections - shares.sum(axis=1, dtype=np.uint64)
-    return shares
+def taken(words: Words, value: Value, table: BinArray, corrections: Ring) -> Parts:
+    """The passive's shares of one feature's cells, part by part; the `table` is that of its bins."""
+    holes = table[:, value.feature] if value.rows is None else table[value.rows, value.feature]
+    for part, own in words.parts(value.tweak, value.feature, value.rows):
+        # What stands at the hole is in the sum, and added to the difference: it cancels out.
+        own[np.arange(len(own)), holes[part]] += corrections[part] - own.sum(axis=1, dtype=np.uint64)
+        yield part, own
+
+
+def joined(parts: Parts, rows: int, bins: int) -> Shares:
+    """All parts as one array."""
+    found = np.empty((rows, bins), dtype=np.uint64)
+    for part, own in parts:
+        found[part] = own
+    return found
+
+
+def added(parts: Parts, bins: int) -> Ring:
+    """The sums of all rows, by bin."""
+    found = np.zeros(bins, dtype=np.uint64)
+    for _, own in parts:
+        found += np.add.reduce(own, axis=0)
+    return found
 
 
 class TreeShares:
@@ -119,7 +147,7 @@ class TreeShares:
         self._room -= shares.size
         self._shares[feature] = shares if self._room >= 0 else None
 
-    def sums(self, nodes: Sequence[IntArray]) -> NDArray[np.uint64]:
+    def sums(self, nodes: Sequence[IntArray]) -> Ring:
         """Of each node the sums of its rows, for all bins of all features in order: (nodes, bins of all features).
 
         A node is given by the places of its rows in the shares.
@@ -128,7 +156,7 @@ class TreeShares:
         return np.concatenate([np.empty((len(nodes), 0), dtype=np.uint64), *parts], axis=1)
 
 
-def _sums(shares: Shares, nodes: Sequence[IntArray]) -> NDArray[np.uint64]:
+def _sums(shares: Shares, nodes: Sequence[IntArray]) -> Ring:
     found = np.zeros((len(nodes), shares.shape[1]), dtype=np.uint64)
     for total, places in zip(found, nodes, strict=True):
         if len(places) == len(shares):  # places are in ascending order, so these are all rows

@@ -16,11 +16,12 @@ import numpy as np
 
 from tacit.channel import Channel
 from tacit.errors import PeerError
-from tacit.kinds.vertical_trees.protocol.features import MOST_BINS, BinArray, BoolArray, Chosen, IntArray
+from tacit.kinds.vertical_trees.protocol.features import MOST_BINS, BinArray, BoolArray, Chosen
 from tacit.kinds.vertical_trees.protocol.messages import (
     FRAME,
     MOST_REQUEST,
     Divide,
+    Over,
     Sides,
     array_of,
     node_bytes,
@@ -48,6 +49,10 @@ class RemoteSides:
         """Of each chosen split one flag per row of its node: True goes left."""
         lengths = [_SPLIT + self._length(len(split.node)) for split in chosen]
         return [found for part in batches(lengths) for found in self._divided(chosen[part])]
+
+    def close(self) -> None:
+        """Tell the other party that nothing more is asked."""
+        self._channel.send(Over())
 
     def _length(self, size: int) -> int:
         return -(-self._rows // 8) if self._hidden else node_bytes(size, self._rows)
@@ -79,7 +84,7 @@ def answer(channel: Channel, table: BinArray, asked: Divide, *, hidden: bool) ->
         raise PeerError(f"{count} splits of {len(nodes)} nodes were asked for")
     sides = [mask[table[rows, j]] for mask, rows, j in zip(masks, nodes, features.tolist(), strict=True)]
     channel.send(Sides(pack_flags(np.concatenate([np.empty(0, dtype=bool), *sides]))))
-    return count, _rows(nodes)
+    return count, sum(len(rows) for rows in nodes)
 
 
 def batches(lengths: Sequence[int]) -> Iterator[slice]:
@@ -92,7 +97,3 @@ def batches(lengths: Sequence[int]) -> Iterator[slice]:
         used += length
     if start < len(lengths):
         yield slice(start, len(lengths))
-
-
-def _rows(nodes: Sequence[IntArray]) -> int:
-    return sum(len(rows) for rows in nodes)
