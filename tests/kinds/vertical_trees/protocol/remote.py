@@ -73,7 +73,7 @@ def cells_of(table, recorders=None, pair=None):
 def asked(table, ask, *, least=1, hidden=False, recorders=None, tweak=0):
     """What a function of `RemoteFeatures` returns, and what the passive says that it told."""
     made, held = cells_of(table)
-    columns = active.Columns(table.bins, table.ordered, table.signs)
+    columns = active.Description(table.bins, table.ordered, table.signs)
 
     def first(channel):
         remote = active.RemoteFeatures(channel, active.Met(columns, made, False), counter(tweak), hidden=hidden)

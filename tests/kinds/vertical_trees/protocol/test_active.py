@@ -170,7 +170,7 @@ def test_a_tweak_is_stored_before_anything_is_sent_under_it():
     def full(_):
         raise OSError(28, "no space left")
 
-    columns = active.Columns(table.bins, table.ordered, table.signs)
+    columns = active.Description(table.bins, table.ordered, table.signs)
     remote = active.RemoteFeatures(Silent(), active.Met(columns, made, False), Counter(0, full))
     remote.start(np.arange(10))
     with pytest.raises(OSError, match="no space"):
@@ -313,7 +313,7 @@ def test_orders_and_signs_arrive():
 def test_share_sums_of_a_wrong_length_are_refused():
     table = random_table(10, [4])
     made, _ = cells_of(table)
-    columns = active.Columns(table.bins, table.ordered, table.signs)
+    columns = active.Description(table.bins, table.ordered, table.signs)
 
     def first(channel):
         remote = active.RemoteFeatures(channel, active.Met(columns, made, False), counter())

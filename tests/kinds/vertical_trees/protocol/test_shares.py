@@ -7,10 +7,21 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from tacit.kinds.vertical_trees.protocol import shares
-from tacit.kinds.vertical_trees.protocol.shares import TreeShares, Value, Words, added, joined, taken
+from tacit.kinds.vertical_trees.protocol.shares import TreeShares, Value, Words, added, taken
 from tests.kinds.vertical_trees.protocol.remote import cells_of, new_ends, random_table, table_of
 
 MANY = 1 << 20
+
+
+def joined(parts, rows, bins):
+    found = np.zeros((rows, bins), dtype=np.uint64)
+    for part, own in parts:
+        found[part] = own
+    return found
+
+
+def in_parts(array):
+    return iter([(slice(0, 5), array[:5]), (slice(5, None), array[5:])])
 
 
 def shared(pair, tweak, feature, rows, values, keep=MANY):
@@ -76,18 +87,32 @@ def test_leaves_that_are_kept_and_those_that_are_grown_again_give_the_same_words
 @pytest.mark.parametrize(("keep", "made_again"), [(0, [0, 1]), (40 * 3, [1]), (MANY, [])])
 def test_sums_over_nodes_are_those_of_plain_integers(monkeypatch, keep, made_again):
     monkeypatch.setattr(shares, "_ROWS_AT_ONCE", 7)
-    arrays = {j: uniform_words(40 * bins, j).reshape(40, bins) for j, bins in enumerate([3, 8])}
-    again = []
-    tree = TreeShares(lambda j: again.append(j) or arrays[j], keep)
-    for feature, each in arrays.items():
-        tree.add(feature, each)
-    nodes = [np.arange(40), np.arange(3, 25), np.empty(0, dtype=np.int64), np.array([39])]
-    expected = [
-        [sum(int(arrays[j][row, k]) for row in rows) % 2**64 for j in arrays for k in range(arrays[j].shape[1])]
-        for rows in nodes
-    ]
-    assert tree.sums(nodes).tolist() == expected
-    assert again == made_again
+    bins, again = np.array([3, 8]), []
+    tree = TreeShares(lambda j: again.append(j) or in_parts(arrays[j]), keep)
+    for seed in range(2):  # the second tree takes the memory of the first
+        arrays = [uniform_words(40 * each, seed + each).reshape(40, each) for each in bins]
+        tree.begin(40)
+        for feature in range(2):
+            tree.add(feature, bins[feature], in_parts(arrays[feature]))
+        nodes = [np.arange(40), np.arange(3, 25), np.empty(0, dtype=np.int64), np.array([39])]
+        expected = [
+            [sum(int(each[row, k]) for row in rows) % 2**64 for each in arrays for k in range(each.shape[1])]
+            for rows in nodes
+        ]
+        assert tree.sums(nodes, bins).tolist() == expected
+        assert again == made_again
+        again.clear()
+
+
+def test_trees_of_fewer_rows_and_features_do_not_see_the_one_before():
+    arrays = [uniform_words(40 * 4, seed).reshape(40, 4) for seed in range(3)]
+    tree = TreeShares(lambda j: in_parts(arrays[j]))
+    for rows, features in [(40, (0, 1, 2)), (40, (2,)), (10, (1, 0)), (40, (1,))]:
+        tree.begin(rows)
+        for feature in features:
+            tree.add(feature, 4, in_parts(arrays[feature][:rows]))
+        expected = np.concatenate([arrays[feature][:rows].sum(axis=0, dtype=np.uint64) for feature in features])
+        assert tree.sums([np.arange(rows)], np.full(3, 4)).tolist() == [expected.tolist()]
 
 
 def test_parts_add_up(monkeypatch):

@@ -44,16 +44,16 @@ from tacit.kinds.vertical_trees.protocol.messages import (
     pack_flags,
     pack_nodes,
 )
-from tacit.kinds.vertical_trees.protocol.shares import Parts, Ring, Shares, TreeShares, Value, Words
+from tacit.kinds.vertical_trees.protocol.shares import Parts, Ring, TreeShares, Value, Words
 from tacit.kinds.vertical_trees.protocol.sides import RemoteSides, batches
 
-__all__ = ["Columns", "Met", "RemoteFeatures", "described", "meet"]
+__all__ = ["Description", "Met", "RemoteFeatures", "described", "meet"]
 
 _SESSION_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Columns:
+class Description:
     """What the active learns about a passive's features before any tree."""
 
     bins: IntArray
@@ -69,7 +69,7 @@ class Met:
         fresh: whether the trees were made in this meeting: store them before they are used.
     """
 
-    columns: Columns
+    described: Description
     made: Made
     fresh: bool
 
@@ -90,7 +90,7 @@ def meet(channel: Channel, rows: int, counter: Counter, saved: Made | None = Non
     return Met(columns, made, made is not saved)
 
 
-def described(channel: Channel, rows: int) -> tuple[Columns, bytes]:
+def described(channel: Channel, rows: int) -> tuple[Description, bytes]:
     """The passive's features of `rows` rows, and the session whose trees it holds."""
     if not 1 <= rows <= MOST_ROWS:
         raise ValueError(f"trees are grown from 1 to {MOST_ROWS} rows, got {rows}")
@@ -103,7 +103,7 @@ def described(channel: Channel, rows: int) -> tuple[Columns, bytes]:
         raise PeerError(f"the other party has {message.rows} rows, this one {rows}: align the tables first")
     if count and not (2 <= bins.min() <= bins.max() <= MOST_BINS and ordered.max() <= 1 and abs(signs).max() <= 1):
         raise PeerError(f"features have 2 to {MOST_BINS} bins, an order of 0 or 1 and a sign of -1, 0 or 1")
-    return Columns(bins, ordered.astype(bool), signs), message.session
+    return Description(bins, ordered.astype(bool), signs), message.session
 
 
 class RemoteFeatures:
@@ -113,7 +113,7 @@ class RemoteFeatures:
     """
 
     def __init__(self, channel: Channel, met: Met, counter: Counter, *, hidden: bool = False) -> None:
-        self.bins, self.ordered, self.signs = met.columns.bins, met.columns.ordered, met.columns.signs
+        self.bins, self.ordered, self.signs = met.described.bins, met.described.ordered, met.described.signs
         self._channel = channel
         self._rows = met.made.rows
         self._counter = counter
@@ -132,7 +132,7 @@ class RemoteFeatures:
             raise ValueError(f"{self._rows} rows need as many words, not {words.shape}")
         self._values = words.astype(np.int64).view(np.uint64)
         self._used = list(range(len(self.bins))) if used is None else np.flatnonzero(used).tolist()
-        self._root, self._shares = None, TreeShares(self._again)
+        self._root = None
 
     def histograms(self, nodes: Sequence[IntArray]) -> list[IntArray]:
         """The sums of nodes, opened to the active only."""
@@ -169,13 +169,14 @@ class RemoteFeatures:
             raise ValueError(f"the first node of a tree is that of all its rows, got {len(nodes)} nodes")
         (root,) = nodes
         self._root = root
+        self._shares.begin(len(root))
         for feature, parts in self._given(self._values[root], root):
-            self._shares.add(feature, shares.joined(parts, len(root), int(self.bins[feature])))
+            self._shares.add(feature, int(self.bins[feature]), parts)
         return root
 
     def _opened(self, nodes: Sequence[IntArray], places: Sequence[IntArray]) -> list[IntArray]:
         self._channel.send(Open(pack_nodes(nodes, self._rows)))
-        own = self._shares.sums(places)  # while the passive adds up its own
+        own = self._shares.sums(places, self.bins)  # while the passive adds up its own
         return [self._spread(sums) for sums in self._received(len(nodes)) - own]
 
     def _hidden_sums(self, rows: IntArray) -> IntArray:
@@ -210,9 +211,8 @@ class RemoteFeatures:
         found[used & (np.arange(found.shape[1]) < self.bins[:, None])] = sums.view(np.int64)
         return found
 
-    def _again(self, feature: int) -> Shares:
-        rows = self._rows if self._root is None else len(self._root)
-        return shares.joined(self._words.parts(self._tweak, feature, self._root), rows, int(self.bins[feature]))
+    def _again(self, feature: int) -> Parts:
+        return self._words.parts(self._tweak, feature, self._root)
 
 
 def _places(rows: IntArray, root: IntArray) -> IntArray:

@@ -41,7 +41,7 @@ from tacit.kinds.vertical_trees.protocol.messages import (
     unpack_nodes,
 )
 from tacit.kinds.vertical_trees.protocol.opened import KnownNodes, Tally
-from tacit.kinds.vertical_trees.protocol.shares import Parts, Ring, Shares, TreeShares, Value, Words
+from tacit.kinds.vertical_trees.protocol.shares import Parts, Ring, TreeShares, Value, Words
 
 __all__ = ["Table", "answer_splits", "meet", "serve"]
 
@@ -151,10 +151,11 @@ class _Server:
         nodes = unpack_nodes(begun.rows, self._held.rows, 1)
         rows = nodes[0] if nodes else np.empty(0, dtype=np.int64)
         self._known, self._root = KnownNodes(rows, self._held.rows, self._least), rows
-        self._shares, self._corrections, self._splits = TreeShares(self._again), {}, 0
+        self._corrections, self._splits = {}, 0
+        self._shares.begin(len(rows))
         for feature in used:
             self._corrections[feature] = self._received(len(rows))
-            self._shares.add(feature, self._again(feature))
+            self._shares.add(feature, int(self._held.bins[feature]), self._again(feature))
 
     def _open(self, asked: Open) -> None:
         """Send this party's share sums of nodes."""
@@ -162,7 +163,8 @@ class _Server:
             raise PeerError("sums of nodes were asked for before the words of a tree, or although nodes are hidden")
         nodes = unpack_nodes(asked.nodes, self._held.rows, self._held.rows)
         self._known.open(nodes)
-        self._send(self._shares.sums([np.searchsorted(self._root, rows) for rows in nodes]))
+        places = [np.searchsorted(self._root, rows) for rows in nodes]
+        self._send(self._shares.sums(places, self._held.bins))
 
     def _add_up(self, begun: Begun) -> None:
         """Take the words of all rows, and send their share sums: those of a node that this party does not see."""
@@ -202,9 +204,8 @@ class _Server:
         message = self._channel.recv(Corrections, 8 * rows + FRAME).words
         return array_of(message, "<u8", rows, f"words of {rows} rows")
 
-    def _again(self, feature: int) -> Shares:
-        corrections, bins = self._corrections[feature], int(self._held.bins[feature])
-        return shares.joined(self._taken(feature, self._root, corrections), len(corrections), bins)
+    def _again(self, feature: int) -> Parts:
+        return self._taken(feature, self._root, self._corrections[feature])
 
     def _taken(self, feature: int, rows: IntArray | None, corrections: Ring) -> Parts:
         return shares.taken(self._words, Value(self._tweak, feature, rows), self._held.table, corrections)

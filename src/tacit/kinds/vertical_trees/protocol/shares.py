@@ -3,8 +3,8 @@
     Words(cells, keep)                 the words of all leaves of `Made` or `Held` cells, under one tweak after another
     given(words, value, values, corrections)     the active: the corrections of one feature, and its shares, by parts
     taken(words, value, table, corrections)      the passive: its shares
-    joined(parts), added(parts)                  parts as one array, or their sum
-    TreeShares(again), .add, .sums               the shares of one tree, and their sums over nodes, by bin
+    added(parts, bins)                           their sum over all rows
+    TreeShares(again)                            the shares of one tree after another, and their sums over nodes
 
 W_k is the word of leaf k of a cell under a tweak. The active sends C = v + Σ W_k for its value v. The passive's share
 of bin k is W_k, and C minus the others = v + W_b at its own bin b. The active's is -W_k (it keeps W_k). So the sums
@@ -36,7 +36,7 @@ from tacit.crypto.fixed_key import BLOCK_BYTES, Blocks, Permutation, permutation
 from tacit.kinds.vertical_trees.protocol.cells import Held, Made, Rows
 from tacit.kinds.vertical_trees.protocol.features import BinArray, IntArray
 
-__all__ = ["Parts", "Ring", "Shares", "TreeShares", "Value", "Words", "added", "given", "joined", "taken"]
+__all__ = ["Parts", "Ring", "Shares", "TreeShares", "Value", "Words", "added", "given", "taken"]
 
 Ring = NDArray[np.uint64]
 Shares = NDArray[np.uint64]  # of one feature: (rows, bins)
@@ -113,14 +113,6 @@ def taken(words: Words, value: Value, table: BinArray, corrections: Ring) -> Par
         yield part, own
 
 
-def joined(parts: Parts, rows: int, bins: int) -> Shares:
-    """All parts as one array."""
-    found = np.empty((rows, bins), dtype=np.uint64)
-    for part, own in parts:
-        found[part] = own
-    return found
-
-
 def added(parts: Parts, bins: int) -> Ring:
     """The sums of all rows, by bin."""
     found = np.zeros(bins, dtype=np.uint64)
@@ -130,30 +122,52 @@ def added(parts: Parts, bins: int) -> Ring:
 
 
 class TreeShares:
-    """The shares of all features for the rows of one tree.
+    """One party's shares of one tree after another, for all used features.
 
     Args:
         again: makes the shares of a feature again, as `add` got them.
         keep: words of shares that are kept; the others are made again for each sum.
     """
 
-    def __init__(self, again: Callable[[int], Shares], keep: int = KEPT_WORDS) -> None:
+    def __init__(self, again: Callable[[int], Parts], keep: int = KEPT_WORDS) -> None:
         self._again = again
-        self._room = keep
+        self._keep = self._room = keep
+        self._rows = 0
         self._shares: dict[int, Shares | None] = {}
+        self._free: list[Shares] = []  # memory of the tree before: new pages would take as long as the words
 
-    def add(self, feature: int, shares: Shares) -> None:
-        """Take over the shares of the next feature."""
-        self._room -= shares.size
-        self._shares[feature] = shares if self._room >= 0 else None
+    def begin(self, rows: int) -> None:
+        """Forget the tree before; the next one has so many rows."""
+        self._free = [each for each in self._shares.values() if each is not None and len(each) == rows]
+        self._shares, self._room, self._rows = {}, self._keep, rows
 
-    def sums(self, nodes: Sequence[IntArray]) -> Ring:
+    def add(self, feature: int, bins: int, parts: Parts) -> None:
+        """Take the shares of the next feature."""
+        self._room -= self._rows * bins
+        self._shares[feature] = None
+        if self._room >= 0:
+            self._shares[feature] = self._joined(parts, bins)
+        else:
+            for _ in parts:  # corrections are made on the way
+                pass
+
+    def sums(self, nodes: Sequence[IntArray], bins: IntArray) -> Ring:
         """Of each node the sums of its rows, for all bins of all features in order: (nodes, bins of all features).
 
-        A node is given by the places of its rows in the shares.
+        A node is given by the places of its rows in the shares; `bins` are those of all features, used or not.
         """
-        parts = [_sums(shares if shares is not None else self._again(j), nodes) for j, shares in self._shares.items()]
-        return np.concatenate([np.empty((len(nodes), 0), dtype=np.uint64), *parts], axis=1)
+        found = [np.empty((len(nodes), 0), dtype=np.uint64)]
+        for feature, shares in self._shares.items():
+            whole = self._joined(self._again(feature), int(bins[feature])) if shares is None else shares
+            found.append(_sums(whole, nodes))
+        return np.concatenate(found, axis=1)
+
+    def _joined(self, parts: Parts, bins: int) -> Shares:
+        place = next((i for i, each in enumerate(self._free) if each.shape[1] == bins), None)
+        whole = np.empty((self._rows, bins), dtype=np.uint64) if place is None else self._free.pop(place)
+        for part, own in parts:
+            whole[part] = own
+        return whole
 
 
 def _sums(shares: Shares, nodes: Sequence[IntArray]) -> Ring:
