@@ -76,8 +76,8 @@ def meet(
 ) -> Held:
     """Describe this party's features, and hold the trees of its cells; the active calls `active.meet`.
 
-    What is returned is `saved`, if the active has its trees too and the table is the same. Otherwise it is new, and is
-    to be stored before it is used.
+    What is returned is `saved`, if the active has its trees too and the table is the same. Otherwise it is new, and to
+    be stored.
     """
     same = saved is not None and np.array_equal(saved.bins, table.bins) and np.array_equal(saved.table, table.cells)
     held = saved if same else None
