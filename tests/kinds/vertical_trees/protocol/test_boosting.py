@@ -196,7 +196,7 @@ def test_each_tree_draws_its_own_rows():
         drawn.append(tuple(nodes[0].tolist()))
         return asked(nodes)
 
-    case.sources[0].histograms = recorded  # type: ignore[method-assign]
+    case.sources[0].histograms = recorded
     case.boost(Terms(3, growth=Options(depth=1, least=2, rows=0.5)))
     assert len(drawn) == len(set(drawn)) == 9
 
