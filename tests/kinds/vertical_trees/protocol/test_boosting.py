@@ -187,6 +187,20 @@ def test_another_seed_gives_other_trees():
     assert not np.array_equal(one.scores, other.scores)
 
 
+def test_each_tree_draws_its_own_rows():
+    case = Case(*load_wine(return_X_y=True), loss="softmax", classes=3)
+    drawn = []
+    asked = case.sources[0].histograms
+
+    def recorded(nodes):
+        drawn.append(tuple(nodes[0].tolist()))
+        return asked(nodes)
+
+    case.sources[0].histograms = recorded
+    case.boost(Terms(3, growth=Options(depth=1, least=2, rows=0.5)))
+    assert len(drawn) == len(set(drawn)) == 9
+
+
 def test_what_cannot_be_trained_is_refused():
     loss, labels, weights = loss_named("logistic"), np.array([0.0, 1, 1]), np.ones(3)
     none = np.empty(0, dtype=np.int64)
