@@ -49,8 +49,8 @@ __all__ = [
 FRAME = 64  # bytes of a frame around its byte strings
 MASK_BYTES = 32  # one bit for each of 256 bins
 MOST_FEATURES = 1 << 16
-MOST_ROWS = 1 << 26
-MOST_REQUEST = 1 << 24  # bytes of a request with nodes: that of one node of all rows has half of it
+MOST_ROWS = 1 << 24  # whose words, 8 bytes each, fit a message
+MOST_REQUEST = 1 << 24  # bytes of a request with nodes: one node has at most an eighth of it
 _SIZE = np.dtype("<u4")
 Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS)]
 Tweak = Annotated[int, msgspec.Meta(ge=0, le=MOST_TWEAK - 1)]
