@@ -12,11 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from tacit.kinds.vertical_trees.protocol.features import BoolArray, Chosen, Features, IntArray
-
-_HALF = 32  # bits of a word that hold h
+from tacit.kinds.vertical_trees.protocol.rounding import unpack
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +82,7 @@ class Recorded:
         answers = self._features.histograms(nodes)
         tree = len(self._words) - 1
         for rows, sums in zip(nodes, answers, strict=True):
-            self._opened.append(Opened(tree, rows.copy(), *parts(sums)))
+            self._opened.append(Opened(tree, rows.copy(), *unpack(sums)))
         return answers
 
     def divide(self, chosen: Sequence[Chosen]) -> list[BoolArray]:
@@ -96,13 +93,8 @@ class Recorded:
         return answers
 
     def record(self) -> Record:
-        halves = [parts(words) for words in self._words]
+        halves = [unpack(words) for words in self._words]
         return Record(
             tuple(g for g, _ in halves), tuple(h for _, h in halves), tuple(self._opened), tuple(self._divided)
         )
 
-
-def parts(words: IntArray) -> tuple[IntArray, IntArray]:
-    """g and h of packed words or of their sums."""
-    h = words & (2**_HALF - 1)
-    return (words - h) >> _HALF, np.asarray(h)
