@@ -51,7 +51,7 @@ def _sets(rows: int, largest: int | None) -> Ints:
     if largest is None or largest >= rows:
         if 1 << rows > _HALF:
             raise ValueError(f"all sets of {2 * rows} rows are too many to list: set `largest`, or take 40 rows")
-        return (np.arange(1 << rows)[:, None] >> np.arange(rows)) & 1
+        return np.asarray((np.arange(1 << rows)[:, None] >> np.arange(rows)) & 1)
     chosen = [each for size in range(largest + 1) for each in combinations(range(rows), size)]
     indicators = np.zeros((len(chosen), rows), dtype=np.int64)
     for size in range(1, largest + 1):

@@ -97,4 +97,3 @@ class Recorded:
         return Record(
             tuple(g for g, _ in halves), tuple(h for _, h in halves), tuple(self._opened), tuple(self._divided)
         )
-

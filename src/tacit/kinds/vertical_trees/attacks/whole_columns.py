@@ -4,7 +4,6 @@
     allowed(record, feature, bins)          the bins that the partitions leave for each row
     solve(...)                              box-constrained least squares: indicators in [0, 1], one bin a row
     guess_column(record, feature, bins)     the bin of each row: by frequency, by partitions, by partitions and sums
-    ratio_that_determines(bins, ...)        equations per row above which only one column fits, whatever is computed
 
 Bin sums are linear in the indicators x[row, bin], with weights that the active chose: g and h of the rows of a node. A
 tree of depth 5 gives up to 32 equations for each bin, and the same unknowns are in all trees. The solver alternates
@@ -14,7 +13,6 @@ Chu, Peleato, Eckstein 2011, section 5), and rounds to the largest.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -148,26 +146,6 @@ def guess_column(
     )
 
 
-# --- what bounds it
-
-
-def most_equations(rows: int, trees: int, depth: int, least: int) -> int:
-    """Opened sums of one bin, at most: the opened nodes of a tree that are independent hold `least` rows or more."""
-    return 2 * trees * max(1, min(2 ** (depth - 1), rows // max(1, least)))
-
-
-def ratio_that_determines(bins: int, bits: int, rows_a_bin: float) -> float:
-    """Equations per row above which columns follow uniquely by counting, however they are computed.
-
-    A column of equally frequent bins has log2(bins) bits a row. A sum of g over the rows of a bin in a node, on a grid
-    of `bits`, has the entropy of a normal variable of its variance (g uniform on the grid): each equation tells that
-    much of each bin but one. Below the ratio a part of the column may still follow, in proportion.
-    """
-    variance = max(1 / 12, rows_a_bin * 4.0**bits / 12)
-    told = 0.5 * math.log2(2 * math.pi * math.e * variance)
-    return math.log2(bins) / ((bins - 1) * told)
-
-
 # --- the finding
 
 
@@ -178,27 +156,24 @@ def audit_columns(
 
     `off` is the record of a training whose sums are exact at 16 bits and whose nodes are as small as they come.
     """
-    named = {True: [], False: []}  # type: dict[bool, list[BoolArray]]
-    parts, often = [], []
-    counted = 0
-    for feature, count in enumerate(bins):
-        truth = columns[:, feature]
-        for protected, record in ((False, off), (True, on)):
-            guess = guess_column(record, feature, int(count), noise=noise if protected else (0.0, 0.0))
-            named[protected].append(guess.by_sums == truth)
-        parts.append(guess.by_partitions == truth)
-        often.append(np.mean(guess.by_frequency == truth))
-        counted = guess.equations
-    baseline, partitions = float(np.mean(often)), [np.mean(each, axis=0) for each in (parts, *named.values())]
+    counts = [int(count) for count in bins]
+    plain = [guess_column(off, feature, count) for feature, count in enumerate(counts)]
+    guarded = [guess_column(on, feature, count, noise=noise) for feature, count in enumerate(counts)]
+
+    def right(guesses: list[Ints]) -> Floats:
+        """Of each row the share of its cells whose bin is named right."""
+        return np.asarray((np.stack(guesses, axis=1) == columns).mean(axis=1))
+
+    baseline = float(right([guess.by_frequency for guess in guarded]).mean())
+    split = right([guess.by_partitions for guess in guarded])
     metric = "bins of cells named right"
-    split, exact, protected_score = partitions[0], partitions[2], partitions[1]
     return Finding(
         attack="whole columns from all opened sums",
         adversary="active, honest but curious",
-        sees=f"{counted} sums of each bin over {on.rows} rows, and the partitions of chosen splits",
+        sees=f"{guarded[0].equations} sums of each bin over {on.rows} rows, and the partitions of chosen splits",
         protection=protection,
-        off=mean_score(metric, exact, baseline),
-        on=mean_score(metric, protected_score, baseline),
+        off=mean_score(metric, right([guess.by_sums for guess in plain]), baseline),
+        on=mean_score(metric, right([guess.by_sums for guess in guarded]), baseline),
         also=((None, mean_score("bins of cells named right from partitions alone", split, baseline)),),
-        not_tested=("integer methods for whole columns, which need fewer equations than least squares",),
+        not_tested=("lattices for whole columns, which need fewer equations than least squares: see small_columns",),
     )

@@ -1,7 +1,8 @@
 """g and h rounded to a few bits, and both packed into one word of 64 bits.
 
-Sums of words are sums of g in the high half and of h in the low half, which `unpack` reads as a signed number: sums of h
-are negative only with noise in them (`sum_noise`). Rounding is stochastic: its mean is the value itself, so sums stay unbiased.
+Sums of words are sums of g in the high half and of h in the low half, which `unpack` reads as a signed number: sums of
+h are negative only if a party adds noise to them. Rounding is stochastic: its mean is the value itself, so sums stay
+unbiased.
 Few bits are also a protection: sums of bins then tell less of which rows are in a bin (see the audit).
 """
 
