@@ -34,6 +34,7 @@ EXTRAS = {
     "opacus": "bench",
     "opendp": "bench",
     "private_set_intersection": "bench",
+    "xgboost": "bench",
     "torch": "torch",
     "transformers": "hf",
     "peft": "hf",

@@ -84,30 +84,30 @@ class PlainFeatures:
             raise ValueError(f"{count} features need as many numbers of bins, orders and signs")
         if count and not (bins.min() >= 2 and bins.max() <= MOST_BINS and (binned < bins).all()):
             raise ValueError(f"a feature has 2 to {MOST_BINS} bins, and every cell lies in one of its feature's")
-        self._binned = binned
+        self._columns = np.ascontiguousarray(binned.T)
+        self._rows = len(binned)
         self._most = int(bins.max(initial=0))
-        self._words = np.zeros(len(binned), dtype=np.int64)
+        self._words = np.zeros(self._rows, dtype=np.int64)
 
     def start(self, words: IntArray, used: BoolArray | None = None) -> None:
-        if words.shape != (len(self._binned),):
-            raise ValueError(f"{len(self._binned)} rows need as many words, not {words.shape}")
+        if words.shape != (self._rows,):
+            raise ValueError(f"{self._rows} rows need as many words, not {words.shape}")
         self._words = words
 
     def histograms(self, nodes: Sequence[IntArray]) -> list[IntArray]:
         return [self._sums(rows) for rows in nodes]
 
     def divide(self, chosen: Sequence[Chosen]) -> list[BoolArray]:
-        return [split.left[self._binned[split.node, split.feature]] for split in chosen]
+        return [split.left[self._columns[split.feature][split.node]] for split in chosen]
 
     def _sums(self, rows: IntArray) -> IntArray:
-        count = len(self.bins)
-        sums = np.zeros(count * self._most, dtype=np.int64)
-        offsets = np.arange(count, dtype=np.int64) * self._most
+        sums = np.zeros((len(self.bins), self._most), dtype=np.int64)
         for start in range(0, len(rows), _EXACT_ROWS):
             part = rows[start : start + _EXACT_ROWS]
-            cells = (self._binned[part] + offsets).ravel()
             words = self._words[part]
-            high = np.bincount(cells, np.repeat((words >> _HALF).astype(float), count), len(sums))
-            low = np.bincount(cells, np.repeat((words & (2**_HALF - 1)).astype(float), count), len(sums))
-            sums += (high.astype(np.int64) << _HALF) + low.astype(np.int64)
-        return sums.reshape(count, self._most)
+            high, low = (words >> _HALF).astype(float), (words & (2**_HALF - 1)).astype(float)
+            for feature, column in enumerate(self._columns):
+                cells = column[part]
+                sums[feature] += np.bincount(cells, high, self._most).astype(np.int64) << _HALF
+                sums[feature] += np.bincount(cells, low, self._most).astype(np.int64)
+        return sums

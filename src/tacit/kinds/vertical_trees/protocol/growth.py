@@ -143,10 +143,14 @@ def _divided(
     pairs = []
     for node, party, split in found:
         left = flags[node.number]
-        counted = left[np.searchsorted(node.rows, node.counted)]
+        sides = [node.rows[left], node.rows[~left]]
+        counted = sides  # if all rows are in the sums, which is most often so
+        if len(node.counted) < len(node.rows):
+            flagged = left[np.searchsorted(node.rows, node.counted)]
+            counted = [node.counted[flagged], node.counted[~flagged]]
         pair = (
-            _Node(drawn.add(), node.rows[left], node.counted[counted], split.bounds[0]),
-            _Node(drawn.add(), node.rows[~left], node.counted[~counted], split.bounds[1]),
+            _Node(drawn.add(), sides[0], counted[0], split.bounds[0]),
+            _Node(drawn.add(), sides[1], counted[1], split.bounds[1]),
         )
         drawn.split(node.number, party, split, (pair[0].number, pair[1].number))
         pairs.append(pair)

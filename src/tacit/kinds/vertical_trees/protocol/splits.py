@@ -89,12 +89,13 @@ class _Cuts:
     """All cuts of all nodes: [nodes, features, missing values right or left, last bin of the left side]."""
 
     def __init__(self, sums: Sums, columns: Columns, bounds: Floats, rules: Rules) -> None:
-        self.columns, self.rules, self.bounds, self.filled = columns, rules, bounds, sums.hessians > 0
+        self.columns, self.rules, self.bounds = columns, rules, bounds
+        self.filled = (sums.hessians > 0) | (sums.gradients != 0)
         place = np.arange(sums.gradients.shape[2])
         valued = place < columns.bins[:, None] - 1
         self.order = np.broadcast_to(place, sums.gradients.shape)
         if not columns.ordered.all():
-            self.order = _by_ratio(sums, valued, columns.ordered)
+            self.order = _by_ratio(sums, valued & self.filled, columns.ordered)
         parts = ((sums.gradients, sums.gradient_unit), (sums.hessians, sums.hessian_unit))
         sides = [[side * unit for side in _sides(part, valued, self.order, columns)] for part, unit in parts]
         (self.left_g, self.right_g, node_g), (self.left_h, self.right_h, node_h) = sides
@@ -165,9 +166,8 @@ def _sides(sums: IntArray, valued: BoolArray, order: IntArray, columns: Columns)
     return [left.astype(float), (node - left).astype(float), node.astype(float)]
 
 
-def _by_ratio(sums: Sums, valued: BoolArray, ordered: BoolArray) -> IntArray:
+def _by_ratio(sums: Sums, filled: BoolArray, ordered: BoolArray) -> IntArray:
     """The bins of categories in the order of g/h, those without rows last; the bins of numbers in their own."""
-    filled = valued & (sums.hessians > 0)
-    ratio = np.where(filled, sums.gradients / np.where(filled, sums.hessians, 1), np.inf)
-    keys = np.where(ordered[:, None], np.arange(valued.shape[1]), ratio)
+    ratio = np.where(filled, sums.gradients / np.maximum(sums.hessians, 1), np.inf)  # an h may be rounded to 0
+    keys = np.where(ordered[:, None], np.arange(filled.shape[2]), ratio)
     return np.argsort(keys, axis=2, kind="stable")
