@@ -208,7 +208,9 @@ def _credit(folder: Path) -> list[Row]:
     usual = Setting(len(labels), 100, 5, min_child_weight=30.0)
 
     def case(setting: Setting, kept: Ints) -> Case:
-        active, passive = (Table.of_numbers(each[kept], b) for each, b in ((guest.features, 32), (host.features, setting.bins)))
+        active, passive = (
+            Table.of_numbers(each[kept], b) for each, b in ((guest.features, 32), (host.features, setting.bins))
+        )
         return Case(active, passive, labels[kept])
 
     for count in (2000, 10_000):

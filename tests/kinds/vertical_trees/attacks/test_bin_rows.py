@@ -8,18 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.kinds.vertical_trees.attacks.bin_rows import audit_bins, determined_share, name_bins, small_columns, subsets
+from tacit.kinds.vertical_trees.protocol.rounding import pack, unpack
 
 
 def weights(rows, bits, seed):
     """g and h of rows whose probabilities are spread, rounded as in training."""
     rng = np.random.default_rng([seed, rows, bits])
     p = rng.beta(1.5, 4, rows)
-    g, h = p - (rng.random(rows) < p), p * (1 - p)
-    levels = 2 ** (bits - 1) - 1, 2**bits - 1
-    return tuple(
-        np.floor(part * level / np.abs(part).max() + rng.random(rows)).astype(np.int64)
-        for part, level in zip((g, h), levels, strict=True)
-    )
+    return unpack(pack(p - (rng.random(rows) < p), p * (1 - p), bits, rng).words)
 
 
 @given(
@@ -93,4 +89,5 @@ def test_the_finding_has_both_precisions():
     assert found.off.value == 1
     assert found.off.informative
     assert found.on.value < 0.5
-    assert determined_share(*weights(20, 16, 0), columns) == found.off
+    g, h = weights(20, 16, 0)
+    assert determined_share(g, h, columns) == found.off

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from tacit.kinds.vertical_trees.attacks.training import deviations
 from tacit.kinds.vertical_trees.attacks.whole_columns import (
     allowed,
     audit_columns,
@@ -12,7 +13,6 @@ from tacit.kinds.vertical_trees.attacks.whole_columns import (
     guess_column,
     solve,
 )
-from tacit.kinds.vertical_trees.protocol.sum_noise import deviations
 from tests.kinds.vertical_trees.attacks.small_trees import recorded
 
 

@@ -72,7 +72,8 @@ def name_bins(g: Ints, h: Ints, sums: tuple[Ints, Ints], shares: Floats, largest
             likely = size * np.log(share) + (rows - size) * np.log1p(-share)
             likely = np.exp(likely - likely.max())
             weight[:, place] = likely @ found / likely.sum()
-    return np.argmax(weight, axis=1)
+    named: Ints = np.argmax(weight, axis=1)
+    return named
 
 
 def small_columns(weights: Ints, sums: Ints, share: float, width: int = 64) -> BoolArray | None:

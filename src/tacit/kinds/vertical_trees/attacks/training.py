@@ -1,7 +1,7 @@
 """A training in one place, with a record of what the parties would see of each other.
 
     train(tables, labels, terms, noise)     the last party's features are recorded
-    Noised                                  a party that adds noise to the sums it opens
+    Noised                                  a party that adds noise to the sums it opens, as a defence to measure
 
 The trees equal those of the protocol between parties, so that the record equals what the active opens there.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
+from tacit.dp.noise import discrete_gaussian
 from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_trees.attacks.record import Record, Recorded
 from tacit.kinds.vertical_trees.protocol.bins import Bins, numbers
@@ -27,8 +28,9 @@ from tacit.kinds.vertical_trees.protocol.features import (
     PlainFeatures,
 )
 from tacit.kinds.vertical_trees.protocol.losses import Loss, loss_named
-from tacit.kinds.vertical_trees.protocol.sum_noise import noise_words
 from tacit.randomness import seeded_rng
+
+_HALF = 32  # bits of a word below g
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,22 +52,34 @@ class Table:
         return PlainFeatures(self.binned, self.bins, self.ordered)
 
 
-class Noised:
-    """One party's features, with noise in the sums."""
+def deviations(noise: float, bits: int) -> tuple[float, float]:
+    """The standard deviations in units of rounded g and h, of noise that is given in units of the largest |g| and h."""
+    return noise * (2 ** (bits - 1) - 1), noise * (2**bits - 1)
 
-    def __init__(self, features: Features, noise: float, bits: int, rng: Generator | None = None) -> None:
-        self._features, self._noise, self._bits, self._rng = features, noise, bits, rng
+
+class Noised:
+    """One party's features, with discrete Gaussian noise in the sums.
+
+    It is no protection of the protocol: partitions stay exact, and the active then splits by this party's columns more
+    often, so that partitions tell what sums no longer do (docs/trees-leaks.md).
+    """
+
+    def __init__(self, features: Features, noise: float, bits: int, rng: Generator) -> None:
+        self._features, self._deviations, self._rng = features, deviations(noise, bits), rng
         self.bins, self.ordered, self.signs = features.bins, features.ordered, features.signs
 
     def start(self, words: IntArray, used: BoolArray | None = None) -> None:
         self._features.start(words, used)
 
     def histograms(self, nodes: Sequence[IntArray]) -> list[IntArray]:
-        answers = self._features.histograms(nodes)
-        return [sums + noise_words(sums.shape, self._noise, self._bits, self._rng) for sums in answers]
+        return [sums + self._noise(sums.shape) for sums in self._features.histograms(nodes)]
 
     def divide(self, chosen: Sequence[Chosen]) -> list[BoolArray]:
         return self._features.divide(chosen)
+
+    def _noise(self, shape: tuple[int, ...]) -> IntArray:
+        of_g, of_h = (discrete_gaussian(deviation, shape, self._rng) for deviation in self._deviations)
+        return (of_g << _HALF) + of_h
 
 
 def train(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.kinds.vertical_trees.opened import most_equations, opened_words, ratio_that_determines
+from tacit.kinds.vertical_trees.opened_sums import most_equations, opened_words, ratio_that_determines
 from tests.kinds.vertical_trees.attacks.small_trees import recorded
 
 
