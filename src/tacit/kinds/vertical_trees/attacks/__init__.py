@@ -5,4 +5,5 @@ bin_rows            rows of a bin from the sums of one node; small columns by la
 whole_columns       the bin of every cell, from the sums of all nodes and the partitions
 labels_from_nodes   labels, from the rows of nodes
 split_bits          the order of a column, from the answers to splits
+audit_steps         all of them, as the steps of an audit
 """
