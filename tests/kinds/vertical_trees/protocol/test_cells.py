@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tacit.crypto.punctured import PuncturedTrees, Trees
 from tacit.kinds.vertical_trees.protocol import cells
 from tacit.oblivious import Columns, Sums
+from tacit.store.files import read_arrays, write_arrays
 from tests.kinds.vertical_trees.protocol.remote import cells_of, random_table, table_of
 
 BINS = st.lists(st.integers(2, 40) | st.just(256), min_size=1, max_size=4)
@@ -52,9 +53,9 @@ def test_leaves_of_some_rows_are_those_rows_of_all_leaves():
 def test_the_bytes_of_a_set_up_are_those_that_cross():
     table, recorders = random_table(5000, [3, 32, 20]), {}
     cells_of(table, recorders)
-    requests = sum(len(m.rows) for m in recorders["passive"].sent if isinstance(m, Columns))
-    answers = sum(len(m.blocks) for m in recorders["active"].sent if isinstance(m, Sums))
-    assert cells.setup_bytes(5000, table.bins) == requests + answers
+    requests = [len(m.rows) for m in recorders["passive"].sent if isinstance(m, Columns)]
+    answers = [len(m.blocks) for m in recorders["active"].sent if isinstance(m, Sums)]
+    assert cells.setup_bytes(5000, table.bins) == sum(requests) + sum(answers)
 
 
 def test_a_cell_beyond_its_bins_is_refused():
@@ -71,3 +72,21 @@ def test_numbers_of_bins_are_bounded(bins):
 def test_a_table_needs_as_many_signs_as_features():
     with pytest.raises(ValueError, match="2 features need as many"):
         table_of([[0, 1]], [2, 2], signs=np.zeros(1))
+
+
+def test_cells_are_the_same_after_they_were_stored(tmp_path):
+    for each in cells_of(random_table(20, [3, 32, 20])):
+        write_arrays(tmp_path / "cells", each.arrays(), {})
+        back = type(each).of_arrays(read_arrays(tmp_path / "cells")[0])
+        assert back.session == each.session
+        assert back.rows == each.rows
+        assert back.bins.tolist() == each.bins.tolist()
+        for feature in range(3):
+            assert np.array_equal(back.leaves(feature, ALL), each.leaves(feature, ALL))
+
+
+def test_arrays_of_another_table_are_refused():
+    made, held = cells_of(random_table(20, [3, 32]))
+    for each, name in ((made, "seeds-1"), (held, "siblings-1")):
+        with pytest.raises(ValueError, match="not those of the cells of 2 features"):
+            type(each).of_arrays({**each.arrays(), name: each.arrays()[name][:, :-1]})

@@ -34,7 +34,8 @@ def random_tree(rng, depth=DEPTH):
         return number
 
     add(depth)
-    return Tree(*(np.array(each) for each in (party, feature, left, children, value)), np.zeros(len(party)))
+    arrays = [np.array(each) for each in (party, feature, left, children, value, [0.0] * len(party))]
+    return Tree(*arrays)
 
 
 def ensemble(trees=6, outputs=2, seed=0):

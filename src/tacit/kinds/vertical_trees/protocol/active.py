@@ -66,7 +66,7 @@ class Met:
     """A passive's features, and the trees of its cells.
 
     Args:
-        fresh: whether the trees were made in this meeting: store them before they are used.
+        fresh: whether the trees were made in this meeting, and are to be stored.
     """
 
     described: Description

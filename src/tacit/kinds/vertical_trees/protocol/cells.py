@@ -14,9 +14,12 @@ return only when all cells are complete: what an interrupted set-up made is lost
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit import oblivious
 from tacit.channel import Channel
@@ -28,6 +31,7 @@ from tacit.kinds.vertical_trees.protocol.features import MOST_BINS, BinArray, In
 __all__ = ["Held", "Made", "Rows", "hold", "make", "setup_bytes"]
 
 Rows = slice | IntArray
+Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +50,18 @@ class Made:
         for _ in range(1, _depth(bins)):
             nodes = growth.children(nodes, bins)
         return nodes
+
+    def arrays(self) -> Arrays:
+        """Everything as arrays, for a file that only this party may read; `of_arrays` reads them."""
+        about: Arrays = {"session": _bytes(self.session), "rows": np.array([self.rows]), "bins": self.bins}
+        return about | {f"seeds-{feature}": each for feature, each in enumerate(self.seeds)}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Made:
+        """The trees of these arrays; ValueError if they are not those of a table."""
+        bins, rows = arrays["bins"], int(arrays["rows"][0])
+        seeds = _listed(arrays, "seeds", [(2, rows, 2)] * len(bins))
+        return cls(arrays["session"].tobytes(), rows, bins, seeds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +92,18 @@ class Held:
                 present = np.flatnonzero(beside < bins)
                 nodes[present, beside[present]] = siblings[present]
         return nodes
+
+    def arrays(self) -> Arrays:
+        """Everything as arrays, for a file that only this party may read; `of_arrays` reads them."""
+        about: Arrays = {"session": _bytes(self.session), "table": self.table, "bins": self.bins}
+        return about | {f"siblings-{feature}": each for feature, each in enumerate(self.siblings)}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Held:
+        """The trees of these arrays; ValueError if they are not those of a table."""
+        bins, table = arrays["bins"], arrays["table"]
+        siblings = _listed(arrays, "siblings", [(_depth(each), len(table), 2) for each in bins.tolist()])
+        return cls(arrays["session"].tobytes(), table, bins, siblings)
 
 
 def make(channel: Channel, end: ot.Sender, rows: int, bins: IntArray) -> Made:
@@ -124,6 +152,17 @@ def _by_depth(bins: IntArray) -> list[tuple[int, list[int]]]:
 def _check_bins(bins: IntArray) -> None:
     if len(bins) and not 2 <= int(bins.min()) <= int(bins.max()) <= MOST_BINS:
         raise ValueError(f"a feature has 2 to {MOST_BINS} bins, got {bins.min()} to {bins.max()}")
+
+
+def _bytes(data: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(data, dtype=np.uint8)
+
+
+def _listed(arrays: Mapping[str, NDArray[Any]], name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[Blocks, ...]:
+    found = tuple(arrays[f"{name}-{feature}"] for feature in range(len(shapes)))
+    if [(each.shape, each.dtype) for each in found] != [(shape, np.dtype(np.uint64)) for shape in shapes]:
+        raise ValueError(f"the arrays {name} are not those of the cells of {len(shapes)} features")
+    return found
 
 
 class _Growth:

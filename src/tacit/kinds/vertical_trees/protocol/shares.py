@@ -45,6 +45,7 @@ KEPT_LEAVES = 1 << 25  # 512 MiB: those of larger tables are grown again for eac
 KEPT_WORDS = 1 << 28  # 2 GiB: shares of larger tables are made again for each level
 _LEAVES_AT_ONCE = 1 << 14  # 256 KiB
 _ROWS_AT_ONCE = 1 << 11
+_ROWS_JOINED = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +70,8 @@ class Words:
         What is done with a part while it is in the cache is done at little cost.
         """
         count = self.cells.rows if rows is None else len(rows)
+        if count == self.cells.rows:
+            rows = None  # in ascending order these are all: their leaves need not be copied
         hashed = _permutation(self.cells.session, tweak)
         step = max(1, _LEAVES_AT_ONCE // int(self.cells.bins[feature]))
         for start in range(0, count, step):
@@ -100,7 +103,7 @@ def given(words: Words, value: Value, values: Ring, corrections: Ring) -> Parts:
     With each part its corrections, one for each of the `values`, are written to `corrections`.
     """
     for part, own in words.parts(value.tweak, value.feature, value.rows):
-        np.add(own.sum(axis=1, dtype=np.uint64), values[part], out=corrections[part])
+        np.add(_row_sums(own), values[part], out=corrections[part])
         yield part, own
 
 
@@ -109,7 +112,7 @@ def taken(words: Words, value: Value, table: BinArray, corrections: Ring) -> Par
     holes = table[:, value.feature] if value.rows is None else table[value.rows, value.feature]
     for part, own in words.parts(value.tweak, value.feature, value.rows):
         # What stands at the hole is in the sum, and added to the difference: it cancels out.
-        own[np.arange(len(own)), holes[part]] += corrections[part] - own.sum(axis=1, dtype=np.uint64)
+        own[np.arange(len(own)), holes[part]] += corrections[part] - _row_sums(own)
         yield part, own
 
 
@@ -117,7 +120,7 @@ def added(parts: Parts, bins: int) -> Ring:
     """The sums of all rows, by bin."""
     found = np.zeros(bins, dtype=np.uint64)
     for _, own in parts:
-        found += np.add.reduce(own, axis=0)
+        found += _bin_sums(own)
     return found
 
 
@@ -174,10 +177,25 @@ def _sums(shares: Shares, nodes: Sequence[IntArray]) -> Ring:
     found = np.zeros((len(nodes), shares.shape[1]), dtype=np.uint64)
     for total, places in zip(found, nodes, strict=True):
         if len(places) == len(shares):  # places are in ascending order, so these are all rows
-            np.add.reduce(shares, axis=0, out=total)
+            total += _bin_sums(shares)
             continue
         for start in range(0, len(places), _ROWS_AT_ONCE):
-            total += np.add.reduce(shares.take(places[start : start + _ROWS_AT_ONCE], axis=0), axis=0)
+            total += _bin_sums(shares.take(places[start : start + _ROWS_AT_ONCE], axis=0))
+    return found
+
+
+def _row_sums(shares: Shares) -> Ring:
+    """The sum of each row: three times as fast as `sum`, which begins anew for each of these short rows."""
+    found: Ring = np.einsum("ij->i", shares)
+    return found
+
+
+def _bin_sums(shares: Shares) -> Ring:
+    """The sum of each bin: rows are taken some at a time, as numpy is slow at adding short ones."""
+    bins = shares.shape[1]
+    whole = len(shares) - len(shares) % _ROWS_JOINED
+    found: Ring = np.add.reduce(shares[:whole].reshape(-1, _ROWS_JOINED * bins), axis=0)
+    found = np.add.reduce(np.concatenate([found.reshape(-1, bins), shares[whole:]]), axis=0)
     return found
 
 
