@@ -27,9 +27,11 @@ SAME_NAME = {  # file stems that stand more than once, and why
     "frames": "of the wire, and of pandas and polars",
     **dict.fromkeys(
         (
+            "cells",
             "checks",
             "client",
             "evaluation",
+            "features",
             "losses",
             "noise",
             "optimizer",
@@ -37,6 +39,7 @@ SAME_NAME = {  # file stems that stand more than once, and why
             "progress",
             "release",
             "server",
+            "shares",
             "sums",
             "traffic",
         ),

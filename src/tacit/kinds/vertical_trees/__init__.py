@@ -1,0 +1,1 @@
+"""Boosted trees of parties with the same rows and different columns."""
