@@ -1,7 +1,8 @@
 """g and h rounded to a few bits, and both packed into one word of 64 bits.
 
-Sums of words are sums of g in the high half and of h in the low half: h is never negative, so that nothing is carried
-that `unpack` does not take back. Rounding is stochastic: its mean is the value itself, so sums stay unbiased.
+Sums of words are sums of g in the high half and of h in the low half, which `unpack` reads as a signed number: sums of
+h are negative only if a party adds noise to them. Rounding is stochastic: its mean is the value itself, so sums stay
+unbiased.
 Few bits are also a protection: sums of bins then tell less of which rows are in a bin (see the audit).
 """
 
@@ -34,7 +35,7 @@ class Packed:
 
 def most_rows(bits: int) -> int:
     """Rows whose words add up without an overflow of either half."""
-    return int((2**_HALF - 1) // (2**bits - 1))
+    return int((2 ** (_HALF - 1) - 1) // (2**bits - 1))
 
 
 def pack(gradients: Floats, hessians: Floats, bits: int, rng: Generator) -> Packed:
@@ -52,7 +53,8 @@ def pack(gradients: Floats, hessians: Floats, bits: int, rng: Generator) -> Pack
 
 def unpack(words: IntArray) -> tuple[IntArray, IntArray]:
     """The sums of g and of h in sums of words."""
-    hessians = words & (2**_HALF - 1)
+    middle = 2 ** (_HALF - 1)
+    hessians = ((words + middle) & (2**_HALF - 1)) - middle
     return (words - hessians) >> _HALF, hessians
 
 
