@@ -13,7 +13,7 @@ import yaml
 import tacit
 from tacit.kinds.vertical_logistic import forecast, party
 from tacit.kinds.vertical_logistic.settings import Settings
-from tacit.kinds.vertical_logistic.tasks import cancer
+from tacit.lockstep import cancer
 from tacit.runs.load import load
 from tests.subprocesses import HANGS, free_port, launch
 

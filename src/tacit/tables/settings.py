@@ -134,10 +134,10 @@ class Data(Section):
         return isinstance(self.columns, dict) and any(column.use == "woe" for column in self.columns.values())
 
 
-def data_from(section: Mapping[str, Any], where: str) -> Data:
+def data_from(section: Mapping[str, Any], where: str, model: type[Data] = Data) -> Data:
     """The section of a table; ValueError says in a sentence what is wrong with it. `where`: what the section is."""
     try:
-        return Data.model_validate(section)
+        return model.model_validate(section)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key, words = ".".join(map(str, (where, *first["loc"]))), first["msg"].removeprefix("Value error, ")
