@@ -6,7 +6,8 @@ the 30,000 rows of UCI's credit defaults. Every party but the active works over 
 The cost of a tree is the CPU of both parties together, on one core, at 10,000 rows, 50 features of the passive, 32 bins
 and depth 5. Its peer is the same growth with histograms of Paillier ciphertexts, as SecureBoost has them, at its best:
 our Paillier at 2048 bits, g and h packed into one plaintext, the smaller child only, sums packed before they are sent.
-XGBoost works on one core too, on the columns of all parties in one place.
+XGBoost works on one core too, on the columns of all parties in one place. Memory is that of both parties in one
+process.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
-from bench.measure import CPU, Options, Row
+from bench.measure import CPU, Options, Row, peak_memory
 from bench.vertical_shared import one_core
 from tacit.channel import LIMIT, Channel, run_parties
 from tacit.crypto import paillier
@@ -46,6 +47,7 @@ BINS = 32  # with that of missing values
 DEPTH, RATE = 5, 0.1
 ALLOWED = 0.005  # of AUC
 SECONDS, MEGABYTES = 1.8, 5.0  # of a tree
+GIGABYTES = 4.0
 AGAINST_PAILLIER, AGAINST_XGBOOST = 8.0, 40.0
 PAILLIER_BITS = 2048
 
@@ -62,6 +64,8 @@ def run(options: Options) -> list[Row]:
             x, y = _credit(options.data)
             rows += _accuracy("credit defaults", x, y, 100, Rules(1.0, 30.0))
             rows.append(_against_xgboost(x, y))
+        if not options.quick:
+            rows += _large()  # last, as memory is the most that this process has had
     return rows
 
 
@@ -210,15 +214,18 @@ def _scikit_learn(rounds: int, rules: Rules) -> Any:
     )  # fmt: skip
 
 
-def _cost(rows: int, features: int, trees: int, *, judged: bool) -> list[Row]:
+def _drawn(rows: int, features: int, trees: int) -> Table:
     """All features at the passive, so that no sum is the active's own."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, features))
     y = (x @ rng.normal(size=features) / np.sqrt(features) + rng.normal(size=rows) > 0).astype(float)
-    table = Table(x, y, [0, features], Terms(trees, RATE, growth=Growth(DEPTH)), held_out=False)
-    state, cost = trained(table)
+    return Table(x, y, [0, features], Terms(trees, RATE, growth=Growth(DEPTH)), held_out=False)
+
+
+def _cost(rows: int, features: int, trees: int, *, judged: bool) -> list[Row]:
+    state, cost = trained(_drawn(rows, features, trees))
     seconds = float(np.median(cost.trees))
-    one = Table(x, y, [0, features], Terms(1, RATE, growth=Growth(DEPTH)), held_out=False)
+    one = _drawn(rows, features, 1)
     paillier_features = PaillierFeatures(one.tables[1])
     begin = CPU()
     encrypted = boost([paillier_features], one.known, one.terms)
@@ -234,6 +241,17 @@ def _cost(rows: int, features: int, trees: int, *, judged: bool) -> list[Row]:
         Row(f"{name}: against Paillier, CPU", seconds, peer, "s", "lower", floor=ratio),
         Row(f"set-up of {cells}: CPU of both", cost.set_up, None, "s", "lower"),
         Row(f"set-up of {cells}: sent", cost.set_up_bytes / 1e6, None, "MB", "lower"),
+    ]
+
+
+def _large() -> list[Row]:
+    """Both parties in one process."""
+    _, cost = trained(_drawn(100_000, 50, 2))
+    name, memory = f"100,000 × 50 × {BINS}", peak_memory() / 1e9
+    return [
+        Row(f"{name}: memory of both", memory, None, "GB", "lower", floor=GIGABYTES, judged="ours"),
+        Row(f"a tree, {name}, depth {DEPTH}: CPU of both", cost.trees[-1], None, "s", "lower"),
+        Row(f"set-up of {name}: CPU of both", cost.set_up, None, "s", "lower"),
     ]
 
 

@@ -320,5 +320,10 @@ def test_share_sums_of_a_wrong_length_are_refused():
         remote.start(np.arange(10))
         remote.histograms([np.arange(10)])
 
+    def second(channel):
+        for kind in (Begun, Corrections, Open):
+            channel.recv(kind)
+        channel.send(ShareSums(bytes(24)))
+
     with pytest.raises(PeerError, match="sums of 1 nodes has 32 bytes, got 24"):
-        both(first, lambda channel: channel.send(ShareSums(bytes(24))))
+        both(first, second)

@@ -1,7 +1,12 @@
 """What a passive refuses."""
 
+from contextlib import suppress
+from functools import cache
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tacit.errors import PeerError
 from tacit.kinds.vertical_trees.protocol import active, passive
@@ -15,11 +20,17 @@ from tacit.kinds.vertical_trees.protocol.messages import (
     Prepared,
     pack_nodes,
 )
+from tacit.wire import encode
 from tests.kinds.vertical_trees.protocol.remote import asked, both, cells_of, counter, random_table
 
 ROWS = 40
 ALL = np.arange(ROWS)
 TABLE = random_table(ROWS, [4])
+
+
+@cache
+def held():
+    return cells_of(TABLE)[1]
 
 
 def begun(tweak=0, used=b"\x01", rows=None):
@@ -36,14 +47,13 @@ def split(count=1):
 
 def served(*messages, least=1, hidden=False):
     """A passive that these messages are sent to."""
-    _, held = cells_of(TABLE)
 
     def first(channel):
         for message in messages:
             channel.send(message)
         channel.recv(Over)
 
-    return both(first, lambda channel: passive.serve(channel, held, counter(), least, hidden=hidden))
+    return both(first, lambda channel: passive.serve(channel, held(), counter(), least, hidden=hidden))
 
 
 @pytest.mark.parametrize("size", [9, 31])
@@ -67,7 +77,7 @@ def test_the_active_hears_of_its_mistake():
         asked(TABLE, ask, least=10)
 
 
-@pytest.mark.parametrize("tweak", [1, -1])
+@pytest.mark.parametrize("tweak", [1, 2**40])
 @pytest.mark.parametrize("hidden", [False, True])
 def test_a_tweak_that_is_not_due_is_refused(tweak, hidden):
     with pytest.raises(PeerError, match=f"under tweak {tweak}, and 0 is due"):
@@ -102,6 +112,56 @@ def test_words_for_too_few_rows_are_refused():
 def test_a_message_for_too_many_rows_is_not_read():
     with pytest.raises(PeerError, match="at most 384 are allowed"):
         served(begun(), words(2 * ROWS))
+
+
+def test_more_nodes_than_fit_a_tree_are_refused_before_they_are_added_up():
+    nodes = [ALL] * 5  # at most four nodes of ten rows are apart
+    with pytest.raises(PeerError, match="at most 4 nodes are allowed here"):
+        served(begun(), words(), Open(pack_nodes(nodes, ROWS)), least=10)
+
+
+class Fed:
+    """A channel whose messages are given."""
+
+    def __init__(self, messages):
+        self._messages = iter(messages)
+        self.sent = []
+
+    def send(self, message):
+        self.sent.append(message)
+
+    def recv(self, kind, limit=0):
+        message = next(self._messages, Over())
+        if not isinstance(message, kind):
+            raise PeerError("another message was due")
+        return message
+
+
+def some_bytes(*valid):
+    return st.sampled_from(valid) | st.binary(max_size=40)
+
+
+NODES = some_bytes(b"", pack_nodes([ALL], ROWS), pack_nodes([ALL[:20]], ROWS), pack_nodes([], ROWS))
+ANY = st.one_of(
+    st.builds(Begun, st.integers(0, 3), some_bytes(b"\x01", b"\x00"), NODES),
+    st.builds(Corrections, some_bytes(bytes(8 * ROWS), bytes(8 * 20), b"")),
+    st.builds(Open, NODES),
+    st.builds(Divide, some_bytes(bytes(4), b""), some_bytes(bytes(32), b""), NODES),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(ANY, max_size=6), st.booleans())
+def test_any_messages_are_answered_or_refused_as_the_other_partys_fault(messages, hidden):
+    channel = Fed(messages)
+    with suppress(PeerError):
+        passive.serve(channel, held(), counter(), 10, hidden=hidden)
+    assert sum(len(encode(message)) for message in channel.sent) < 1000
+
+
+def test_least_is_at_least_one_row():
+    with pytest.raises(ValueError, match="at least 1 row"):
+        passive.serve(None, None, counter(), 0)
 
 
 def test_flags_of_other_features_are_refused():

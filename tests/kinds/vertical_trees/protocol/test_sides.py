@@ -42,8 +42,13 @@ def test_too_many_hidden_splits_at_once_are_refused_before_they_are_answered():
 
 def test_an_answer_of_a_wrong_length_is_refused():
     remote = [Chosen(np.arange(20), 0, np.array([True, False]))]
+
+    def second(channel):
+        channel.recv(Divide)
+        channel.send(Sides(bytes(2)))
+
     with pytest.raises(PeerError, match="sides of 20 rows has 3 bytes, got 2"):
-        both(lambda channel: RemoteSides(channel, 20).divide(remote), lambda channel: channel.send(Sides(bytes(2))))
+        both(lambda channel: RemoteSides(channel, 20).divide(remote), second)
 
 
 @given(st.lists(st.integers(0, 50), max_size=30))

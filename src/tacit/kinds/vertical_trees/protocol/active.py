@@ -10,8 +10,9 @@ exact modulo 2^64.
 With `hidden` the passive gets new words for each node instead, of zero for rows that are not in it, and no rows; it
 adds up all of them. A split that won is then answered for all rows.
 
-Guarantee: what `shares` says. The passive sees the rows of each node, unless they are hidden, which of its features and
-    bins won, and how many nodes a tree has; the active sees the sums of opened nodes by bin, and sides of rows.
+Guarantee: what `shares` says. The passive sees the rows of each tree and node, unless they are hidden, which of its
+    features a tree may use, which of them and of their bins won, and how many nodes are opened. The active sees the
+    sums of opened nodes by bin, and sides of rows: with `hidden`, also of rows that are not in the node.
 """
 
 from __future__ import annotations

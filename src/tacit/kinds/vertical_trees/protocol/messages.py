@@ -11,11 +11,13 @@ whichever is shorter. Sizes are checked before anything is allocated for them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.crypto.counter import MOST as MOST_TWEAK
 from tacit.crypto.ot.transfers import check_length
 from tacit.errors import PeerError
 from tacit.kinds.vertical_trees.protocol.features import BoolArray, IntArray
@@ -47,9 +49,11 @@ __all__ = [
 FRAME = 64  # bytes of a frame around its byte strings
 MASK_BYTES = 32  # one bit for each of 256 bins
 MOST_FEATURES = 1 << 16
-MOST_ROWS = 1 << 26
-MOST_REQUEST = 1 << 24  # bytes of a request with nodes: that of one node of all rows has half of it
+MOST_ROWS = 1 << 24  # whose words, 8 bytes each, fit a message
+MOST_REQUEST = 1 << 24  # bytes of a request with nodes: one node has at most an eighth of it
 _SIZE = np.dtype("<u4")
+Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS)]
+Tweak = Annotated[int, msgspec.Meta(ge=0, le=MOST_TWEAK - 1)]
 
 
 class Described(Message, frozen=True, tag=150):
@@ -58,10 +62,10 @@ class Described(Message, frozen=True, tag=150):
     `session` names the punctured trees that this party still holds from an earlier meeting; empty for none.
     """
 
-    rows: int
-    bins: bytes
-    ordered: bytes
-    signs: bytes
+    rows: Count
+    bins: bytes  # two bytes for each feature
+    ordered: bytes  # one byte for each feature, 0 or 1
+    signs: bytes  # one signed byte for each feature
     session: bytes
 
 
@@ -77,15 +81,15 @@ class Begun(Message, frozen=True, tag=152):
     `rows` are those of the tree; nothing if all rows count and nodes stay hidden.
     """
 
-    tweak: int
-    used: bytes
-    rows: bytes
+    tweak: Tweak
+    used: bytes  # one bit for each feature
+    rows: bytes  # one node
 
 
 class Corrections(Message, frozen=True, tag=153):
     """For each row a value plus the words of all leaves of its cell, of one feature: uniform to the passive."""
 
-    words: bytes
+    words: bytes  # eight bytes for each row
 
 
 class Open(Message, frozen=True, tag=154):
@@ -97,7 +101,7 @@ class Open(Message, frozen=True, tag=154):
 class ShareSums(Message, frozen=True, tag=155):
     """The passive's shares of the sums, of each node all bins of all used features."""
 
-    words: bytes
+    words: bytes  # eight bytes each
 
 
 class Divide(Message, frozen=True, tag=156):
@@ -106,8 +110,8 @@ class Divide(Message, frozen=True, tag=156):
     Without nodes the answer is due for all rows.
     """
 
-    features: bytes
-    left: bytes
+    features: bytes  # four bytes each
+    left: bytes  # 256 bits each
     nodes: bytes
 
 

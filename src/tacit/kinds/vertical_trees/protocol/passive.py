@@ -94,6 +94,8 @@ def meet(
 
 def serve(channel: Channel, held: Held, counter: Counter, least: int, *, hidden: bool = False) -> Tally:
     """Answer the active until it says that the training is over; what it was told."""
+    if least < 1:
+        raise ValueError(f"a node that is opened has at least 1 row, got {least}")
     server = _Server(channel, held, counter, least, hidden)
     while True:
         message = channel.recv(_IN_TRAINING, MOST_REQUEST + FRAME)
@@ -161,7 +163,7 @@ class _Server:
         """Send this party's share sums of nodes."""
         if self._known is None or self._root is None:
             raise PeerError("sums of nodes were asked for before the words of a tree, or although nodes are hidden")
-        nodes = unpack_nodes(asked.nodes, self._held.rows, self._held.rows)
+        nodes = unpack_nodes(asked.nodes, self._held.rows, len(self._root) // self._least)
         self._known.open(nodes)
         places = [np.searchsorted(self._root, rows) for rows in nodes]
         self._send(self._shares.sums(places, self._held.bins))
