@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -175,6 +176,6 @@ def _restored(state: Mapping[str, Any]) -> Column:
     if use == "categories":
         return Column(name, Categories(tuple(str(part) for part in parts)), state["filled"], state["sign"])
     edges = tuple(float(part) for part in parts)
-    if not all(low < high for low, high in zip(edges, edges[1:], strict=False)):
+    if not all(low < high for low, high in pairwise(edges)):
         raise ValueError(f"column {name}: its edges do not rise")
     return Column(name, Numbers(edges), state["filled"], state["sign"])

@@ -47,7 +47,7 @@ class Column(tables.Column):
 class Data(tables.Data):
     """Where a party's table lies, and what its columns are for."""
 
-    columns: tuple[str, ...] | dict[str, Column] | None = None
+    columns: tuple[str, ...] | dict[str, Column] | None = None  # type: ignore[assignment]  # frozen: only read
 
     @model_validator(mode="after")
     def _for_trees(self) -> Data:
