@@ -2,6 +2,7 @@
 
     meet(channel, rows, counter, saved)       what the passive has, and the punctured trees of its cells
     RemoteFeatures(channel, met, counter)     `Features` whose sums and sides the passive helps with
+    say_rounds(channels, done, trees)         tell all passives how many rounds are done; they have stored it
 
 For each tree the active sends one word for each row and used feature (`shares`), once the first node, that of all
 rows of the tree, is asked for. Then it sends rows of nodes and gets share sums, to which it adds its own. Sums are
@@ -17,7 +18,7 @@ Guarantee: what `shares` says. The passive sees the rows of each tree and node, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,8 @@ from tacit.kinds.vertical_trees.protocol.messages import (
     Described,
     Open,
     Prepared,
+    Rounds,
+    RoundsKept,
     ShareSums,
     array_of,
     node_bytes,
@@ -48,7 +51,7 @@ from tacit.kinds.vertical_trees.protocol.messages import (
 from tacit.kinds.vertical_trees.protocol.shares import Parts, Ring, TreeShares, Value, Words
 from tacit.kinds.vertical_trees.protocol.sides import RemoteSides, batches
 
-__all__ = ["Description", "Met", "RemoteFeatures", "described", "meet"]
+__all__ = ["Description", "Met", "RemoteFeatures", "described", "meet", "say_rounds"]
 
 _SESSION_BYTES = 32
 
@@ -105,6 +108,16 @@ def described(channel: Channel, rows: int) -> tuple[Description, bytes]:
     if count and not (2 <= bins.min() <= bins.max() <= MOST_BINS and ordered.max() <= 1 and abs(signs).max() <= 1):
         raise PeerError(f"features have 2 to {MOST_BINS} bins, an order of 0 or 1 and a sign of -1, 0 or 1")
     return Description(bins, ordered.astype(bool), signs), message.session
+
+
+def say_rounds(channels: Iterable[Channel], done: int, trees: int) -> None:
+    """Tell all passives that so many rounds of so many trees are done, and wait until they have stored their part."""
+    channels = list(channels)
+    for channel in channels:
+        channel.send(Rounds(done, trees))
+    for channel in channels:
+        if (kept := channel.recv(RoundsKept, FRAME).done) != done:
+            raise PeerError(f"the other party stored {kept} rounds, and {done} are done: start both parties again")
 
 
 class RemoteFeatures:

@@ -23,7 +23,7 @@ from tacit.kinds.vertical_trees.protocol.growth import Options, grow
 from tacit.kinds.vertical_trees.protocol.losses import Loss
 from tacit.kinds.vertical_trees.protocol.tree import Ensemble, Tree
 
-__all__ = ["Labelled", "State", "Terms", "advance", "begin", "boost", "finished"]
+__all__ = ["Labelled", "State", "Terms", "advance", "begin", "boost", "concluded", "finished"]
 
 Floats = NDArray[np.float64]
 
@@ -136,6 +136,13 @@ def finished(state: State, terms: Terms) -> bool:
     return bool(terms.patience and state.held_out_losses and state.rounds - state.best >= terms.patience)
 
 
+def concluded(state: State, terms: Terms) -> State:
+    """The state at the end: with patience, its ensemble is that of the best round."""
+    if terms.patience and state.held_out_losses:
+        return replace(state, ensemble=state.ensemble.first(state.best))
+    return state
+
+
 def boost(
     sources: Sequence[Features],
     known: Labelled,
@@ -151,6 +158,4 @@ def boost(
     while not finished(state, terms):
         state = advance(state, sources, known, terms)
         after(state)
-    if terms.patience and state.held_out_losses:
-        return replace(state, ensemble=state.ensemble.first(state.best))
-    return state
+    return concluded(state, terms)

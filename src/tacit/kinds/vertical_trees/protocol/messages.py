@@ -36,6 +36,8 @@ __all__ = [
     "Open",
     "Over",
     "Prepared",
+    "Rounds",
+    "RoundsKept",
     "ShareSums",
     "Sides",
     "array_of",
@@ -123,6 +125,19 @@ class Sides(Message, frozen=True, tag=157):
 
 class Over(Message, frozen=True, tag=158):
     """Nothing more is asked."""
+
+
+class Rounds(Message, frozen=True, tag=159):
+    """So many rounds are done, of so many trees each: at the start of a training, and after each round."""
+
+    done: int
+    trees: int
+
+
+class RoundsKept(Message, frozen=True, tag=160):
+    """The passive's answer: it has stored which of its splits won. Only then the active stores its trees."""
+
+    done: int
 
 
 def node_bytes(size: int, total: int) -> int:

@@ -7,8 +7,9 @@ sums of smaller sets of rows, and is refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -28,6 +29,7 @@ class Tally:
         sums: numbers among them, one for each bin of each used feature.
         splits: that were answered.
         sides: bits among the answers, one for each row of a split.
+        won: how often each split was answered in training, by `split_key`.
     """
 
     values: int = 0
@@ -35,6 +37,7 @@ class Tally:
     sums: int = 0
     splits: int = 0
     sides: int = 0
+    won: Counter[bytes] = field(default_factory=Counter)
 
     def answered(self, splits: int, rows: int) -> None:
         """Count answers to splits."""

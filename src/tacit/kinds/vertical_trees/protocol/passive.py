@@ -2,15 +2,17 @@
 
     meet(channel, table, counter, saved)              the punctured trees of its cells
     serve(channel, held, counter, least, hidden)      answer until the training is over; what was told
-    answer_splits(channel, table, hidden)             answer splits of new rows, for a prediction
+    answer_splits(channel, table, hidden, known)      answer splits of new rows, for a prediction
 
 The passive refuses, with a PeerError that ends the run, a tweak that is not its own next one, more splits than a tree
 has nodes, nodes that are not parts of the tree's nodes so far, and nodes below `least` rows (`opened`), unless nodes
-are hidden from it: then it cannot tell, and only the active keeps to `least`.
+are hidden from it: then it cannot tell, and only the active keeps to `least`. With a `Plan` it refuses more rounds and
+trees than were agreed on, and in a prediction splits that did not win in training.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +37,8 @@ from tacit.kinds.vertical_trees.protocol.messages import (
     Open,
     Over,
     Prepared,
+    Rounds,
+    RoundsKept,
     ShareSums,
     array_of,
     unpack_flags,
@@ -43,9 +47,9 @@ from tacit.kinds.vertical_trees.protocol.messages import (
 from tacit.kinds.vertical_trees.protocol.opened import KnownNodes, Tally
 from tacit.kinds.vertical_trees.protocol.shares import Parts, Ring, TreeShares, Value, Words
 
-__all__ = ["Table", "answer_splits", "meet", "serve"]
+__all__ = ["Plan", "Table", "answer_splits", "meet", "serve"]
 
-_IN_TRAINING: Any = Begun | Open | Divide | Over
+_IN_TRAINING: Any = Begun | Open | Divide | Rounds | Over
 _IN_PREDICTION: Any = Divide | Over
 
 
@@ -92,23 +96,68 @@ def meet(
     return held
 
 
-def serve(channel: Channel, held: Held, counter: Counter, least: int, *, hidden: bool = False) -> Tally:
-    """Answer the active until it says that the training is over; what it was told."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a training may ask for at most.
+
+    Args:
+        rounds: of the whole training.
+        trees: of a round.
+        values: words of each row that a tree takes: 1, or one for each node whose sums are opened if nodes are hidden.
+    """
+
+    rounds: int
+    trees: int = 1
+    values: int = 1
+
+
+def serve(
+    channel: Channel,
+    held: Held,
+    counter: Counter,
+    least: int,
+    *,
+    hidden: bool = False,
+    plan: Plan | None = None,
+    after: Callable[[Rounds, Tally], None] = lambda rounds, tally: None,
+) -> Tally:
+    """Answer the active until it says that the training is over; what it was told.
+
+    Args:
+        plan: what is refused beyond; None: any number of trees.
+        after: is called when the active says how many rounds are done, and must have stored what it needs when it
+            returns.
+    """
     if least < 1:
         raise ValueError(f"a node that is opened has at least 1 row, got {least}")
     server = _Server(channel, held, counter, least, hidden)
     while True:
         message = channel.recv(_IN_TRAINING, MOST_REQUEST + FRAME)
-        if isinstance(message, Over):
-            return server.tally
-        server.answer(message)
+        match message:
+            case Over():
+                return server.tally
+            case Rounds():
+                server.count(message, plan)
+                after(message, server.tally)
+                channel.send(RoundsKept(message.done))
+            case _:
+                server.answer(message)
 
 
-def answer_splits(channel: Channel, table: Table, *, hidden: bool = False) -> Tally:
-    """Answer splits of the rows of `table` until the active says that its prediction is over; what it was told."""
-    _describe(channel, table, b"")
+def answer_splits(
+    channel: Channel, table: Table, *, hidden: bool = False, session: bytes = b"", known: Container[bytes] | None = None
+) -> Tally:
+    """Answer splits of the rows of `table` until the active says that its prediction is over; what it was told.
+
+    Args:
+        session: names the training; `prediction.meet` compares it.
+        known: the splits that won in training, by `sides.split_keys`: others are refused. None: all are answered.
+    """
+    _describe(channel, table, session)
     tally = Tally()
     while not isinstance(asked := channel.recv(_IN_PREDICTION, MOST_REQUEST + FRAME), Over):
+        if known is not None and any(key not in known for key in sides.split_keys(asked)):
+            raise PeerError("a split was asked for that is not in the trees of the training: nothing was answered")
         tally.answered(*sides.answer(channel, table.cells, asked, hidden=hidden))
     return tally
 
@@ -134,7 +183,20 @@ class _Server:
         self._shares = TreeShares(self._again)
         self._corrections: dict[int, Ring] = {}
         self._tweak = -1
+        self._most_values: int | None = None  # received in all, by the plan
         self._splits = 0  # of the current tree; of all trees if nodes are hidden
+
+    def count(self, rounds: Rounds, plan: Plan | None) -> None:
+        """Allow the words of one more round, if the plan has one."""
+        if plan is None:
+            return
+        if not 0 <= rounds.done <= plan.rounds or not 1 <= rounds.trees <= plan.trees:
+            raise PeerError(
+                f"{rounds.done} rounds of {rounds.trees} trees are done, and at most {plan.rounds} of {plan.trees} "
+                "were agreed on"
+            )
+        more = rounds.trees * plan.values if rounds.done < plan.rounds else 0
+        self._most_values = self.tally.values + more
 
     def answer(self, message: Begun | Open | Divide) -> None:
         match message:
@@ -183,6 +245,7 @@ class _Server:
         if self._splits > nodes:
             raise PeerError(f"{self._splits} splits were asked for, and there are at most {nodes} nodes to divide")
         self.tally.answered(*sides.answer(self._channel, self._held.table, asked, hidden=self._hidden))
+        self.tally.won.update(sides.split_keys(asked))
 
     def _used(self, begun: Begun) -> list[int]:
         """The features of which words come next; their tweak counts as used from now on."""
@@ -191,6 +254,10 @@ class _Server:
         if begun.tweak != self._counter.next:
             raise PeerError(
                 f"words came under tweak {begun.tweak}, and {self._counter.next} is due: start both parties again"
+            )
+        if self._most_values is not None and self.tally.values >= self._most_values:
+            raise PeerError(
+                f"words of more trees or nodes came than the {self._most_values} that were agreed on so far"
             )
         self._tweak = self._counter.take()[0]
         self.tally.values += 1

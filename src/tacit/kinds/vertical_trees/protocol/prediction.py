@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.channel import Channel
+from tacit.errors import PeerError
 from tacit.kinds.vertical_trees.protocol.active import described
 from tacit.kinds.vertical_trees.protocol.features import BoolArray, Chosen, IntArray
 from tacit.kinds.vertical_trees.protocol.sides import RemoteSides
@@ -47,9 +48,10 @@ class _Stop:
     rows: IntArray
 
 
-def meet(channel: Channel, rows: int, *, hidden: bool = False) -> RemoteSides:
-    """The splits of a passive's features for new rows. Call its `close` in the end."""
-    described(channel, rows)
+def meet(channel: Channel, rows: int, *, hidden: bool = False, session: bytes = b"") -> RemoteSides:
+    """The splits of a passive's features for new rows. Call its `close` in the end. `session` names the training."""
+    if described(channel, rows)[1] != session:
+        raise PeerError("the parts of the model are of different trainings: give those of the same one")
     return RemoteSides(channel, rows, hidden=hidden)
 
 

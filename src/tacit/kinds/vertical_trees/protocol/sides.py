@@ -2,6 +2,7 @@
 
     RemoteSides(channel, rows, hidden).divide(chosen)      the active
     answer(channel, table, asked, hidden)                  the owner
+    split_keys(asked)                                      each split as bytes: its feature, and its bins that go left
 
 A request names a feature and its bins that go left, by their numbers, and the rows, or none if they stay hidden: then
 the answer is for all rows of the table, and the active looks up those of the node. Requests and answers are cut into
@@ -19,6 +20,7 @@ from tacit.errors import PeerError
 from tacit.kinds.vertical_trees.protocol.features import MOST_BINS, BinArray, BoolArray, Chosen
 from tacit.kinds.vertical_trees.protocol.messages import (
     FRAME,
+    MASK_BYTES,
     MOST_REQUEST,
     Divide,
     Over,
@@ -31,8 +33,9 @@ from tacit.kinds.vertical_trees.protocol.messages import (
     unpack_nodes,
 )
 
-__all__ = ["RemoteSides", "answer", "batches"]
+__all__ = ["SPLIT_BYTES", "RemoteSides", "answer", "batches", "split_keys"]
 
+SPLIT_BYTES = 4 + MASK_BYTES  # of a key
 _BATCH = MOST_REQUEST // 4  # bytes; a single node may need more
 _SPLIT = MOST_BINS // 8 + 8  # bytes of a split without its rows
 
@@ -85,6 +88,15 @@ def answer(channel: Channel, table: BinArray, asked: Divide, *, hidden: bool) ->
     sides = [mask[table[rows, j]] for mask, rows, j in zip(masks, nodes, features.tolist(), strict=True)]
     channel.send(Sides(pack_flags(np.concatenate([np.empty(0, dtype=bool), *sides]))))
     return count, sum(len(rows) for rows in nodes)
+
+
+def split_keys(asked: Divide) -> list[bytes]:
+    """Each split that `answer` has answered, as SPLIT_BYTES bytes: its feature, and which of its bins go left."""
+    count = len(asked.features) // 4
+    return [
+        asked.features[4 * place : 4 * place + 4] + asked.left[MASK_BYTES * place : MASK_BYTES * (place + 1)]
+        for place in range(count)
+    ]
 
 
 def batches(lengths: Sequence[int]) -> Iterator[slice]:
