@@ -30,7 +30,8 @@ def bytes_sent(settings):
         return party(settings, me, Place(None, Nowhere()))(own)
 
     run_parties({me: partial(live, me) for me in settings.parties}, patience=HANGS)
-    return sum(len(encode(message)) for recorder in recorders for message in recorder.sent)
+    sizes = [len(encode(message)) for recorder in recorders for message in recorder.sent]
+    return sum(sizes)
 
 
 @pytest.mark.parametrize("partition", ["shown", "hidden"])
