@@ -8,6 +8,7 @@ gives; nothing is judged.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +77,11 @@ def run(options: Options) -> list[Row]:
     settings = (replace(USUAL, rows=500, trees=20),) if options.quick else SETTINGS
     for setting in settings:
         rows += _columns(str(setting), _drawn(setting), setting)
-    rows += _labels_and_order("drawn tables", *_trained(_drawn(USUAL), USUAL))
+    if not options.quick:
+        fine = replace(USUAL, trees=20, bits=16)  # whose equations are nearly dependent, so the solver is slow
+        rows += _columns(f"{fine}, 1000 steps", _drawn(fine), fine, steps=1000)
+    case, record = _trained(_drawn(USUAL), USUAL)
+    rows += [_renumbered(record), *_labels_and_order("drawn tables", case, record)]
     if options.data is not None and not options.quick:
         rows += _credit(options.data)
     return rows
@@ -160,17 +165,32 @@ def _trained(case: Case, setting: Setting) -> tuple[Case, Record]:
     return case, train([case.active, case.passive], case.labels, setting.terms, noise=setting.noise)[1]
 
 
-def _columns(name: str, case: Case, setting: Setting, which: tuple[int, ...] = (0, 3)) -> list[Row]:
+def _columns(name: str, case: Case, setting: Setting, which: tuple[int, ...] = (0, 3), steps: int = 100) -> list[Row]:
     """A column that the labels depend on and one that they do not: with sums, beside partitions alone."""
     _, record = _trained(case, setting)
     rows = []
     for feature in which:
         bins = int(case.passive.bins[feature])
-        guess = guess_column(record, feature, bins, noise=deviations(setting.noise, setting.bits), steps=100)
+        guess = guess_column(record, feature, bins, noise=deviations(setting.noise, setting.bits), steps=steps)
         _, partitions, sums = guess.right(case.passive.binned[:, feature])
         words = f"{name}; column {feature}, {guess.equations / setting.rows:.3f} equations a row"
         rows.append(Row(f"{words}: bins right, beside partitions alone", sums, partitions, "", "lower"))
     return rows
+
+
+def _renumbered(record: Record) -> Row:
+    """Whether columns could be told apart if they had other numbers in each tree: by the sums of first nodes."""
+    whole = [node for node in record.opened if len(node.rows) == record.rows]
+    right = []
+    for before, after in pairwise(whole):
+        sums = [np.hstack([node.g, node.h]).astype(float) for node in (before, after)]
+        distances = np.square(sums[0][:, None] - sums[1][None]).sum(axis=2)
+        right.append(np.mean(np.argmin(distances, axis=1) == np.arange(len(distances))))
+    count = len(record.opened[0].g)
+    name = (
+        f"drawn tables: columns of {count} found again in the next tree by the sums of its first node, beside 1/columns"
+    )
+    return Row(name, float(np.mean(right)), 1 / count, "", "lower")
 
 
 def _labels_and_order(name: str, case: Case, record: Record) -> list[Row]:
@@ -218,6 +238,9 @@ def _credit(folder: Path) -> list[Row]:
         found = _trained(case(some, np.sort(order[:count])), some)
         rows += _labels_and_order(f"credit, {count} rows", *found)
         rows += _columns(f"credit: {some}", found[0], some, (0, 4))
+    for noise in (0.0, 5.0):
+        some = replace(usual, rows=4000, least=256, noise=noise)
+        rows += _columns(f"credit: {some}", case(some, np.sort(order[:4000])), some, (0, 4))
     plain = _price(case(usual, order), usual)
     for setting in (
         *(replace(usual, bins=bins) for bins in (4, 5, 6, 9, 17)),

@@ -15,6 +15,11 @@ def test_sums_of_words_are_sums_of_both_halves(pairs):
     assert (int(g), int(h)) == (sum(g for g, _ in pairs), sum(h for _, h in pairs))
 
 
+@given(st.integers(-(2**30), 2**30), st.integers(-(2**31), 2**31 - 1))
+def test_sums_of_h_below_zero_are_read_with_their_sign(g, h):
+    assert [int(part) for part in unpack(np.array((g << 32) + h))] == [g, h]
+
+
 @pytest.mark.parametrize("bits", [2, 8, 16])
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_as_many_rows_as_allowed_do_not_overflow(bits, sign):

@@ -154,7 +154,7 @@ def audit_columns(
 ) -> Finding:
     """All columns of a passive, without and with what protects them. `columns` is [rows, features], the truth.
 
-    `off` is the record of a training whose sums are exact at 16 bits and whose nodes are as small as they come.
+    `off` is the record of a training whose nodes are as small as they come.
     """
     counts = [int(count) for count in bins]
     plain = [guess_column(off, feature, count) for feature, count in enumerate(counts)]

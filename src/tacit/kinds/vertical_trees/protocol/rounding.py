@@ -3,7 +3,8 @@
 Sums of words are sums of g in the high half and of h in the low half, which `unpack` reads as a signed number: sums of
 h are negative only if a party adds noise to them. Rounding is stochastic: its mean is the value itself, so sums stay
 unbiased.
-Few bits are also a protection: sums of bins then tell less of which rows are in a bin (see the audit).
+Few bits also make the sums of one node tell less of which rows are in a bin; they do not protect whole columns
+(docs/trees-leaks.md).
 """
 
 from __future__ import annotations
