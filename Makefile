@@ -31,7 +31,7 @@ test: $(DEV) ## install and run the tests, without the slow ones
 coverage: $(DEV) ## branch coverage of src/ by the tests without the slow ones
 	$(RUN) -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term
 
-test-all: $(DEV) $(FLEET) ## install Ray and Flower too, and run all tests
+test-all: $(DEV) $(FLEET) ## install Ray, Flower and Opacus too, and run all tests
 	$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "" --hypothesis-profile=explore
 
 check: $(DEV) ## formatting, lint, types, dead names, sizes and the direction of imports
@@ -77,7 +77,7 @@ $(DEV): $(MADE) $(INPUTS)
 	@touch $(CORE) $@
 
 $(FLEET): $(MADE) $(INPUTS)
-	$(call install,[ray$(comma)flower])
+	$(call install,[ray$(comma)flower$(comma)claims])
 	@touch $(CORE) $@
 
 $(DOCS): $(MADE) $(INPUTS)

@@ -44,6 +44,7 @@ _.aggregate_fit  # Flower
 driver  # bench.ray: started by name in another process
 _.handle_starttag  # html.parser
 on_page_markdown  # mkdocs
+on_post_template  # mkdocs
 _.handle_endtag  # html.parser
 _.handle_data  # html.parser
 _.get_extra_state  # torch

@@ -74,6 +74,7 @@ def _credit_by_tables(folder: Path) -> Row:
     guest, host = (folder / f"default_credit_hetero_{name}.csv" for name in ("guest", "host"))
     file = {
         "kind": "vertical_logistic",
+        "protocol": "masked",
         "parties": {"guest": {"role": "active"}, "host": {"role": "passive"}},
         "data": {
             "guest": {"path": str(guest.absolute())},
@@ -108,7 +109,8 @@ def _pipeline(guest: Path, host: Path) -> float:
 def _compared(name: str, parts: list[Floats], labels: Any, train: Mapping[str, Any], model: str = "logistic") -> Row:
     names = ["bank", *(f"shop{number}" for number in range(1, len(parts)))]
     roles = {party: {"role": "passive" if place else "active"} for place, party in enumerate(names)}
-    settings = Settings.model_validate({"parties": roles, "model": model, "train": train, "paillier": {"bits": 1024}})
+    common = {"protocol": "masked", "parties": roles, "train": train, "paillier": {"bits": 1024}}
+    settings = Settings.model_validate({"model": model} | common)
     theirs = _scikit_learn(np.hstack(parts), labels, settings)
     ours = _vertical(dict(zip(names, parts, strict=True)), labels, settings)
     figure = "R²" if model == "linear" else "AUC"

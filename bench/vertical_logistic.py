@@ -170,6 +170,7 @@ def _journal(budget: Budget, quick: bool) -> Row:
     key = paillier.generate(2048)
     settings = Settings.model_validate(
         {
+            "protocol": "masked",
             "parties": {"active": {"role": "active"}, "passive": {"role": "passive"}},
             "train": {"epochs": 1, "batch": batch, "test": 0.0},
             "paillier": {"bits": 2048},

@@ -22,6 +22,7 @@ from tacit.net.hub import Hub
 
 SETTINGS = Settings.model_validate(
     {
+        "protocol": "masked",
         "parties": {"active": {"role": "active"}, "passive": {"role": "passive"}},
         "train": {"epochs": 11, "batch": 512, "learning_rate": 2.0, "l2": 0.002},
         "paillier": {"bits": 2048},

@@ -18,3 +18,11 @@ def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:
     if source is None:
         return rewritten(markdown, path, path)
     return rewritten(source.read_text(encoding="utf-8"), source, path)
+
+
+def on_post_template(output_content: str, *, template_name: str, config: Any) -> str:
+    """Keep the page for missing addresses of the English site: each language writes it to the same place."""
+    first = Path(config["site_dir"]) / template_name
+    if template_name == "404.html" and config["theme"]["language"] != "en" and first.exists():
+        return first.read_text(encoding="utf-8")
+    return output_content

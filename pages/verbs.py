@@ -12,7 +12,8 @@ from tacit.cli import exits, main
 # Every exit code, by the name that the code has for it.
 EXITS = {
     "DONE": "The command did what was asked. A run came to its end.",
-    "FAILED": "The run failed for good: starting it again does not help. `tacit audit`: a claim was refuted.",
+    "FAILED": "The run failed for good: starting it again does not help. `tacit audit`: a claim was refuted, or one of "
+    "others is not proved.",
     "USER": "A mistake in the input: the file, an option, a table, a missing package. The message says what to change.",
     "PEER": "Another party broke the protocol. Nothing was sent in reply.",
     "BUDGET": "The privacy budget was reached. Everything that was finished is stored.",

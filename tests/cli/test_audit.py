@@ -45,6 +45,7 @@ train: {epochs: 3, batch: 256, learning_rate: 2.0}
 DEAL = """\
 kind: vertical_logistic
 name: deal
+protocol: masked
 task: cancer
 parties: {hospital: {role: active}, laboratory: {role: passive}}
 train: {epochs: 6, batch: 512, learning_rate: 1.0}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -87,3 +89,19 @@ def test_messages_avoid_these_words_too():
 @pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.yaml")), ids=name_of)
 def test_files_that_init_writes_avoid_these_words_too(path):
     assert not AVOIDED.search(path.read_text(encoding="utf-8"))
+
+
+def test_the_code_of_the_page_on_secure_aggregation_runs():
+    """Up to the loop that `examples/secure_sum.py` has: a client's first message is one that the server takes."""
+    page = (ROOT / "src" / "tacit" / "secagg" / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    before, loop, after = block.partition("# ... give what each returns to the other")
+    assert loop
+    names: dict[str, Any] = {"model_digest": bytes(32), "now": 0.0, "update": np.linspace(-1, 1, 1000)}
+    exec(before, names)  # noqa: S102
+    server, (first,) = names["server"], names["first"]
+    server.receive(7, first, 0.0)
+    assert re.findall(r"(\w+)\.(\w+)\(", after) == [("server", "tick"), ("server", "finish"), ("encoding", "decode")]
+    assert callable(server.tick)
+    assert callable(server.finish)
+    assert callable(names["encoding"].decode)

@@ -156,6 +156,12 @@ MISTAKES = {
         "join file.yaml --party bank --insecure",
         "--party is 'bank': give coordinator, or client with --id",
     ),
+    "three parties have no dealer and name no protocol": (
+        PARTIES + "  post: {role: passive}\n",
+        "run file.yaml",
+        "file.yaml:2: parties: none of bank, shop, post is a dealer, and protocol shared without one is for two "
+        "parties: name a neutral party that has no data with the role dealer, or take protocol: masked",
+    ),
     "two parties ask for a dealer and name none": (
         PARTIES + "helper: dealer\n",
         "run file.yaml --set protocol=shared",
@@ -163,13 +169,13 @@ MISTAKES = {
         "data with the role dealer, or take helper: none, which is for two parties",
     ),
     "a column is too large for shares": (
-        tables(shop="large.csv") + "helper: none\nscale: false\n",
+        tables(shop="large.csv") + "scale: false\n",
         "run file.yaml --set shares.figures=never",
-        "shop, feature 1 of 1: the mean of its 48 largest absolute values is 1e+06, above 85.3333: standardise it "
+        "shop, feature 'spend': the mean of its 48 largest absolute values is 1e+06, above 85.3333: standardise it "
         "(scale: true) or clip it",
     ),
     "too few rows are held out for figures": (
-        tables() + "helper: none\n",
+        tables(),
         "run file.yaml --set train.test=0.02",
         "a class has 0 of the 1 held-out rows, and figures of fewer than 10 tell of single rows: hold out more rows "
         "(train.test), or set shares.figures: never",

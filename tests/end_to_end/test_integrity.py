@@ -58,6 +58,7 @@ PRIVATE = {
 }
 VERTICAL = {
     "kind": "vertical_logistic",
+    "protocol": "masked",
     "name": "small",
     "task": "cancer",
     "parties": {

@@ -59,6 +59,7 @@ def vertical(folder: Path, parties=("bank", "shop"), **changes):
                 writer.writerow([f"p{row}", *([y[row]] if name == "bank" else []), *map(repr, map(float, own[row]))])
     data = {
         "kind": "vertical_logistic",
+        "protocol": "masked",
         "parties": {name: {"role": "active" if name == "bank" else "passive"} for name in parties},
         "data": {name: {"path": str(folder / f"{name}.csv")} for name in parties},
         "align": False,

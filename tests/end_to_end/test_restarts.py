@@ -24,6 +24,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 EPOCHS = 3
 DEAL = """\
 kind: vertical_logistic
+protocol: masked
 name: deal
 parties:
   bank: {role: active, address: "127.0.0.1:PORT"}

@@ -83,7 +83,7 @@ def test_a_script_without_a_guard_runs_once_with_worker_processes():
 
 def test_a_script_without_a_guard_runs_a_vertical_regression_on_several_processes():
     Path("files/a.yaml").write_text(
-        "kind: vertical_logistic\ntask: cancer\n"
+        "kind: vertical_logistic\nprotocol: masked\ntask: cancer\n"
         "parties:\n  bank: {role: active, address: '127.0.0.1:1'}\n  shop: {role: passive}\n"
         "train: {epochs: 1, batch: 400}\npaillier: {bits: 1024, workers: 2}\n"
     )

@@ -2,93 +2,32 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-import safetensors.numpy
-from sklearn.datasets import load_breast_cancer
-from sklearn.metrics import roc_auc_score
 
 from tacit.events import Curve, EpochFinished, Tabled, TrainingResumed, TrainingStarted
 from tacit.store.directory import Store, read_events
-from tests.commands import certify, ended, free_port, invoke, kill_once, start
+from tests.commands import ended, invoke, kill_once, start
+from tests.end_to_end.cancer_tables import INPUTS, auc, joined, move_apart, right_decisions, weights, write_deal
 
-DATA = load_breast_cancer()
 NAMES = ("bank", "shop", "notary")
-FILE = """\
-kind: vertical_logistic
-name: deal
-parties:
-  bank: {role: active, address: "127.0.0.1:PORT"}
-  shop: {role: passive}
-  notary: {role: dealer}
-data:
-  bank: {path: bank.csv, id: id, label: y}
-  shop: {path: shop.csv}
-"""
-COMMON = """\
-align: false
-train: {epochs: 40, batch: 64, learning_rate: 0.5}
-network: {patience: 300, lost_after: 1}
-"""
-
-
-def write_table(path, columns, rows, label=False):
-    with Path(path).open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", *(["y"] if label else []), *(f"x{column}" for column in columns)])
-        for row in rows:
-            values = [DATA.data[row, column] for column in columns]
-            writer.writerow([f"p{row:04}", *([DATA.target[row]] if label else []), *values])
 
 
 @pytest.fixture(autouse=True)
 def files(here):
-    Path("deal.yaml").write_text(FILE.replace("PORT", str(free_port())) + COMMON)
-    old, new = np.arange(400), np.arange(400, 569)
-    write_table("bank.csv", range(15), old, True)
-    write_table("shop.csv", range(15, 30), old)
-    write_table("bank_new.csv", range(15), new)
-    write_table("shop_new.csv", range(15, 30), new)
+    write_deal(epochs=40, dealer=True)
 
 
 @pytest.fixture
 def certified(here):
-    for name, own in certify(here, *NAMES).items():
-        local = {"keys": own}
-        if name != "notary":
-            local["data"] = {"path": f"{name}.csv", **({"label": "y"} if name == "bank" else {})}
-        Path(f"{name}.yaml").write_text(json.dumps(local))
-    Path("deal.yaml").write_text(Path("deal.yaml").read_text().split("data:")[0] + COMMON)
-
-
-def joined(name, *more):
-    return start("join", "deal.yaml", "--party", name, "--local", f"{name}.yaml", "--state", f"runs/{name}", *more)
-
-
-def weights(folder):
-    return {
-        name: safetensors.numpy.load_file(Path(folder) / name / "model.safetensors")["weights"] for name in NAMES[:2]
-    }
-
-
-def rows(path):
-    with Path(path).open() as file:
-        return list(csv.DictReader(file))
-
-
-def auc(path):
-    found = rows(path)
-    assert len(found) == 169
-    return roc_auc_score([DATA.target[int(row["id"][1:])] for row in found], [float(row["score"]) for row in found])
+    move_apart(here, *NAMES)
 
 
 def predict(run, *more):
-    inputs = ("--input", "bank=bank_new.csv", "--input", "shop=shop_new.csv")
-    return invoke("predict", "deal.yaml", "--run", str(run), "--output", "scores.csv", *inputs, *more)
+    return invoke("predict", "deal.yaml", "--run", str(run), "--output", "scores.csv", *INPUTS, *more)
 
 
 def test_one_command_trains_on_shares_and_predicts_tenths(here):
@@ -107,11 +46,11 @@ def test_one_command_trains_on_shares_and_predicts_tenths(here):
     assert {"ROC", "Class balance"} <= {event.name for event in events if isinstance(event, Curve | Tabled)}
     assert predict(run).exit_code == 0
     assert {row.split(",")[1] for row in Path("scores.csv").read_text().split()[1:]} <= set(map(str, range(1, 11)))
-    assert auc("scores.csv") > 0.97
+    assert auc() > 0.97
     assert predict(run, "--set", "predict.release=points").exit_code == 0
-    assert auc("scores.csv") < 0.02  # points fall as the log odds of the second class rise
+    assert auc() < 0.02  # points fall as the log odds of the second class rise
     assert predict(run, "--set", "predict.release=exact").exit_code == 0
-    assert auc("scores.csv") > 0.97
+    assert auc() > 0.97
 
 
 def test_a_run_of_all_parties_on_shares_that_was_killed_is_resumed(here):
@@ -164,7 +103,7 @@ def test_three_companies_predict_over_tls(certified):
         ]  # fmt: skip
         for process in parties:
             ended(process)
-        decided = np.mean([DATA.target[int(row["id"][1:])] == int(row["decision"]) for row in rows("scores.csv")])
+        decided = right_decisions()
         assert decided > 0.9, release
 
 

@@ -31,6 +31,7 @@ from tests.commands import done, invoke
 CLOSE = 0.01  # of an AUC
 DEAL: dict[str, Any] = {
     "kind": "vertical_logistic",
+    "protocol": "masked",
     "name": "deal",
     "parties": {"bank": {"role": "active"}, "shop": {"role": "passive"}},
     "data": {

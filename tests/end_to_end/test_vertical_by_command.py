@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.numpy
-from sklearn.datasets import load_breast_cancer
-from sklearn.metrics import roc_auc_score
 
 from tacit.config.local import Local
 from tacit.events import Aligned, Curve, Nowhere, TrainingResumed
@@ -25,10 +22,11 @@ from tacit.tables.choose import Choice
 from tacit.tables.fitted import fit
 from tacit.tables.settings import Column
 from tests.commands import certify, ended, free_port, invoke, kill_once, start
+from tests.end_to_end.cancer_tables import COLUMNS, INPUTS, NEW, OLD, auc, write_table
 
-DATA = load_breast_cancer()
 FILE = """\
 kind: vertical_logistic
+protocol: masked
 name: deal
 parties:
   bank: {role: active, address: "127.0.0.1:PORT"}
@@ -42,31 +40,14 @@ paillier: {bits: 1024}
 ENDLESS = ("--set", "train.epochs=10000", "--set", "checks.row_uses=100000")  # it is killed long before its end
 
 
-def write_table(path: str, columns: range, rows: np.ndarray, label: bool) -> None:
-    with Path(path).open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", *(["y"] if label else []), *(f"x{column}" for column in columns)])
-        for row in rows:
-            values = [DATA.data[row, column] for column in columns]
-            writer.writerow([f"p{row:04}", *([DATA.target[row]] if label else []), *values])
-
-
 @pytest.fixture(autouse=True)
 def files(here):
     rng = np.random.default_rng(1)
     Path("deal.yaml").write_text(FILE.replace("PORT", str(free_port())))
-    old, new = np.arange(400), np.arange(400, 569)
-    write_table("bank.csv", range(15), rng.permutation(old), True)
-    write_table("shop.csv", range(15, 30), rng.permutation(old)[:380], False)
-    write_table("bank_new.csv", range(14, -1, -1), new, True)
-    write_table("shop_new.csv", range(15, 30), rng.permutation(new), False)
-
-
-def auc(path: str) -> float:
-    with Path(path).open() as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 169
-    return roc_auc_score([DATA.target[int(row["id"][1:])] for row in rows], [float(row["score"]) for row in rows])
+    write_table("bank.csv", COLUMNS["bank"], rng.permutation(OLD), label=True)
+    write_table("shop.csv", COLUMNS["shop"], rng.permutation(OLD)[:380])
+    write_table("bank_new.csv", reversed(COLUMNS["bank"]), NEW, label=True)
+    write_table("shop_new.csv", COLUMNS["shop"], rng.permutation(NEW))
 
 
 def test_one_command_aligns_trains_and_leaves_each_party_its_own_part(here):
@@ -86,12 +67,9 @@ def test_one_command_aligns_trains_and_leaves_each_party_its_own_part(here):
     page = (run / "report.html").read_text()
     for words in ("ROC", "Who saw what", "MaskedGradient", "Common records", "Traffic"):
         assert words in page
-    predicted = invoke(
-        "predict", "deal.yaml", "--run", str(run), "--output", "scores.csv",
-        "--input", "bank=bank_new.csv", "--input", "shop=shop_new.csv",
-    )  # fmt: skip
+    predicted = invoke("predict", "deal.yaml", "--run", str(run), "--output", "scores.csv", *INPUTS)
     assert predicted.exit_code == 0, predicted.output
-    assert auc("scores.csv") > 0.98
+    assert auc() > 0.98
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_same_rows(here):
@@ -172,7 +150,7 @@ def test_two_companies_train_and_predict_over_tls(certified):
     ]
     for process in parties:
         ended(process)
-    assert auc("scores.csv") > 0.98
+    assert auc() > 0.98
 
 
 @pytest.mark.parametrize(
@@ -182,7 +160,7 @@ def test_two_companies_train_and_predict_over_tls(certified):
         (["run", "deal.yaml", "--set", "data.shop.path=none.csv"], "none.csv"),
         (["run", "deal.yaml", "--set", "data.bank.label=z"], "no column 'z'"),
         (["run", "deal.yaml", "--set", "data.bank.label=x3"], "at most 100 are learnt"),
-        (["run", "deal.yaml", "--set", "helper=dealer"], "name a neutral party that has no data with the role dealer"),
+        (["run", "deal.yaml", "--set", "helper=dealer"], "masked, which has no dealer and no helper"),
         (
             ["run", "deal.yaml", "--set", "protocol=masked", "--set", "helper=none"],
             "masked, which has no dealer and no helper",
@@ -222,10 +200,7 @@ def test_new_rows_are_read_by_the_columns_names(here):
     done = invoke("run", "deal.yaml", "--set", "train.epochs=1")
     assert done.exit_code == 0, done.output
     (run,) = Path("runs").iterdir()
-    write_table("shop_new.csv", range(16, 30), np.arange(400, 410), False)
-    done = invoke(
-        "predict", "deal.yaml", "--run", str(run), "--output", "s.csv",
-        "--input", "bank=bank_new.csv", "--input", "shop=shop_new.csv",
-    )  # fmt: skip
+    write_table("shop_new.csv", range(16, 30), range(400, 410))
+    done = invoke("predict", "deal.yaml", "--run", str(run), "--output", "s.csv", *INPUTS)
     assert done.exit_code == 2, done.output
     assert "x15" in done.output

@@ -43,12 +43,25 @@ def test_the_file_passes_all_checks_with_two_and_with_three_parties(third):
     assert not any("refuse" in str(warning) for warning in warnings)
 
 
-@pytest.mark.parametrize("third", [{}, {"registry": {"role": "passive"}}])
-def test_the_file_on_shares_runs_with_two_and_with_three_parties(third, here):
-    data = yaml.safe_load((EXAMPLES / "vertical_shared.yaml").read_text())
-    file = data | {"parties": data["parties"] | third}
+REGISTRY = {"registry": {"role": "passive"}}
+NOTARY = {"notary": {"role": "dealer"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "changes"),
+    [
+        ("vertical_shared", {}, {}),
+        ("vertical_shared", REGISTRY, {}),
+        ("vertical_two_parties", {}, {}),
+        ("vertical_two_parties", REGISTRY | NOTARY, {"helper": "dealer"}),
+    ],
+)
+def test_the_files_on_shares_run_with_two_and_with_three_parties(name, more, changes, here):
+    data = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
+    file = data | {"parties": data["parties"] | more} | changes
     assert not any("refuse to begin;" in str(each) for each in party.forecast(load(file)).parts["Warnings"])
     result = tacit.run(file)
+    assert result.history[-1].local["auc"] > 0.95
     weights = result.model["weights"]
-    assert weights.shape == (30 // (2 + len(third)), 1)
+    assert weights.shape == (30 // (2 + ("registry" in more)), 1)
     assert np.abs(weights).max() > 0.1

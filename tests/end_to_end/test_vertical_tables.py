@@ -18,6 +18,7 @@ from tests.commands import invoke
 ROWS = 300
 DEAL: dict[str, Any] = {
     "kind": "vertical_logistic",
+    "protocol": "masked",
     "parties": {"bank": {"role": "active"}, "shop": {"role": "passive"}},
     "data": {
         "bank": {"path": "bank.csv", "label_counts": True},

@@ -227,9 +227,14 @@ def frames() -> dict[str, list[str]]:
     return found
 
 
+_LATER = ("vertical_two_parties",)  # examples that are newer than what is frozen
+
+
 def files() -> dict[str, tuple[str, list[str]]]:
     """Every file that users start from, and the same under each protection."""
-    found: dict[str, tuple[str, list[str]]] = {path.stem: (str(path), []) for path in sorted(EXAMPLES.glob("*.yaml"))}
+    found: dict[str, tuple[str, list[str]]] = {
+        path.stem: (str(path), []) for path in sorted(EXAMPLES.glob("*.yaml")) if path.stem not in _LATER
+    }
     for name, keys in PROTECTIONS.items():
         found[f"digits {name}"] = (str(example("digits")), overrides({"encrypt.encrypt_type": name, **keys}))
     return found

@@ -56,3 +56,4 @@ def test_the_page_for_missing_addresses_is_in_both_languages_and_leads_home(site
     assert '<a href="/index.html">Home</a>' in text
     assert '<a href="/zh/index.html">返回首页</a>' in text
     assert (site / "zh" / "index.html").exists()
+    assert '<html lang="en"' in text  # its menu: the first language is not replaced by the last

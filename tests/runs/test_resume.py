@@ -20,7 +20,7 @@ import safetensors.numpy
 
 import tacit
 from tacit.config.source import ConfigError
-from tacit.events import Kept, RoundFinished, RunFinished, RunResumed
+from tacit.events import Kept, Noted, RoundFinished, RunFinished, RunResumed
 from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.runs.load import load
@@ -160,6 +160,29 @@ def test_other_settings_are_refused_by_name(tmp_path, monkeypatch, change, words
         tacit.run(config | change, resume=folder)
     assert load(folder / "config.yaml") == load(config)  # a refusal changes nothing
     assert tacit.run(config, resume=folder).status == "done"
+
+
+@pytest.mark.parametrize("rounds", [2, 3])  # the run is done, or resumed
+def test_a_file_that_a_run_is_resumed_with_is_compared_with_what_it_stored(tmp_path, rounds):
+    run = tacit.run(SMALL | {"rounds": 2}, runs=tmp_path / "runs").directory
+    same, other, another = (tmp_path / f"{name}.yaml" for name in ("same", "other", "another"))
+    same.write_text(json.dumps(SMALL | {"rounds": 2}))
+    other.write_text(json.dumps(SMALL | {"seed": 9}))
+    another.write_text("kind: private_training\ntask: digits\nprivacy: {epsilon: 3, delta: 1.0e-5}\n")
+    longer = ("--set", f"rounds={rounds}")
+    for file, changes, words in (
+        (other, longer, f"{other} is not the file of this run: seed was 0 when it began, and is 9 there"),
+        (another, (), f"{another} is not the file of this run: kind was 'horizontal' when it began"),
+    ):
+        done = invoke("run", str(file), "--resume", str(run), "--quiet", *changes)
+        assert done.exit_code == 0
+        assert words in done.stderr
+    done = invoke("run", str(same), "--resume", str(run), "--quiet")
+    assert done.exit_code == 0
+    assert "is not the file" not in done.stderr
+    tacit.run(str(other), resume=run)
+    assert any(isinstance(event, Noted) and "seed was 0" in event.text for event in read_events(run / "events.jsonl"))
+    assert inside(load(run / "config.yaml")).seed == 0
 
 
 def test_what_is_no_run_or_a_broken_one_is_said_in_a_sentence(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@
                   pictures
     attacks/      that fit any kind: `inversion` of gradients and `decoders` of activations, `membership`, bounds from
                   `one_run`, auditors of single `mechanisms`, `canaries`, what is read off the `wire` (`wiretap`)
+    claims/       the ε that code of others claims: recomputed from its parameters, and measured
 
 Attacks on one kind lie in its folder: `tacit.kinds.horizontal.attacks` and the others.
 

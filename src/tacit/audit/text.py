@@ -210,7 +210,7 @@ def plain(made: Audit) -> dict[str, Any]:
         "not_tested": list(made.not_tested),
         "false_claims": [false_claim(each) for each in made.false_claims],
     }
-    cleaned: dict[str, Any] = _finite(data)
+    cleaned: dict[str, Any] = finite(data)
     return cleaned
 
 
@@ -246,14 +246,15 @@ def _curve(test: CurveTest) -> dict[str, Any]:
     }
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """For JSON: what is infinite stands as text."""
     match value:
         case float() if not math.isfinite(value):
             return "infinite" if value > 0 else str(value)
         case dict():
-            return {key: _finite(item) for key, item in value.items()}
+            return {key: finite(item) for key, item in value.items()}
         case list() | tuple():
-            return [_finite(item) for item in value]
+            return [finite(item) for item in value]
         case _:
             return value
 

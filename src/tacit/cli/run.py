@@ -46,18 +46,17 @@ def command(
 
     --resume takes the directory of a run that was stopped or killed, with the settings stored there. Only `rounds` or
     `train.epochs` may change, and only if the noise was not calibrated to them (--set rounds=50). FILE is needed only
-    if the module of the task is in its folder. An interrupted round is repeated; everything that it released stays
-    in the ledger.
+    if the module of the task is in its folder; a note says if it has other settings. An interrupted round is repeated;
+    everything that it released stays in the ledger.
 
-    --state names a fixed directory: the run starts there if it is empty, and is resumed otherwise. This is for
-    supervisors: the same command starts a run, resumes it and, once it is done, reports that.
+    --state names a fixed directory: the same command starts a run there, resumes it and, once it is done, says so.
 
     Exit codes: 0 done, 1 permanent failure, 2 a mistake in the input, 3 a fault of another party, 4 privacy budget
     reached, 5 stopped or interrupted: start again.
     """
     from tacit.config.source import ConfigError
     from tacit.runs.load import load
-    from tacit.runs.resume import concluded, finished, resumed
+    from tacit.runs.resume import concluded, finished, resumed, unlike
     from tacit.runs.run import opened
 
     if resume is not None and state is not None:
@@ -68,6 +67,7 @@ def command(
         if previous and resume is None:
             raise ConfigError("--previous is for a run that is resumed: add --resume RUN")
         if resume is not None:
+            _note(unlike(resume, file, overrides))
             settings, directory = resumed(resume, None, overrides, previous=previous)
         elif file is None:
             end("Give the FILE to run, or a run to resume: tacit run FILE, or tacit run --resume RUN", USER)
@@ -92,6 +92,11 @@ def command(
         click.echo(f"To resume: tacit run --resume {directory.path}")
     if (code := STATUS.get(outcome.status, FAILED)) != DONE:
         raise SystemExit(code)
+
+
+def _note(words: str | None) -> None:
+    if words is not None:
+        click.echo(f"note: {words}", err=True)
 
 
 def _carried_out(settings: Settings, directory: RunDirectory, file: Path | None, quiet: bool) -> Outcome:

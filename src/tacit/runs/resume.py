@@ -4,6 +4,7 @@ All that it needs is in its directory: the settings, the model of the last whole
 A round that was under way is done again, with fresh noise and keys; what it released stays in the ledger.
 
     resumed(path, ...)              the settings and the reopened directory
+    unlike(path, file)              what a file says otherwise than the run that is resumed with it
     finished(settings, directory)   why there is nothing left to do, if so
     concluded(directory)            whether its events and its page say so too; conclude(directory): make them so
     holds_run(folder)               whether the folder of `--state` holds a run already
@@ -12,7 +13,7 @@ A round that was under way is done again, with fresh noise and keys; what it rel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,19 @@ def resumed(
         directory.close()
         raise
     return settings, directory
+
+
+def unlike(path: str | Path, file: Path | None, overrides: Sequence[str] = ()) -> str | None:
+    """What the file that a run is resumed with says otherwise than the run stored, as a sentence; None if nothing."""
+    stored = Path(path) / "config.yaml"
+    if file is None or not stored.is_file():
+        return None
+    for key, was, now in _different(load(stored), load(file, overrides)):
+        return (
+            f"{file} is not the file of this run: {key} was {was!r} when it began, and is {now!r} there; the run keeps "
+            "its own settings"
+        )
+    return None
 
 
 def finished(settings: Settings, directory: RunDirectory, party: str | None = None) -> str | None:
@@ -159,18 +173,24 @@ def _left_by_start(name: str) -> bool:
 
 
 def _check_same(folder: Path, stored: Settings, given: Settings) -> None:
+    for key, was, now in _different(stored, given):
+        reason = f", for which {kind_of(stored).resume.sized}" if key == kind_of(stored).resume.length else ""
+        raise ConfigError(
+            f"{folder}: {key} was {was!r} when the run began{reason}, and is {now!r} now: leave it as it was, or start "
+            "a new run"
+        )
+
+
+def _different(stored: Settings, given: Settings) -> Iterator[tuple[str, Any, Any]]:
+    """Each key in which settings differ although a resumed run may not change it, and both values."""
     before, now = dict(flat(stored)), dict(flat(given))
-    keys = before.keys() | now.keys()
+    keys = list(before | now)  # in their order in a file: the kind and the protocol before what depends on them
     empty = {
         key for key in keys if any(other.startswith(f"{key}.") for other in keys)
     }  # a section that one of them lacks
-    for key in sorted(keys, key=lambda key: (key in empty, key)):  # a key of a section says more than the section
+    for key in sorted(keys, key=lambda key: key in empty):  # a key of a section says more than the section
         if before.get(key) != now.get(key) and not changeable(key, stored):
-            reason = f", for which {kind_of(stored).resume.sized}" if key == kind_of(stored).resume.length else ""
-            raise ConfigError(
-                f"{folder}: {key} was {before.get(key)!r} when the run began{reason}, and is {now.get(key)!r} now: "
-                "leave it as it was, or start a new run"
-            )
+            yield key, before.get(key), now.get(key)
 
 
 def _stores(directory: RunDirectory, settings: Settings, party: str | None) -> list[Store]:

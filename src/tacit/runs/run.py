@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from tacit.config.task import look_beside, refuse_in_import
-from tacit.events import Sink
+from tacit.events import Noted, Sink
 from tacit.kind import fingerprint
 from tacit.runs.load import load
 from tacit.runs.outcome import Outcome, carried_out
-from tacit.runs.resume import holds_run, resumed
+from tacit.runs.resume import holds_run, resumed, unlike
 from tacit.sections import Settings
 from tacit.store.directory import RunDirectory
 
@@ -29,22 +29,27 @@ def run(
     """Run a file here, or a dict with the same keys. Leaves a run directory under `runs`.
 
     With `resume`, the run in that directory is resumed instead, with the settings that it stored; a file is needed only
-    if the module of the task is in its folder, a dict only if the task's options are Python objects. With `state`, the
-    run is stored in that folder: it starts there if the folder is empty and is resumed if not. `previous`: if the
-    newest state is damaged, it resumes from the last intact one. A run that is done already is concluded, and nothing
-    is trained.
+    if the module of the task is in its folder, and a note says if it has other settings; a dict only if the task's
+    options are Python objects. With `state`, the run is stored in that folder: it starts there if the folder is empty
+    and is resumed if not. `previous`: if the newest state is damaged, it resumes from the last intact one. A run that
+    is done already is concluded, and nothing is trained.
     """
     refuse_in_import()
     if state is not None and resume is not None:
         raise ValueError("state and resume both name a folder: give one of them")
-    look_beside(Path(path_or_dict) if isinstance(path_or_dict, str | Path) else None)
+    source = Path(path_or_dict) if isinstance(path_or_dict, str) else path_or_dict
+    look_beside(source if isinstance(source, Path) else None)
     if resume is not None:
-        source = path_or_dict if isinstance(path_or_dict, dict) else None
-        settings, directory = resumed(resume, source, overrides, previous=previous)
-    elif path_or_dict is None:
+        words = unlike(resume, source if isinstance(source, Path) else None, overrides)
+        settings, directory = resumed(
+            resume, source if isinstance(source, dict) else None, overrides, previous=previous
+        )
+        if words is not None:
+            directory.emit(Noted(words))
+    elif source is None:
         raise ValueError("run needs a file or a dict, or the directory of a run to resume")
     else:
-        settings, directory = opened(load(path_or_dict, overrides), Path(runs), None if state is None else Path(state))
+        settings, directory = opened(load(source, overrides), Path(runs), None if state is None else Path(state))
     with directory:
         return execute(settings, sink=directory, directory=directory)
 

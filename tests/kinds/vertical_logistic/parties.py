@@ -31,9 +31,11 @@ def key(bits: int = BITS) -> PrivateKey:
 
 
 def deal(passives: int = 1, bits: int = BITS, **changes: Any) -> Settings:
-    """Settings of `bank` and some passives, without secret offsets: results can be compared with plain training."""
+    """Settings of `bank` and some passives under masks, without secret offsets: results can be compared with plain
+    training."""
     parties = {"bank": {"role": "active"}} | {f"shop{i}": {"role": "passive"} for i in range(passives)}
     data = {
+        "protocol": "masked",
         "parties": parties,
         "paillier": {"bits": bits},
         "train": {"epochs": 2, "batch": 64, "test": 0.0, "secret_spread": 0.0},

@@ -26,7 +26,7 @@ FACTOR = 20 / np.log(2)
 
 
 def made(model="logistic", **predict):
-    return Settings(parties=PARTIES, model=model, predict=predict)
+    return Settings(protocol="masked", parties=PARTIES, model=model, predict=predict)
 
 
 def told(ids, scores, classes, settings, **given):

@@ -14,14 +14,19 @@ DEALT = PARTIES | {"notary": {"role": "dealer"}}
 
 
 def test_two_parties_on_shares_have_no_helper_unless_there_is_a_dealer():
-    for given in ({"helper": "none"}, {"protocol": "shared"}, {"protocol": "shared", "helper": "none"}):
+    for given in ({}, {"helper": "none"}, {"protocol": "shared"}, {"protocol": "shared", "helper": "none"}):
         found = Settings.model_validate({"parties": PARTIES} | given)
         assert (found.protocol, found.helper, found.dealer) == ("shared", "none", None)
         assert found.agreed() == Settings.model_validate({"parties": PARTIES, "helper": "none"}).agreed()
     dealt = Settings.model_validate({"parties": DEALT})
     assert (dealt.protocol, dealt.helper, dealt.dealer) == ("shared", None, "notary")
-    usual = Settings.model_validate({"parties": PARTIES})
-    assert (usual.protocol, usual.helper) == ("masked", None)
+
+
+@pytest.mark.parametrize("parties", [PARTIES, THREE])
+def test_a_file_that_names_the_masked_protocol_has_it_also_when_it_was_stored(parties):
+    found = Settings.model_validate({"protocol": "masked", "parties": parties})
+    assert (found.protocol, found.helper) == ("masked", None)
+    assert Settings.model_validate(found.model_dump(mode="json")) == found  # every key is stored, also `helper: null`
 
 
 @pytest.mark.parametrize(
@@ -30,6 +35,7 @@ def test_two_parties_on_shares_have_no_helper_unless_there_is_a_dealer():
         ({"parties": {"a": {"role": "passive"}}}, "0 of them are active"),
         ({"parties": {"a": {"role": "active"}, "b": {"role": "active"}}}, "2 of them are active"),
         ({"parties": {"a": {"role": "active"}}}, "no passive one"),
+        ({"parties": THREE}, "role dealer, or take protocol: masked"),
         ({"protocol": "shared", "parties": THREE}, "role dealer, or take protocol: masked"),
         ({"helper": "none", "parties": THREE}, "role dealer, or take protocol: masked"),
         ({"helper": "dealer"}, "none of bank, shop is a dealer"),
@@ -91,13 +97,13 @@ def test_the_file_of_the_design():
 
 @pytest.mark.parametrize(("spread", "warned"), [(0.0, True), (0.1, True), (0.3, False), (1.0, False)])
 def test_a_spread_of_secret_offsets_at_which_labels_were_read_is_warned_of(spread, warned):
-    settings = Settings.model_validate({"parties": PARTIES, "train": {"secret_spread": spread}})
+    settings = Settings.model_validate({"protocol": "masked", "parties": PARTIES, "train": {"secret_spread": spread}})
     assert any(f"train.secret_spread is {spread:g}" in note for note in settings.notes()) == warned
 
 
 def test_only_logistic_regression_under_masks_has_secret_offsets():
-    assert Settings.model_validate({"parties": PARTIES}).secret_spread == 1.0
-    linear = Settings.model_validate({"parties": PARTIES, "model": "linear"})
-    shared = Settings.model_validate({"parties": PARTIES | {"notary": {"role": "dealer"}}})
+    assert Settings.model_validate({"protocol": "masked", "parties": PARTIES}).secret_spread == 1.0
+    linear = Settings.model_validate({"protocol": "masked", "parties": PARTIES, "model": "linear"})
+    shared = Settings.model_validate({"parties": DEALT})
     assert linear.secret_spread == shared.secret_spread == 0.0
     assert not any("secret_spread" in note for each in (linear, shared) for note in each.notes())

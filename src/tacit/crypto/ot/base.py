@@ -13,8 +13,9 @@ Guarantee: P is uniform for either bit, so the sender learns nothing about a bit
 Assumes: for the second, the computational Diffie-Hellman problem in ristretto255 is hard and SHA-256 is a random
     oracle; both parties follow the protocol. Nothing proves that a sender's two keys were used later as the protocol
     says.
-Source: Naor, Pinkas 2001 (SODA, "Efficient oblivious transfer protocols"), section 3.1, with one C and one r for all
-    transfers of a session, which the paper allows if the number of the transfer is hashed with the point.
+Source: Naor, Pinkas 2001 (SODA, "Efficient oblivious transfer protocols"), the protocol with a random oracle, with one
+    C and one r for all transfers of a session, which the paper allows if the number of the transfer is hashed with the
+    point.
 
 Messages of a wrong length, encodings that are no elements, and the zero of the group are refused. The arithmetic does
 not take constant time: see `ristretto`.

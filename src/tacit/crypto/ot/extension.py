@@ -16,8 +16,8 @@ Guarantee: u is pseudo-random, so the sender learns nothing about the choices. O
 Assumes: both parties follow the protocol. AES-128 in counter mode is a pseudo-random generator; `fixed_key`'s hash is
     tweakable correlation-robust; the base transfers are secure. A receiver that deviates, with different choices in
     different rows of one transfer, can find bits of Δ: nothing here checks that.
-Source: Ishai, Kilian, Nissim, Petrank 2003, section 3; Asharov, Lindell, Schneider, Zohner 2013, section 5.3 (random
-    transfers, short messages); the hash as in Guo, Katz, Wang, Yu 2020, section 7.4.
+Source: Ishai, Kilian, Nissim, Petrank 2003, the protocol for semi-honest parties; Asharov, Lindell, Schneider, Zohner
+    2013 (random transfers, short messages); the hash as in Guo, Katz, Wang, Yu 2020, section 7.4.
 
 Messages of any other length than the right one are refused before anything is computed from them. At most `MOST`
 transfers are made at once, about 100 bytes of memory each. The objects hold streams that must not be used twice, so

@@ -13,7 +13,7 @@ one of the two keys.
 
 Guarantee: the receiver learns the entry at its index; the others are hidden. The sender learns nothing about it.
 Assumes: what `extension` and `fixed_key` assume.
-Source: Naor, Pinkas 1999 (STOC, "Oblivious transfer and polynomial evaluation"), section 2.1: xors of pseudo-random
+Source: Naor, Pinkas 1999 (STOC, "Oblivious transfer and polynomial evaluation"): xors of pseudo-random
     functions at the index. Their protocol with two keys of √N values each, applied to its own results.
 
 A message of a wrong length is refused before anything is allocated for it.

@@ -10,8 +10,7 @@
 Guarantee: the receiver opens the message of its choice (or learns x + choice · difference, a uniform word); the other
     message (the difference) stays hidden. The sender receives nothing, so it learns nothing.
 Assumes: what `extension` and `fixed_key` assume.
-Source: Ishai, Kilian, Nissim, Petrank 2003, section 3; correlated transfers: Asharov, Lindell, Schneider, Zohner 2013,
-    section 5.4.
+Source: Ishai, Kilian, Nissim, Petrank 2003; correlated transfers: Asharov, Lindell, Schneider, Zohner 2013.
 
 A message of a wrong length is refused before anything is allocated for it.
 """

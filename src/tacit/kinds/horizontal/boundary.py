@@ -41,7 +41,7 @@ _MASKS = (
     Release("Agreed", "signature", "a signature on the list of survivors", CLEAR),
     Release("Reveal", "session", "a digest that all parties know", CLEAR),
     Release("Reveal", "sender", "who takes part", CLEAR),
-    Release("Reveal", "ids", "whose shares these are; whose is left out was no good", CLEAR),
+    Release("Reveal", "ids", "whose shares these are; clients with invalid shares are left out", CLEAR),
     Release("Reveal", "shares", "shares that open the masks left in the sum", CLEAR),
     Release("Abort", "reason", "why a client leaves", "in the clear; no private values"),
 )

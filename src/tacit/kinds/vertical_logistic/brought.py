@@ -68,6 +68,7 @@ class Brought:
     """A party at the start of a training.
 
     Args:
+        names: of the features, for messages.
         labels: at the active: codes of `classes`, or numbers.
         order: a digest of the rows' ids in their order; nothing where the parties say that their rows fit as they are.
         state: what was stored of an interrupted training.
@@ -78,6 +79,7 @@ class Brought:
     settings: Settings
     name: str
     features: Floats
+    names: tuple[str, ...]
     labels: NDArray[Any] | None
     classes: tuple[str, ...]
     session: bytes
@@ -93,12 +95,14 @@ class Brought:
         return self.name == self.settings.active
 
 
-def model_file(model: Model | None, transforms: Fitted, judged: Judgement | None) -> dict[str, NDArray[Any]]:
+def model_file(
+    settings: Settings, model: Model | None, transforms: Fitted, judged: Judgement | None
+) -> dict[str, NDArray[Any]]:
     """A party's part. Without a model, what it knows before the weights are opened."""
     found: dict[str, NDArray[Any]] = {TRANSFORMS: stored_transforms(transforms)}
     if model is None:
         return found
-    found |= model.state()
+    found |= model.state() | release.protocol_of(settings)
     edges = None if judged is None else judged.edges(model)
     return found if edges is None else {**found, release.DECILES: edges}
 

@@ -126,6 +126,7 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
                 settings,
                 name,
                 transforms.apply(table.cells)[rows],
+                tuple(feature.name for feature in transforms.features),
                 labels_of(table, rows) if name == settings.active else None,
                 table.labels.classes if isinstance(table.labels, Labels) else (),
                 session,
@@ -134,12 +135,12 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
                 workers,
                 place.sink,
                 None if kept is None else kept.state,
-                _storer(place.store, session, rows, people(table, rows), transforms),
+                _storer(settings, place.store, session, rows, people(table, rows), transforms),
             )
             train = shared_party.train if settings.shared else masked_party.train
             model, judged = train(channels, brought)
         _tell(settings, name, model, transforms, judged, place)
-        return Part(model_file(model, transforms, judged), NO_LEDGER)
+        return Part(model_file(settings, model, transforms, judged), NO_LEDGER)
 
     return take_part
 
@@ -227,6 +228,7 @@ def predictor(
         return shared_party.predicting_dealer(settings, model)
     part, transforms = Model.restore(model), transforms_of(model)
     release.refuse_unfit(settings, part.outputs)
+    release.refuse_masked(settings, name, model)
     new = new_rows(settings, name, transforms, source, place)
     features = transforms.apply(new.cells)
 
@@ -268,7 +270,7 @@ def counted_columns(settings: Settings, passive: str) -> tuple[dict[str, Grouped
 
 
 def _storer(
-    store: Store | None, session: bytes, rows: Rows, people: str, transforms: Fitted
+    settings: Settings, store: Store | None, session: bytes, rows: Rows, people: str, transforms: Fitted
 ) -> Callable[[Mapping[str, Any], Model | None, Judgement | None], None]:
     """What keeps a party's training: the state of its protocol, and its part so far if it knows it."""
 
@@ -276,7 +278,7 @@ def _storer(
         if store is not None:
             whole = {"session": session.hex(), "rows": rows, "people": people, **state}
             ledger = {**NO_LEDGER, "begun": state.get("begun", 0)}
-            store.save(model_file(model, transforms, judged), whole, ledger)
+            store.save(model_file(settings, model, transforms, judged), whole, ledger)
 
     return save
 

@@ -1,6 +1,7 @@
 """What a prediction tells about new rows, by `predict.release` of the file.
 
     refuse_unfit(settings, outputs)         before anything is trained or sent
+    refuse_masked(settings, name, part)     a part that was trained on shares stays on shares
     rounded(part, settings)                 what a passive sends of its part of the scores
     deciles(scores)                         edges that the active stores at the end of its training
     released(scores, settings)              what is told of raw scores; on shares the protocol makes it
@@ -21,7 +22,7 @@ On shares the active sees what is released and nothing else, whichever it is; th
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,7 @@ from tacit.store.answers import Answers
 from tacit.store.scores import Scores
 
 DECILES = "deciles"  # in the active's stored part: edges between tenths of scores
+_ON_SHARES = "on_shares"  # in the part of each party of a training on shares
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +65,20 @@ def refuse_unfit(settings: Settings, outputs: int) -> None:
         raise ConfigError(
             f"predict.release is {release}, and the label has {outputs} classes: take {' or '.join(several)}, or two "
             "classes"
+        )
+
+
+def protocol_of(settings: Settings) -> dict[str, NDArray[Any]]:
+    """What a part stores of the protocol that it was trained with: a mark if it was on shares."""
+    return {_ON_SHARES: np.ones(1, dtype=np.uint8)} if settings.shared else {}
+
+
+def refuse_masked(settings: Settings, name: str, part: Mapping[str, Any]) -> None:
+    """ConfigError if a part that was trained on shares would be used under masks, where the active sees scores."""
+    if _ON_SHARES in part and not settings.shared:
+        raise ConfigError(
+            f"the model of {name} was trained with protocol: shared, and protocol is masked, in which "
+            f"{settings.active} sees the passives' part of every score: use it with protocol: shared"
         )
 
 

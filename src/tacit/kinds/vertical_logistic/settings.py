@@ -98,8 +98,9 @@ class Settings(TableParties):
     kind: Literal["vertical_logistic"] = "vertical_logistic"
     name: Name = "deal"
     model: Literal["logistic", "linear"] = "logistic"
-    protocol: Literal["masked", "shared"] = "masked"  # shared, if the file names none, but a dealer or a helper
-    helper: Literal["dealer", "none"] | None = None  # of the protocol on shares; none: two parties and nobody else
+    protocol: Literal["masked", "shared"] = "shared"
+    helper: Literal["dealer", "none"] | None = None  # of the protocol on shares; none: two parties and nobody else,
+    # by default if there are two and no dealer
     parties: dict[Name, Party]
     data: dict[str, Data] = Field(default_factory=dict)  # over a network in each party's own file
     task: str | None = None  # built-in data instead: cancer
@@ -128,18 +129,15 @@ class Settings(TableParties):
     @model_validator(mode="before")
     @classmethod
     def _by_helper(cls, data: Any) -> Any:
-        """A file that names a dealer or a helper and no protocol takes the one on shares; two parties on shares that
-        have no dealer have no helper."""
+        """Two parties on shares that have no dealer have no helper."""
         parties = data.get("parties") if isinstance(data, dict) else None
-        if not isinstance(parties, dict):
+        if not isinstance(parties, dict) or data.get("protocol", "shared") != "shared":
             return data
         roles = [
             party.get("role") if isinstance(party, dict) else getattr(party, "role", None) for party in parties.values()
         ]
-        if "protocol" not in data and ("dealer" in roles or data.get("helper") is not None):
-            data = {**data, "protocol": "shared"}
         alone = len(roles) == 2 and "dealer" not in roles and data.get("helper") is None
-        return {**data, "helper": "none"} if alone and data.get("protocol") == "shared" else data
+        return {**data, "helper": "none"} if alone else data
 
     @model_validator(mode="after")
     def _fits(self) -> Settings:
@@ -214,8 +212,7 @@ class Settings(TableParties):
         if not dealers and len(self.parties) != 2:
             raise ValueError(
                 f"parties: none of {', '.join(self.parties)} is a dealer, and protocol shared without one is for two "
-                "parties with helper: none; name a neutral party that has no data with the role dealer, or take "
-                "protocol: masked"
+                "parties: name a neutral party that has no data with the role dealer, or take protocol: masked"
             )
         if dealers > 1:
             raise ValueError(f"parties: {dealers} of them are dealers, protocol shared has one")

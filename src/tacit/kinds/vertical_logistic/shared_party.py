@@ -29,6 +29,7 @@ from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.kinds.vertical_logistic.shared.dealer import deal
 from tacit.kinds.vertical_logistic.shared.fourier import LARGEST
 from tacit.kinds.vertical_logistic.shared.held_out_figures import Figures
+from tacit.kinds.vertical_logistic.shared.masked_table import Given
 from tacit.kinds.vertical_logistic.shared.messages import HEAD, Sizes
 from tacit.kinds.vertical_logistic.shared.prediction import REACH, Releases, deal_predictions
 from tacit.kinds.vertical_logistic.shared.prediction import predict as predict_on_shares
@@ -190,7 +191,7 @@ def train(channels: Mapping[str, Channel], brought: Brought) -> tuple[Model, Jud
         labels, weights = objective.targets, objective.row_weights
     features = scaler.apply(brought.features)
     take_part = train_on_shares if terms.dealer else train_between_two
-    own = take_part(peers, features, terms, brought.name, labels, weights, context)
+    own = take_part(peers, Given(features, labels, weights, brought.names), terms, brought.name, context)
     if settings.model == "logistic":
         _note_large_scores(features @ own.weights + (0.0 if own.intercept is None else own.intercept), brought)
     model = _model(own, scaler, brought, objective)

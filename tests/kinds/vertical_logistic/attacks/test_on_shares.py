@@ -103,6 +103,16 @@ def test_words_without_those_of_the_leaves_are_not_uniform(monkeypatch):
 
 
 @pytest.mark.parametrize("dealer", [True, False])
+@pytest.mark.parametrize("woe", [True, False])
+def test_counts_of_labels_are_attacked_if_a_passive_may_have_them(tmp_path, dealer, woe):
+    made = attacks(of_tables(tmp_path, 1, woe=woe, align=False, dealer=dealer), Scope(seed=0))
+    found = [step for step in made.steps if step.name == "counts of labels at shop0"]
+    assert len(found) == woe
+    for step in found:
+        assert [result.attack for result in step.find()] == ["labels from all counts of labels together"]
+
+
+@pytest.mark.parametrize("dealer", [True, False])
 @pytest.mark.parametrize("labels", ["two", "three", "linear"])
 def test_all_steps_of_an_audit_of_a_file(tmp_path, labels, dealer):
     train = {"epochs": 3, "learning_rate": 0.2}

@@ -89,7 +89,7 @@ def test_parties_with_other_terms_do_not_meet():
     (bank, to_bank), (_, to_dealer) = pair("bank", "shop"), pair("dealer", "shop")
     bank.send(Greeting(terms_of(2, 100, rate=0.25).agreed(), 3, (0,)))
     with pytest.raises(PeerError, match="other terms"):
-        meet({"bank": to_bank, "dealer": to_dealer}, TERMS, "shop", 2, (0,), b"")
+        meet({"bank": to_bank, "dealer": to_dealer}, TERMS, "shop", 2)
 
 
 def test_tables_beyond_any_machine_are_refused():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer
-from sklearn.metrics import roc_auc_score
 
 from tacit.channel import run_parties
 from tacit.errors import PeerError
@@ -18,6 +16,8 @@ from tacit.kinds.vertical_logistic.shared.training import SharedContext
 from tests.kinds.vertical_logistic.shared.trainings import (
     NAMES,
     PATIENCE,
+    aucs,
+    cancer,
     functions,
     people,
     plain,
@@ -106,14 +106,8 @@ def test_a_step_in_several_blocks_is_the_same_step(monkeypatch):
 
 @pytest.mark.parametrize("parties", [2, 3, 5])
 def test_auc_on_breast_cancer_is_that_of_plain_steps(parties):
-    x, y = load_breast_cancer(return_X_y=True)
-    x, y = (x - x.mean(axis=0)) / x.std(axis=0), y.astype(float)
-    terms = terms_of(parties, len(x), epochs=5, batch=128)
-    held_out = terms.split[1]
-    found, expected = (
-        roc_auc_score(y[held_out], x[held_out] @ weights[:, 0])
-        for weights, _ in (whole(run(x, y, terms), terms), plain(x, y, terms))
-    )
+    x, y = cancer()
+    found, expected = aucs(x, y, terms_of(parties, len(x), epochs=5, batch=128))
     assert expected > 0.98
     assert abs(found - expected) < 0.002
 

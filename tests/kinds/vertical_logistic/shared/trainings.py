@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import roc_auc_score
 
 from tacit.channel import Recorder, run_parties
 from tacit.kinds.vertical_logistic.shared.dealer import deal
+from tacit.kinds.vertical_logistic.shared.masked_table import Given
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.shared.training import SharedContext, train
+from tacit.kinds.vertical_logistic.two_party.training import train as train_between_two
 from tacit.randomness import seeded_rng
 
 NAMES = ("bank", "shop", "phone", "post", "club")
@@ -40,7 +44,7 @@ def shared_out(x: np.ndarray, terms: Terms) -> dict[str, np.ndarray]:
 
 
 def functions(x, y, terms, *, row_weights=None, contexts=None, recorders=None, seed=1):
-    """Each party's function, and the dealer's. `recorders` collects each one's recorded channels."""
+    """Each party's function, and the dealer's if there is one. `recorders` collects each one's recorded channels."""
     recorders = {} if recorders is None else recorders
 
     def recorded(name, channels):
@@ -50,18 +54,13 @@ def functions(x, y, terms, *, row_weights=None, contexts=None, recorders=None, s
     def party(name, part):
         active = name == terms.active
         context = (contexts or {}).get(name, SharedContext())
-        return lambda channels: train(
-            recorded(name, channels),
-            part,
-            terms,
-            name,
-            y if active else None,
-            row_weights if active else None,
-            context,
-        )
+        given = Given(part, y, row_weights) if active else Given(part)
+        take_part = train if terms.dealer else train_between_two
+        return lambda channels: take_part(recorded(name, channels), given, terms, name, context)
 
     made = {name: party(name, part) for name, part in shared_out(x, terms).items()}
-    made[terms.dealer] = lambda channels: deal(recorded(terms.dealer, channels), terms, seeded_rng(seed))
+    if terms.dealer:
+        made[terms.dealer] = lambda channels: deal(recorded(terms.dealer, channels), terms, seeded_rng(seed))
     return made
 
 
@@ -90,3 +89,19 @@ def plain(x, y, terms, row_weights=None, steps=None):
         weights = weights - rate * (x[rows].T @ residue / len(rows) + terms.l2 * weights)
         intercept = intercept - rate * residue.mean(axis=0)
     return weights, intercept
+
+
+def cancer() -> tuple[np.ndarray, np.ndarray]:
+    """Breast cancer, standardised."""
+    x, y = load_breast_cancer(return_X_y=True)
+    return (x - x.mean(axis=0)) / x.std(axis=0), y.astype(float)
+
+
+def aucs(x, y, terms) -> tuple[float, float]:
+    """Of the held-out rows: by a training on shares, and by the same steps in floats."""
+    held_out = terms.split[1]
+    found, expected = (
+        roc_auc_score(y[held_out], x[held_out] @ weights[:, 0])
+        for weights, _ in (whole(run(x, y, terms), terms), plain(x, y, terms))
+    )
+    return found, expected

@@ -13,8 +13,8 @@ from tacit.crypto.ot import one_of_many
 from tacit.kinds.vertical_logistic.two_party import unit_vectors
 from tacit.kinds.vertical_logistic.two_party.costs import costs, distances
 from tacit.wire import encode
-from tests.kinds.vertical_logistic.shared.trainings import people, shared_out
-from tests.kinds.vertical_logistic.two_party.sessions import run, terms_of
+from tests.kinds.vertical_logistic.shared.trainings import people, run, shared_out
+from tests.kinds.vertical_logistic.two_party.sessions import terms_of
 
 
 @pytest.mark.parametrize(

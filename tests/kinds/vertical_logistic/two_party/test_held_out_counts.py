@@ -11,8 +11,8 @@ from tacit.kinds.vertical_logistic.shared.histogram import LEAST
 from tacit.kinds.vertical_logistic.shared.messages import COUNTS, LOSS, RANKS, WEIGHTS, Groups, Revealed, Verdict
 from tacit.kinds.vertical_logistic.shared.training import SharedContext
 from tacit.kinds.vertical_logistic.two_party import held_out_counts
-from tests.kinds.vertical_logistic.shared.trainings import NAMES, people, whole
-from tests.kinds.vertical_logistic.two_party.sessions import run, terms_of
+from tests.kinds.vertical_logistic.shared.trainings import NAMES, people, run, whole
+from tests.kinds.vertical_logistic.two_party.sessions import terms_of
 
 ROWS = 600
 

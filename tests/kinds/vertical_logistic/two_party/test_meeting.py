@@ -13,8 +13,8 @@ from tacit.errors import PeerError
 from tacit.kinds.vertical_logistic.shared.messages import Greeting, Groups, Revealed
 from tacit.kinds.vertical_logistic.two_party.messages import Product
 from tacit.oblivious import Answer, Columns, Hidden, Offer, Sums
-from tests.kinds.vertical_logistic.shared.trainings import NAMES, PATIENCE, people
-from tests.kinds.vertical_logistic.two_party.sessions import functions, run, terms_of
+from tests.kinds.vertical_logistic.shared.trainings import NAMES, PATIENCE, functions, people, run
+from tests.kinds.vertical_logistic.two_party.sessions import terms_of
 
 SENT = {
     "bank": (Offer, Answer, Columns, Sums, Product, Hidden, Groups, Revealed),

@@ -62,8 +62,8 @@ def test_a_training_that_does_not_fit_is_refused_in_a_sentence():
 
 def test_features_are_rounded_to_multiples_of_2_to_the_minus_11():
     table = np.array([[0.1, -LARGEST_FEATURE], [1.0, LARGEST_FEATURE]])
-    found = encoded(table)
+    found = encoded(table, "shop")
     assert np.abs(found / 2.0**FEATURE - table).max() <= 2.0 ** -(FEATURE + 1)
     assert math.log2(found.max() + 1) == 19
-    with pytest.raises(ValueError, match=r"feature 2 of 2: its largest absolute value is 256"):
-        encoded(np.array([[0.0, 256.0]]))
+    with pytest.raises(ValueError, match=r"shop, feature 2 of 2: its largest absolute value is 256"):
+        encoded(np.array([[0.0, 256.0]]), "shop")

@@ -14,8 +14,8 @@ from tacit.crypto import punctured
 from tacit.kinds.vertical_logistic.two_party import lookup, products
 from tacit.kinds.vertical_logistic.two_party.messages import Product
 from tacit.oblivious import Columns, Hidden, Sums
-from tests.kinds.vertical_logistic.shared.trainings import people
-from tests.kinds.vertical_logistic.two_party.sessions import run, terms_of
+from tests.kinds.vertical_logistic.shared.trainings import people, run
+from tests.kinds.vertical_logistic.two_party.sessions import terms_of
 
 LEAST = 1e-6
 BULK = (Columns, Hidden, Sums, Product)

@@ -19,7 +19,7 @@ def notices(record: Rounds, cover: page.Cover, share: bool, left_out: list[Figur
                 "bad",
                 "ε = ∞: this run protects nothing",
                 "simulation.insecure_noise_seed is set: anyone who knows the settings can compute the noise and the "
-                "keys of this run, and take them away. Use it for tests and experiments only.",
+                "keys of this run, and remove them. Use it for tests and experiments only.",
             )
         )
     if share:

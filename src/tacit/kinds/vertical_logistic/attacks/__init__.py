@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,7 +33,8 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     """Each attack on rows of the file's own tables."""
     features, labels = tables(settings)
     if settings.shared:
-        return shared_attacks(settings, features, labels, scope)
+        found = shared_attacks(settings, features, labels, scope)
+        return replace(found, steps=[*found.steps, *_counted(settings, scope)])
     if len(labels) < _FEWEST:
         raise ValueError(f"the parties have {len(labels)} rows in common, an audit needs {_FEWEST} or more")
     training, _ = batches.hold_out(len(labels), settings.train.test, settings.seed)
@@ -63,10 +65,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         Step("the wire", lambda: [_wire(deal(_FEWEST, _SHORT))]),
         Step("cost in utility", lambda: own_tables.cost(deal(trained, _SHORT), epochs=scope.pick(20, 200))),
     ]
-    if settings.data:
-        steps += [
-            Step(f"counts of labels at {name}", partial(_counts, settings, scope, name)) for name in settings.counted
-        ]
+    steps += _counted(settings, scope)
     read, left_out = readings(settings, features, labels, scope)
     steps[3:3] = read
     not_tested = [
@@ -103,6 +102,12 @@ def _each_class_first(order: batches.Rows, labels: NDArray[Any]) -> batches.Rows
     """The same rows, two of each class before all others: the first few then have all classes."""
     first = np.concatenate([order[labels[order] == value][:2] for value in np.unique(labels)])
     return np.concatenate([first, order[~np.isin(order, first)]])
+
+
+def _counted(settings: Settings, scope: Scope) -> list[Step]:
+    """The attack of each passive that may have counts of labels."""
+    names = settings.counted if settings.data else ()
+    return [Step(f"counts of labels at {name}", partial(_counts, settings, scope, name)) for name in names]
 
 
 def _counts(settings: Settings, scope: Scope, passive: str) -> list[Finding]:

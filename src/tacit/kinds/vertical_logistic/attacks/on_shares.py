@@ -39,6 +39,7 @@ from tacit.kinds.vertical_logistic.protocol.objective import Objective
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.kinds.vertical_logistic.shared import messages
 from tacit.kinds.vertical_logistic.shared.dealer import deal
+from tacit.kinds.vertical_logistic.shared.masked_table import Given
 from tacit.kinds.vertical_logistic.shared.terms import Terms
 from tacit.kinds.vertical_logistic.shared.training import train
 from tacit.kinds.vertical_logistic.shared_party import protection, terms_of
@@ -306,9 +307,9 @@ def _wire(case: Case) -> Finding:
     terms = case.terms
 
     def party(name: str) -> Any:
-        labels = case.labels if name == terms.active else None
+        given = Given(case.tables[name], case.labels if name == terms.active else None)
         part = train if terms.dealer else train_between_two
-        return lambda channels: part(channels, case.tables[name], terms, name, labels)
+        return lambda channels: part(channels, given, terms, name)
 
     parties = {name: party(name) for name in terms.parties}
     if terms.dealer:

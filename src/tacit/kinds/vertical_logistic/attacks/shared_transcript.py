@@ -21,6 +21,7 @@ from tacit.kinds.vertical_logistic.attacks.honest_steps import View
 from tacit.kinds.vertical_logistic.protocol.encoding import RESIDUE_BITS, Columns
 from tacit.kinds.vertical_logistic.shared import deals, low_bits, ring, streams
 from tacit.kinds.vertical_logistic.shared.dealer import deal
+from tacit.kinds.vertical_logistic.shared.masked_table import Given
 from tacit.kinds.vertical_logistic.shared.messages import Deal, Opening, Seeds
 from tacit.kinds.vertical_logistic.shared.prediction import Releases, deal_predictions, predict
 from tacit.kinds.vertical_logistic.shared.scales import ARGUMENT, scales
@@ -93,11 +94,11 @@ def played(tables: Tables, labels: Floats, terms: Terms, seed: int = 0) -> Trans
     """A training of all parties, whose masks are drawn from `seed`: nothing of it is released."""
 
     def party(name: str) -> Work:
-        own = labels if name == terms.active else None
+        given = Given(tables[name], labels if name == terms.active else None)
         if terms.dealer:
-            return lambda channels: train(channels, tables[name], terms, name, own)
+            return lambda channels: train(channels, given, terms, name)
         context = SharedContext(rng=seeded_rng(2 * seed + terms.parties.index(name)))
-        return lambda channels: train_between_two(channels, tables[name], terms, name, own, context=context)
+        return lambda channels: train_between_two(channels, given, terms, name, context)
 
     works = {name: party(name) for name in terms.parties}
     if terms.dealer:

@@ -10,8 +10,8 @@ held_out_figures, histogram    figures of the rows held out
 digit_comparison, prediction   releases for new rows
 progress, costs       what a party keeps to resume; bytes and exchanges of a training, before it begins
 
-    train(channels, features, terms, me, labels, row_weights, context)      each data party
-    deal(channels, terms)                                                   the dealer
+    train(channels, given, terms, me, context)      each data party
+    deal(channels, terms)                           the dealer
 
 **Messages.** Greetings among all; a seed from the dealer to each party, new in each meeting; each table once, minus a
 mask that its owner and the dealer know. Then for each step one deal and four openings (five with class weights): each

@@ -6,6 +6,7 @@ further opening of X: see `scores` and `gradient`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,23 @@ from tacit.kinds.vertical_logistic.shared.meeting import FEATURES, MOST_WORDS, M
 from tacit.kinds.vertical_logistic.shared.ring import Words
 from tacit.kinds.vertical_logistic.shared.scales import Scales
 from tacit.kinds.vertical_logistic.shared.terms import REACH, Terms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given:
+    """What a party gives to a training.
+
+    Args:
+        features: (rows, columns).
+        labels: at the active, (rows,) or (rows, outputs): 0 and 1, or numbers of a linear regression.
+        row_weights: at the active, (rows,), above 0 and up to 1: of each row's class, if the terms say `weighted`.
+        names: of the features, for messages; they are numbered without.
+    """
+
+    features: Any
+    labels: Any = None
+    row_weights: Any = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,42 +85,45 @@ class Opened:
         return np.asarray(share)
 
 
-def bring(features: Any, labels: Any, row_weights: Any, terms: Terms, scales: Scales, me: str) -> Own:
+def bring(given: Given, terms: Terms, scales: Scales, me: str) -> Own:
     """Check a party's table against the terms, and encode it."""
-    table, targets, given = checked(features, labels, row_weights, terms, me)
-    weights = None if given is None else np.maximum(ring.encode(given, scales.row_weight), np.uint64(1))
+    table, targets, row_weights = checked(given, terms, me)
+    weights = None if row_weights is None else np.maximum(ring.encode(row_weights, scales.row_weight), np.uint64(1))
     return Own(ring.encode(table, scales.feature), targets, weights)
 
 
-def checked(
-    features: Any, labels: Any, row_weights: Any, terms: Terms, me: str
-) -> tuple[Floats, Floats | None, Floats | None]:
+def checked(given: Given, terms: Terms, me: str) -> tuple[Floats, Floats | None, Floats | None]:
     """A party's table, labels and weights of rows as the terms want them; ValueError otherwise."""
-    table = as_features(features)
+    table = as_features(given.features)
     if len(table) != terms.rows:
         raise ValueError(f"the table has {len(table)} rows, and the terms say {terms.rows}")
-    check_columns(table, terms, me)
+    check_columns(table, terms, me, given.names)
     active = me == terms.active
-    if active != (labels is not None) or (active and terms.weighted) != (row_weights is not None):
+    if active != (given.labels is not None) or (active and terms.weighted) != (given.row_weights is not None):
         raise ValueError(
             f"{me} is {'the active' if active else 'no active'}: "
             f"{'give labels, and' if active else 'give no labels, and'} "
             f"{'a weight for each row' if active and terms.weighted else 'no weights of rows'}"
         )
-    weights = None if row_weights is None else _row_weights(row_weights, terms)
-    return table, None if labels is None else as_targets(labels, terms), weights
+    weights = None if given.row_weights is None else _row_weights(given.row_weights, terms)
+    return table, None if given.labels is None else as_targets(given.labels, terms), weights
 
 
-def check_columns(table: Floats, terms: Terms, me: str) -> None:
+def check_columns(table: Floats, terms: Terms, me: str, names: Sequence[str] = ()) -> None:
     """ValueError if a batch could hold so large values of a column that its gradient leaves the ring."""
     size, rows = terms.largest_batch, len(table)
     largest = np.partition(np.abs(table), rows - size, axis=0)[rows - size :].mean(axis=0)
     if len(largest) and (worst := float(largest.max())) > terms.column_bound:
-        column = int(largest.argmax())
         raise ValueError(
-            f"{me}, feature {column + 1} of {len(largest)}: the mean of its {size} largest absolute values is "
+            f"{me}, {largest_named(largest, names)}: the mean of its {size} largest absolute values is "
             f"{worst:.4g}, above {terms.column_bound:g}: standardise it (scale: true) or clip it"
         )
+
+
+def largest_named(values: Floats, names: Sequence[str]) -> str:
+    """The feature with the largest of these values, one each: by its name, or by its number if there are no names."""
+    column = int(values.argmax())
+    return f"feature {names[column]!r}" if names else f"feature {column + 1} of {len(values)}"
 
 
 def as_targets(labels: Any, terms: Terms) -> Floats:

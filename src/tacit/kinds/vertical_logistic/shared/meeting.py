@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from tacit.channel import Channel, recv_first
 from tacit.errors import PeerError
 from tacit.kinds.vertical_logistic.shared import ring
 from tacit.kinds.vertical_logistic.shared.messages import HEAD, Deal, Greeting, Opening, Revealed, Seeds, Used
+from tacit.kinds.vertical_logistic.shared.progress import Past
 from tacit.kinds.vertical_logistic.shared.ring import Halves, Words
 from tacit.kinds.vertical_logistic.shared.streams import SEED_BYTES, Layout, Shares, expand, stream
 from tacit.randomness import random_words
@@ -177,31 +178,26 @@ def meet(
     terms: Agreement,
     me: str,
     columns: int,
-    positions: Sequence[int],
-    session: bytes,
-    marks: Sequence[bytes] = (),
+    past: Past | None = None,
 ) -> Meeting:
-    """Compare terms and past with the other parties, and get a seed from the dealer.
-
-    Args:
-        positions: the steps after which this party can begin; 0 without a past.
-        session: of the training that it resumes, or nothing.
-        marks: of the shares that it kept of each of these steps; those of other marks do not add up to weights.
-    """
-    mine = Greeting(terms.agreed(), columns, tuple(positions), session, tuple(marks))
-    position, found = greet(channels, terms, me, mine)
+    """Compare terms and past with the other parties, and get a seed from the dealer."""
+    past = past or Past()
+    position, found = greet(channels, terms, me, columns, past)
     dealer = channels[terms.dealer]
-    dealer.send(Greeting(mine.agreed, columns, (position,), session))  # and no mark: it knows the masks
+    dealer.send(Greeting(terms.agreed(), columns, (position,), past.session))  # and no mark: it knows the masks
     seeds = dealer.recv(Seeds, HEAD)
-    if session and position and seeds.session != session:
+    if past.session and position and seeds.session != past.session:
         raise PeerError(f"{terms.dealer} deals for another training: start all parties again")
     return Meeting(channels, terms, me, columns=found, position=position, seeds=seeds)
 
 
-def greet(channels: Mapping[str, Channel], terms: Agreement, me: str, mine: Greeting) -> tuple[int, dict[str, int]]:
+def greet(
+    channels: Mapping[str, Channel], terms: Agreement, me: str, columns: int, past: Past
+) -> tuple[int, dict[str, int]]:
     """Exchange greetings with all other data parties: the step to begin after, and each one's number of columns."""
     if me not in terms.parties:
         raise ValueError(f"{me} is none of the parties {', '.join(terms.parties)}")
+    mine = Greeting(terms.agreed(), columns, past.positions, past.session, past.marks)
     greetings = {me: mine}
     for name in terms.parties:
         if name != me:

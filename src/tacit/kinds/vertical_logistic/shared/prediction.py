@@ -151,7 +151,7 @@ def predict(
         intercept: at the active, (outputs,).
     """
     parts = parts_of(features, weights, intercept, releases, releases.bound)
-    meeting = meet(channels, releases, me, max(1, len(weights)), (0,), b"")
+    meeting = meet(channels, releases, me, max(1, len(weights)))
     found = []
     for block in releases.blocks():
         shares = meeting.next_deal(releases.layout(block.stop - block.start), PREDICTION)

@@ -7,7 +7,7 @@ A meeting begins with new ones, and opens the tables and every later value under
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -68,3 +68,25 @@ class Snapshot:
             stopped=bool(state["stopped"]),
             mark=bytes.fromhex(state.get("mark", "")),
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Past:
+    """What a party can resume from: snapshots, by the step after which each lets it begin; none at the start."""
+
+    snapshots: Mapping[int, Snapshot] = field(default_factory=dict)
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The steps after which this party can begin."""
+        return tuple(self.snapshots) or (0,)
+
+    @property
+    def session(self) -> bytes:
+        """Of the training that it resumes, or nothing."""
+        return next((snapshot.session for snapshot in self.snapshots.values()), b"")
+
+    @property
+    def marks(self) -> tuple[bytes, ...]:
+        """Of the shares that it kept of each of these steps; those of other marks do not add up to weights."""
+        return tuple(snapshot.mark for snapshot in self.snapshots.values())

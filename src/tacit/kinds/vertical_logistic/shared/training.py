@@ -23,7 +23,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -32,10 +31,10 @@ from tacit.errors import PeerError
 from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic.shared import deals, fourier, held_out_figures, low_bits, ring
 from tacit.kinds.vertical_logistic.shared.held_out_figures import Figures
-from tacit.kinds.vertical_logistic.shared.masked_table import Opened, bring, open_tables
+from tacit.kinds.vertical_logistic.shared.masked_table import Given, Opened, bring, open_tables
 from tacit.kinds.vertical_logistic.shared.meeting import STEP, Meeting, meet
 from tacit.kinds.vertical_logistic.shared.messages import HEAD, MARK_BYTES, WEIGHTS, Verdict
-from tacit.kinds.vertical_logistic.shared.progress import Snapshot
+from tacit.kinds.vertical_logistic.shared.progress import Past, Snapshot
 from tacit.kinds.vertical_logistic.shared.ring import Words
 from tacit.kinds.vertical_logistic.shared.scales import RATE, WEIGHT, Scales, scales
 from tacit.kinds.vertical_logistic.shared.terms import Terms
@@ -83,43 +82,30 @@ class _Party:
 
 
 def train(
-    channels: Mapping[str, Channel],
-    features: Any,
-    terms: Terms,
-    me: str,
-    labels: Any = None,
-    row_weights: Any = None,
-    context: SharedContext | None = None,
+    channels: Mapping[str, Channel], given: Given, terms: Terms, me: str, context: SharedContext | None = None
 ) -> Trained:
-    """Take part in a training with a table, at the active also with labels. This party's weights.
-
-    Args:
-        labels: (rows,) or (rows, outputs): 0 and 1, or numbers of a linear regression.
-        row_weights: (rows,), above 0 and up to 1: of each row's class, if the terms say `weighted`.
-    """
+    """Take part in a training with a table, at the active also with labels. This party's weights."""
     context = context or SharedContext()
     chosen = scales(terms)
-    own = bring(features, labels, row_weights, terms, chosen, me)
+    own = bring(given, terms, chosen, me)
     if own.labels is not None:
         held_out_figures.check_counts(own.labels, terms)
-    saved = usable(context.saved, terms)
-    session = next(iter(saved.values())).session if saved else b""
-    marks = tuple(snapshot.mark for snapshot in saved.values())
-    meeting = meet(channels, terms, me, own.features.shape[1], tuple(saved) or (0,), session, marks)
+    past = usable(context.saved, terms)
+    meeting = meet(channels, terms, me, own.features.shape[1], past)
     context.met(meeting.columns, meeting.position)
     party = _Party(meeting, terms, chosen, open_tables(meeting, terms, own))
-    now = beginning(saved, meeting.position, meeting.session, sum(meeting.columns.values()), terms, context)
+    now = beginning(past, meeting.position, meeting.session, sum(meeting.columns.values()), terms, context)
     steps = deals.steps(terms, chosen, meeting.position)
     taken = ((step.number, lambda weights, step=step: _step(party, weights, step)) for step in steps)
     return _reveal(party, advance(now, taken, lambda now: _judge(party, now, context), terms, context))
 
 
 def beginning(
-    saved: Mapping[int, Snapshot], position: int, session: bytes, columns: int, terms: Terms, context: SharedContext
+    past: Past, position: int, session: bytes, columns: int, terms: Terms, context: SharedContext
 ) -> Snapshot:
     """What the training begins with: a snapshot, or weights of zero."""
     if position:
-        now = saved[position]
+        now = past.snapshots[position]
         if now.weights.shape[0] != columns + 1:
             raise PeerError(
                 f"a snapshot of {now.weights.shape[0]} weights does not fit the parties' columns: start anew"
@@ -264,9 +250,9 @@ def _reveal(party: _Party, now: Snapshot) -> Trained:
     return Trained(found, None, meeting.session)
 
 
-def usable(saved: tuple[Snapshot, ...], terms: Terms) -> dict[int, Snapshot]:
+def usable(saved: tuple[Snapshot, ...], terms: Terms) -> Past:
     """Snapshots by the step that they can be resumed after; a training that ended early resumes at its end."""
     for snapshot in saved:
         if snapshot.agreed != terms.agreed():
             raise ValueError("the training that was stored had other terms: use its file, or start all parties anew")
-    return {terms.schedule.total if snapshot.stopped else snapshot.position: snapshot for snapshot in saved}
+    return Past({terms.schedule.total if snapshot.stopped else snapshot.position: snapshot for snapshot in saved})

@@ -10,7 +10,7 @@ unit_vectors, held_out_counts    figures of the rows held out
 prediction             releases for new rows
 costs                  bytes, exchanges and transfers of a training, and distances from uniform
 
-    train(channels, features, terms, me, labels, row_weights, context)      each of the two parties
+    train(channels, given, terms, me, context)      each of the two parties
 
 What the parties agree on, what they keep and what they are given are those of `shared`, the protocol with a dealer.
 

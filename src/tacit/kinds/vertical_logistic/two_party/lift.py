@@ -14,8 +14,8 @@ transfer shares modulo 2^64.
 Guarantee: the second party receives uniform words, the first one the columns of random transfers. No error beyond the
     rounding, for values within the bound: nothing fails with some probability, as local truncation does.
 Assumes: what `tacit.crypto.ot` assumes; the bound.
-Source: the OR of two bits is the carry for a known top bit: Rathee et al. 2021 (SIRNN), section 3.3, and Huang, Lu,
-    Hong, Ding 2022 (Cheetah), section 4.
+Source: the OR of two bits is the carry for a known top bit: Rathee et al. 2021 (SIRNN), and Huang, Lu, Hong,
+    Ding 2022 (Cheetah).
 """
 
 from __future__ import annotations

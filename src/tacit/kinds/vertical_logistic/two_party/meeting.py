@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,8 @@ from tacit.errors import PeerError
 from tacit.kinds.vertical_logistic.protocol.batches import Rows
 from tacit.kinds.vertical_logistic.shared import ring
 from tacit.kinds.vertical_logistic.shared.meeting import Agreement, greet
-from tacit.kinds.vertical_logistic.shared.messages import HEAD, MARK_BYTES, Greeting, Revealed
+from tacit.kinds.vertical_logistic.shared.messages import HEAD, MARK_BYTES, Revealed
+from tacit.kinds.vertical_logistic.shared.progress import Past
 from tacit.kinds.vertical_logistic.shared.ring import Words
 from tacit.kinds.vertical_logistic.two_party import cell_trees, lift
 from tacit.kinds.vertical_logistic.two_party.cell_trees import Held, Made
@@ -128,16 +129,14 @@ def meet(
     terms: Agreement,
     me: str,
     columns: int,
-    positions: Sequence[int] = (0,),
-    session: bytes = b"",
-    marks: Sequence[bytes] = (),
+    past: Past | None = None,
     rng: Generator | None = None,
 ) -> Link:
     """Compare terms and past with the other party, and make both ends of transfers; see `shared.meeting.meet`."""
     if len(terms.parties) != 2 or terms.dealer:
         raise ValueError(f"this protocol is for two parties without a dealer, got {', '.join(terms.parties)}")
-    mine = Greeting(terms.agreed(), columns, tuple(positions), session, tuple(marks))
-    position, found = greet(channels, terms, me, mine)
+    past = past or Past()
+    position, found = greet(channels, terms, me, columns, past)
     (other,) = (name for name in terms.parties if name != me)
     channel, first = channels[other], me == terms.active
     if first:
@@ -158,7 +157,7 @@ def meet(
         slices[me],
         slices[other],
         position,
-        session if session and position else token[:SESSION_BYTES],
+        past.session if past.session and position else token[:SESSION_BYTES],
         token,
         sender,
         receiver,

@@ -14,12 +14,14 @@ bits that are left of the last byte.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.fixedpoint import Floats
+from tacit.kinds.vertical_logistic.shared.masked_table import largest_named
 from tacit.kinds.vertical_logistic.shared.scales import WEIGHT, StepScale, check_decay
 from tacit.kinds.vertical_logistic.shared.terms import REACH, Terms
 from tacit.kinds.vertical_logistic.two_party.lookup import SCORE
@@ -76,12 +78,12 @@ def step_scale(terms: Terms, scales: Scales, rate: float, rows: int) -> StepScal
     return StepScale(math.ldexp(rate / rows, exponent), shift, round(math.ldexp(rate * terms.l2, shift)))
 
 
-def encoded(table: Floats) -> NDArray[np.int64]:
+def encoded(table: Floats, me: str, names: Sequence[str] = ()) -> NDArray[np.int64]:
     """Features as integers; ValueError for one that does not fit."""
     largest = np.abs(table).max(axis=0, initial=0.0)
     if len(largest) and (worst := float(largest.max())) > LARGEST_FEATURE:
         raise ValueError(
-            f"feature {int(largest.argmax()) + 1} of {len(largest)}: its largest absolute value is {worst:.4g}, and up "
-            f"to {LARGEST_FEATURE:.4g} fits: standardise it (scale: true) or clip it"
+            f"{me}, {largest_named(largest, names)}: its largest absolute value is {worst:.4g}, and up to "
+            f"{LARGEST_FEATURE:.4g} fits: standardise it (scale: true) or clip it"
         )
     return np.rint(table * math.ldexp(1.0, FEATURE)).astype(np.int64)

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -32,7 +31,7 @@ from tacit.channel import Channel
 from tacit.fixedpoint import Floats
 from tacit.kinds.vertical_logistic.protocol.batches import Rows
 from tacit.kinds.vertical_logistic.shared import held_out_figures, ring
-from tacit.kinds.vertical_logistic.shared.masked_table import checked
+from tacit.kinds.vertical_logistic.shared.masked_table import Given, checked
 from tacit.kinds.vertical_logistic.shared.messages import WEIGHTS
 from tacit.kinds.vertical_logistic.shared.progress import Snapshot
 from tacit.kinds.vertical_logistic.shared.ring import Words
@@ -81,13 +80,7 @@ class _Step:
 
 
 def train(
-    channels: Mapping[str, Channel],
-    features: Any,
-    terms: Terms,
-    me: str,
-    labels: Any = None,
-    row_weights: Any = None,
-    context: SharedContext | None = None,
+    channels: Mapping[str, Channel], given: Given, terms: Terms, me: str, context: SharedContext | None = None
 ) -> Trained:
     """Take part in a training with a table, at the active also with labels. This party's weights.
 
@@ -95,18 +88,16 @@ def train(
     """
     context = context or SharedContext()
     chosen = scales(terms)
-    table, targets, given = checked(features, labels, row_weights, terms, me)
-    words = encoded(table)
+    table, targets, row_weights = checked(given, terms, me)
+    words = encoded(table, me, given.names)
     if targets is not None:
         held_out_figures.check_counts(targets, terms)
-    saved = usable(context.saved, terms)
-    session = next(iter(saved.values())).session if saved else b""
-    marks = tuple(snapshot.mark for snapshot in saved.values())
-    link = meet(channels, terms, me, words.shape[1], tuple(saved) or (0,), session, marks, context.rng)
+    past = usable(context.saved, terms)
+    link = meet(channels, terms, me, words.shape[1], past, context.rng)
     context.met(link.columns, link.position)
-    now = beginning(saved, link.position, link.session, sum(link.columns.values()), terms, context)
+    now = beginning(past, link.position, link.session, sum(link.columns.values()), terms, context)
     if link.position < terms.schedule.total:  # otherwise only weights are opened, and that takes no trees
-        party = _Party(link, terms, chosen, share_tables(link, words), targets, given)
+        party = _Party(link, terms, chosen, share_tables(link, words), targets, row_weights)
         taken = ((step.number, lambda weights, step=step: _step(party, weights, step)) for step in _steps(party))
         now = advance(now, taken, lambda now: _judge(party, now, context), terms, context)
     return _reveal(link, terms, now)

@@ -12,7 +12,7 @@ itself; of the sender's share V it gets, by one transfer, V or V turned, minus t
 Guarantee: the receiver sees uniform words, the sender the columns of random transfers.
 Assumes: what `tacit.crypto.ot` and `tacit.crypto.fixed_key` assume.
 Source: the turned vector by bits is a barrel shifter; random transfers with one correction: Asharov, Lindell,
-    Schneider, Zohner 2013, section 5.4.
+    Schneider, Zohner 2013.
 """
 
 from __future__ import annotations
