@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import unquote
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -67,6 +67,7 @@ class Ids(Section):
 class Column(Section):
     """What becomes of a column. What is not given is chosen by what is in it, and said."""
 
+    missing_apart: ClassVar[bool] = False  # whether missing numbers are a group of their own, and not filled in
     use: Use | None = None
     rare: Count = 20  # one_hot and woe of text: categories with fewer training rows are taken together
     bins: Annotated[int, Field(ge=2, le=100, strict=True)] = 10  # bin and woe of numbers: quantiles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,7 @@ Role = Literal["active", "passive"]
 Objective = Literal["binary", "softmax", "squared", "poisson"]
 SIGNS = {"rising": 1, "falling": -1, None: 0}
 _Share = Annotated[float, Field(gt=0, le=1)]
+_ROWS_A_BIN = 8  # in the smallest node, below which its sums were seen to tell the rows of bins
 _FILLED = ("mean", "median")
 
 
@@ -29,6 +30,7 @@ class Party(Section):
 class Column(tables.Column):
     """What becomes of a column of a table for trees."""
 
+    missing_apart: ClassVar[bool] = True
     monotone: Literal["rising", "falling"] | None = None  # of numbers: predictions may only rise, or fall, with it
 
     @model_validator(mode="after")
@@ -57,6 +59,10 @@ class Data(tables.Data):
             raise ValueError("label_counts are for weight of evidence, which trees do not have: leave it out")
         return self
 
+    def column(self, name: str) -> Column:
+        given = super().column(name)
+        return given if isinstance(given, Column) else Column.model_validate(given.model_dump())
+
     def sign(self, name: str) -> int:
         """The monotone constraint of a column: 1, -1, or 0 without one."""
         given = self.columns.get(name) if isinstance(self.columns, dict) else None
@@ -68,7 +74,8 @@ class Training(Section):
     objective: Objective = "binary"  # two classes; softmax: several; squared: a number; poisson: a count
     depth: Annotated[int, Field(ge=1, le=12, strict=True)] = 5
     learning_rate: Annotated[float, Field(gt=0, le=1)] = 0.1
-    bins: Annotated[int, Field(ge=3, le=256, strict=True)] = 32  # of a column at most, one of them for missing values
+    bins: Annotated[int, Field(ge=3, le=256, strict=True)] = 9  # of a column at most, one of them for missing values;
+    # what protects a passive's columns: the active learns the bin of a cell, and no more of it
     l2: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0  # on the values of leaves
     min_child_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0  # sum of hessians of either side
     min_gain: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0  # of a split
@@ -178,9 +185,17 @@ class Settings(TableParties):
 
     def notes(self) -> list[str]:
         """Warnings about settings that are legal."""
+        least, bins = self.privacy.least, self.train.bins
         found = []
-        if self.privacy.bits > 8:
-            found.append(f"privacy.bits is {self.privacy.bits}: sums of few rows then tell which rows they are of")
-        if self.privacy.least < 64:
-            found.append(f"privacy.least is {self.privacy.least}: sums of so few rows may tell which rows they are of")
+        if least < _ROWS_A_BIN * (bins - 1):
+            found.append(
+                f"privacy.least is {least} and train.bins {bins}: in a node of {least} rows a bin has about "
+                f"{least / (bins - 1):.2g}, and its sums tell {self.active} which rows these are; take "
+                f"{_ROWS_A_BIN * (bins - 1)} or more, or fewer bins"
+            )
+        if not self.hidden:
+            found.append(
+                f"privacy.partition is shown: each passive can rank the rows by their labels nearly as well as the "
+                f"model; take hidden if labels must stay with {self.active}"
+            )
         return found
