@@ -1,8 +1,8 @@
 """Small charts as SVG.
 
 A `Chart` is one or more `Panel`s over the same x axis, each with its own y axis and `Series`; or it is `bars` with a
-name each, or a `tree` of nodes. Colours are names, which `styles/chart.css` gives a light and a dark value; a point that
-has no number is a gap.
+name each, or a `tree` of nodes. Colours are names, which `styles/chart.css` gives a light and a dark value; a point
+that has no number is a gap.
 
     inline(chart)       for a page that has the style already, and says title and caption in its own words
     standalone(chart)   a file of its own
