@@ -28,7 +28,7 @@ def drawn(root):
 
 SMALL = (
     Node("age ≤ 35", "bank", (1, 2)),
-    Node("feature 2 in bins 1–4", "shop", (3, 4)),
+    Node("feature 2 in bins 1–4", "shop", (3, 4), 1),
     Node("+0.5"),
     Node("-0.2"),
     Node("+0.1"),

@@ -53,7 +53,8 @@ def shown(found: Results, cover: page.Cover) -> Markup:
 def _section(record: Epochs, title: str) -> Results:
     curves = [_curve(each) for each in record.curves if each.section == title]
     bars = [_bars(each) for each in record.bars if each.section == title]
-    trees = [_tree(each) for each in record.trees if each.section == title]
+    owners = list(dict.fromkeys(owner for each in record.trees for owner in each.owners if owner))
+    trees = [_tree(each, owners) for each in record.trees if each.section == title]
     return Results(
         title, with_points([*bars, *curves, *trees]), [each for each in record.tables if each.section == title]
     )
@@ -86,9 +87,9 @@ def _bars(event: Bars) -> Figure:
     return Figure(chart, frozenset({"bars"}))
 
 
-def _tree(event: Tree) -> Figure:
+def _tree(event: Tree, owners: list[str]) -> Figure:
     nodes = tuple(
-        Node(words, owner, tuple(below))
+        Node(words, owner, tuple(below), owners.index(owner) if owner else 0)
         for words, owner, below in zip(event.words, event.owners, event.children, strict=False)
     )
     chart = Chart(f"tree-{slug(event.name)}", event.name, event.caption, "", (), tree=nodes)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tacit.report.markup import Markup, element, join
 
-_COLOURS = ("blue", "amber", "teal", "violet", "green")  # as in styles/chart.css; the first owner's first
+_COLOURS = ("blue", "amber", "teal", "violet", "green")  # as in styles/chart.css
 _ROW, _STEP, _RADIUS = 18.0, 20.0, 4.5  # pixels
 _LETTER = 6.4
 _DEEPEST = 10  # levels that are drawn
@@ -23,6 +23,7 @@ class Node:
     words: str
     owner: str = ""
     children: tuple[int, ...] = ()
+    colour: int = 0  # of its owner: the same in all pictures of a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,7 @@ class _Placed:
 def drawn_tree(nodes: Sequence[Node], width: float, top: float) -> tuple[float, Markup]:
     """The height of the tree, and what is in it: below `top`, with a legend of owners first."""
     placed = list(_placed(nodes))
-    owners = list(dict.fromkeys(node.owner for node in nodes if node.owner))
-    colours = {owner: _COLOURS[place % len(_COLOURS)] for place, owner in enumerate(owners)}
+    colours = {node.owner: _COLOURS[node.colour % len(_COLOURS)] for node in nodes if node.owner}
     found, top = _legend(colours, width, top)
 
     def at(depth: int, row: float) -> tuple[float, float]:
