@@ -80,6 +80,20 @@ def test_a_tree_is_drawn_with_its_title_and_its_caption(tmp_path):
     assert "tree-tree-1.svg" in {each.name for each in (path / "plots").iterdir()}
 
 
+def test_an_owner_has_the_same_colour_in_all_trees(tmp_path):
+    other = replace(TREE, name="Tree 2", owners=["shop", "", ""])
+    both = replace(TREE, name="Tree 3", words=["a", "b", "c", "d", "e"], owners=["shop", "bank", "", "", ""])
+    both = replace(both, children=[[1, 2], [3, 4], [], [], []])
+    path = run(tmp_path, TREE, other, both)
+    page(path)
+    drawn = [(path / "plots" / f"tree-tree-{number}.svg").read_text() for number in (1, 2, 3)]
+    assert [('class="dot blue"' in text, 'class="dot amber"' in text) for text in drawn] == [
+        (True, False),
+        (False, True),
+        (True, True),
+    ]
+
+
 @pytest.mark.parametrize(
     "change", [{"children": [[5, 9], [0, 0], [1]]}, {"owners": ["bank"]}, {"children": [[1, 1], [], []]}]
 )

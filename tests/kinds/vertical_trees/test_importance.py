@@ -7,9 +7,10 @@ from collections import Counter
 import pytest
 
 from tacit.events import Bars, Tabled
+from tacit.kinds.vertical_trees.columns import Columns
 from tacit.kinds.vertical_trees.importance import told
 from tacit.kinds.vertical_trees.part import Part
-from tests.kinds.vertical_trees.test_pictures import AGE, CITY, Columns, part
+from tests.kinds.vertical_trees.test_pictures import AGE, CITY, part
 
 
 def test_the_active_sees_the_gain_of_its_columns_and_of_each_party():

@@ -107,7 +107,8 @@ def _costs(
     settings: Settings, rows: int, outputs: int, bins: Mapping[str, IntArray], figures: dict[str, Any]
 ) -> list[str]:
     trees = settings.train.trees * outputs
-    found, whole, exchanges, computed, held = [], 0, 0, 0.0, 0
+    found, whole, computed, held = [], 0, 0.0, 0
+    exchanges = settings.train.trees  # one at the end of each round, with all passives at once
     for name in settings.passives:
         if name not in bins:
             continue

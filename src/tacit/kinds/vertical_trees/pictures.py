@@ -51,7 +51,8 @@ def _drawn(tree: Tree, name: str, of: str, part: Part) -> Drawn:
         f"Rows for which a split holds are above it, the others below. A leaf says what it adds to {raised}. Splits of "
         "other parties are numbers of features and bins: their names and bounds stay with their owners."
     )
-    words, owners, children = [], [], []
+    words, owners = [], []
+    children: list[list[int]] = []
     for node, party in enumerate(tree.party.tolist()):
         if party == LEAF:
             value = float(tree.value[node])
@@ -72,7 +73,7 @@ def split_words(column: Column, left: BoolArray) -> str:
     bins = column.bins.bins
     flags, missing = left[: bins - 1], bool(left[bins - 1]) and column.filled is None
     if not isinstance(column.bins, Numbers):
-        names = [column.part(number) for number in np.flatnonzero(left[:bins])]
+        names = [column.part(number) for number in np.flatnonzero(left[:bins]).tolist()]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         return f"{column.name} is {', '.join(names[:_NAMED])}{more}"
     count = int(flags.sum())
