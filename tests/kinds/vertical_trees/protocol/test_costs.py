@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tacit.kinds.vertical_trees.protocol.costs import costs
+from tacit.kinds.vertical_trees.protocol.costs import costs, memory
 from tacit.kinds.vertical_trees.protocol.features import Chosen
 from tacit.kinds.vertical_trees.protocol.messages import ShareSums
 from tacit.wire import encode
@@ -41,3 +41,10 @@ def test_a_forecast_is_at_least_what_crosses_and_little_more(hidden):
     seen = recorders["active"].seen
     assert len(seen) == forecast.exchanges
     assert sum(len(m.words) for m in seen if isinstance(m, ShareSums)) == 8 * forecast.sums
+
+
+def test_memory_counts_seeds_leaves_and_words_until_they_are_made_again():
+    bins = np.array([32] * 50)
+    assert memory(10_000, bins) == 500_000 * 32 + 16_000_000 * (16 + 8)
+    assert memory(100_000, bins) == 5_000_000 * 32 + 160_000_000 * 8  # leaves are grown again
+    assert memory(1_000_000, bins) == 50_000_000 * 32 + 2**28 * 8

@@ -27,6 +27,7 @@ from tacit.kinds.vertical_trees.protocol.losses import Loss
 from tacit.kinds.vertical_trees.protocol.rounding import MOST_BITS
 
 _FEWEST = 40  # rows
+_NODES = 4  # of the least size that fit the rows which are attacked: some of them are then opened
 _LISTED = 64  # rows of a node of which sets of up to 6 rows are listed; of larger nodes up to 4
 _COLUMNS = 4  # of the attacked passive, at most: each is solved for by itself
 
@@ -57,7 +58,8 @@ def steps(case: Case, scope: Scope) -> list[Step]:
     """Each attack that fits the case. A training of more rows or rounds than the scope allows is cut to so many."""
     if len(case.labels) < _FEWEST:
         raise ValueError(f"the parties have {len(case.labels)} rows in common, an audit needs {_FEWEST} or more")
-    kept = np.sort(scope.rng("trees: rows").permutation(len(case.labels))[: scope.pick(500, 2000)])
+    most = max(scope.pick(500, 2000), _NODES * case.terms.growth.least)
+    kept = np.sort(scope.rng("trees: rows").permutation(len(case.labels))[:most])
     rounds = min(case.terms.rounds, scope.pick(20, 100))
     cut = replace(case.rows(kept), terms=replace(case.terms, rounds=rounds, patience=0))
     return _steps(cut, cache(cut.record), scope)
