@@ -175,3 +175,35 @@ def test_a_party_that_is_killed_over_tls_resumes_and_both_predict(here, victim):
     ended(shop, code=4)  # 338 rows are more than its budget of 300
     bank.kill()
     bank.communicate()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("train.bins=2", "train.bins"),
+        ("train.objective=softmax,train.class_weight.2=3", "names 2, and the classes are 0, 1"),
+        ("privacy.least=500", "privacy.least lets no node below 500 be opened"),
+        ("train.objective=tweedie", "train.objective"),
+    ],
+)
+def test_mistakes_in_a_file_are_told_in_a_sentence(here, change, words):
+    options = [part for each in change.split(",") for part in ("--set", each)]
+    done = invoke("run", "deal.yaml", *options)
+    assert done.exit_code == 2, done.output
+    assert words in done.output
+    assert "Traceback" not in done.output
+
+
+def test_a_label_of_three_classes_and_a_column_that_is_gone_are_told_in_a_sentence(here):
+    lines = Path("bank.csv").read_text().splitlines()
+    Path("bank.csv").write_text("\n".join([lines[0], lines[1].replace(",0,", ",7,", 1), *lines[2:]]))
+    done = invoke("run", "deal.yaml")
+    assert done.exit_code == 2, done.output
+    assert "the label has 3 classes, and train.objective is binary: take softmax" in done.output
+    Path("bank.csv").write_text("\n".join(lines))
+    assert invoke("run", "deal.yaml", "--state", "state").exit_code == 0
+    new = Path("shop_new.csv").read_text().replace("x20", "other", 1)
+    Path("shop_new.csv").write_text(new)
+    done = predict("state")
+    assert done.exit_code == 2, done.output
+    assert "x20" in done.output

@@ -80,8 +80,9 @@ def test_rows_of_rare_classes_weigh_more_by_the_training_rows_alone(here):
 def test_classes_are_weighed_by_their_names(here):
     known = binned_tables(of_tables(here, train={"class_weight": {"1": 4.0}}))[1]
     np.testing.assert_array_equal(known.weights, np.where(known.labels == 1, 4.0, 1.0))
+    settings = of_tables(here, train={"class_weight": {"yes": 4.0}})
     with pytest.raises(ConfigError, match=r"train\.class_weight names yes, and the classes are 0, 1"):
-        binned_tables(of_tables(here, train={"class_weight": {"yes": 4.0}}))
+        judged.check_labels(settings, tables_here(settings)["bank"])
 
 
 def test_three_classes_need_softmax(here):
@@ -89,4 +90,24 @@ def test_three_classes_need_softmax(here):
     binary = settings.model_copy(update={"train": settings.train.model_copy(update={"objective": "binary"})})
     table = tables_here(binary)["bank"]
     with pytest.raises(ConfigError, match=r"the label has 3 classes, and train\.objective is binary: take softmax"):
-        judged.labelled(binary, table, np.arange(150))
+        judged.check_labels(binary, table)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"privacy": {"least": 121}}, r"grown from 120 of 120 training rows, and privacy\.least"),
+        ({"train": {"rows": 0.05}}, "grown from 6 of 120 training rows"),
+    ],
+)
+def test_too_few_rows_for_any_split_are_refused_before_anything_is_sent(here, changes, words):
+    with pytest.raises(ConfigError, match=words):
+        binned_tables(of_tables(here, **changes))
+
+
+def test_rows_whose_sums_may_overflow_are_refused():
+    class Many:
+        train, privacy = type("T", (), {"rows": 1.0}), type("P", (), {"least": 64, "bits": 16})
+
+    with pytest.raises(ConfigError, match=r"40000 rows of a tree at privacy\.bits 16 .* at most 32768"):
+        judged._check_rows(Many, 40_000)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from tacit.kind import Kind
+from tacit.kind import Kind, templates_in
 from tacit.kinds.vertical_trees.settings import Settings
 from tacit.lockstep import verbs
 
@@ -83,4 +83,5 @@ KIND = Kind(
     join=verbs.join(_lockstep, _boundary, _forecast),
     predict=verbs.predict(_lockstep),
     tables=_tables,
+    templates=lambda: templates_in(__name__, "tables"),
 )

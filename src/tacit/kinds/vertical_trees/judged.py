@@ -11,6 +11,7 @@ from tacit.events import Event
 from tacit.kinds.vertical_trees.protocol.boosting import Labelled, State
 from tacit.kinds.vertical_trees.protocol.features import IntArray
 from tacit.kinds.vertical_trees.protocol.losses import Loss, class_weights, loss_named
+from tacit.kinds.vertical_trees.protocol.rounding import most_rows
 from tacit.kinds.vertical_trees.settings import Settings
 from tacit.lockstep.evaluation import area_under_curve, evaluated
 from tacit.lockstep.held_out import hold_out
@@ -21,22 +22,50 @@ from tacit.tables.table import Table
 Floats = NDArray[np.float64]
 
 
-def labelled(settings: Settings, table: Table, rows: IntArray) -> tuple[Labelled, tuple[str, ...]]:
-    """What the active knows of the common rows, and the names of its classes."""
-    classes = table.labels.classes if isinstance(table.labels, Labels) else ()
-    objective = settings.train.objective
-    if objective == "binary" and len(classes) != 2:
+def check_labels(settings: Settings, table: Table) -> None:
+    """ConfigError if the active's labels do not fit the objective or the class weights of the file."""
+    classes = _classes(table)
+    if settings.train.objective == "binary" and len(classes) != 2:
         raise ConfigError(
             f"{table.where}: the label has {len(classes)} classes, and train.objective is binary: take softmax"
         )
+    given = settings.train.class_weight
+    if isinstance(given, dict) and (unknown := [name for name in given if name not in classes]):
+        raise ConfigError(
+            f"{table.where}: train.class_weight names {unknown[0]}, and the classes are {', '.join(classes)}"
+        )
+
+
+def labelled(settings: Settings, table: Table, rows: IntArray) -> tuple[Labelled, tuple[str, ...]]:
+    """What the active knows of the common rows, and the names of its classes. ConfigError if no tree can be grown."""
+    classes, objective = _classes(table), settings.train.objective
     loss = loss_named("logistic" if objective == "binary" else objective, max(2, len(classes)))
     labels = labels_of(table, rows).astype(np.float64)
     training, held_out = hold_out(len(rows), settings.train.test, settings.seed)
+    _check_rows(settings, len(training))
     try:
-        weights = _weights(settings, labels, classes, training)
-        return Labelled(loss, labels, weights, training, held_out), classes
+        return Labelled(loss, labels, _weights(settings, labels, classes, training), training, held_out), classes
     except ValueError as error:
         raise ConfigError(f"{table.where}: {error}") from None
+
+
+def _classes(table: Table) -> tuple[str, ...]:
+    return table.labels.classes if isinstance(table.labels, Labels) else ()
+
+
+def _check_rows(settings: Settings, rows: int) -> None:
+    """ConfigError if no node may be opened, or if sums may overflow."""
+    privacy, counted = settings.privacy, max(1, round(settings.train.rows * rows))
+    if counted < privacy.least:
+        raise ConfigError(
+            f"a tree is grown from {counted} of {rows} training rows, and privacy.least lets no node below "
+            f"{privacy.least} be opened: give more rows in common, or a lower privacy.least"
+        )
+    if counted > most_rows(privacy.bits):
+        raise ConfigError(
+            f"{counted} rows of a tree at privacy.bits {privacy.bits} may overflow their sums: take fewer bits, or a "
+            f"lower train.rows, for at most {most_rows(privacy.bits)}"
+        )
 
 
 def _weights(settings: Settings, labels: Floats, classes: tuple[str, ...], training: IntArray) -> Floats:
@@ -45,9 +74,6 @@ def _weights(settings: Settings, labels: Floats, classes: tuple[str, ...], train
     if given is None:
         return np.ones(len(labels))
     if not isinstance(given, str):
-        unknown = [name for name in given if name not in classes]
-        if unknown:
-            raise ValueError(f"train.class_weight names {unknown[0]}, and the classes are {', '.join(classes)}")
         return np.array([given.get(name, 1.0) for name in classes])[labels.astype(np.int64)]
     trained = labels[training].astype(np.int64)
     by_class = np.ones(len(classes))

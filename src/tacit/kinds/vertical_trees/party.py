@@ -71,6 +71,8 @@ class _Stored:
 def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Ended]:
     """One party: aligns, puts its columns into bins, trains, and keeps its own part."""
     table = own_table.opened(settings, name, place, settings.label_kind, Data)
+    if name == settings.active:
+        judged.check_labels(settings, table)
     stored = _stored(place.store, name, table)
 
     def take_part(channels: Mapping[str, Channel]) -> Ended:

@@ -18,8 +18,12 @@ from tacit.kinds.vertical_trees.protocol.messages import (
     Open,
     Over,
     Prepared,
+    Rounds,
+    RoundsKept,
+    ShareSums,
     pack_nodes,
 )
+from tacit.kinds.vertical_trees.protocol.passive import Plan
 from tacit.wire import encode
 from tests.kinds.vertical_trees.protocol.remote import asked, both, cells_of, counter, random_table
 
@@ -214,3 +218,65 @@ def test_trees_that_this_party_does_not_hold_are_not_resumed():
 
     with pytest.raises(PeerError, match="resumes with trees that this one does not hold"):
         both(first, lambda channel: passive.meet(channel, TABLE, counter()))
+
+
+def counted(*messages, plan):
+    """What a passive with a plan was told, after these messages and their answers."""
+    stored = []
+
+    def first(channel):
+        for message in messages:
+            channel.send(message)
+            if isinstance(message, Rounds):
+                assert channel.recv(RoundsKept).done == message.done == stored[-1]
+        channel.send(Over())
+
+    def second(channel):
+        def after(rounds, tally):
+            stored.append(rounds.done)
+
+        return passive.serve(channel, held(), counter(), 1, plan=plan, after=after)
+
+    return both(first, second)[1]
+
+
+def test_a_plan_lets_each_round_have_its_trees():
+    tally = counted(
+        Rounds(0, 2), begun(0), words(), begun(1), words(), Rounds(1, 2), begun(2), words(), Rounds(2, 2),
+        plan=Plan(2, 2),
+    )  # fmt: skip
+    assert tally.values == 3
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [begun(0)],  # before the first round was told
+        [Rounds(0, 1), begun(0), words(), begun(1)],  # two trees in a round of one
+        [Rounds(1, 1), begun(0), words(), Rounds(2, 1), begun(1)],  # after the last round
+        [Rounds(3, 1)],
+        [Rounds(-1, 1)],
+        [Rounds(0, 2)],
+        [Rounds(0, 0)],
+        [Rounds(1, 1), Rounds(0, 1)],  # a round is not told again, to have more trees of it
+        [Rounds(0, 1), begun(0), words(), Rounds(0, 1)],
+    ],
+)
+def test_a_plan_allows_no_more_than_it_says(messages):
+    with pytest.raises(PeerError, match="agreed on"):
+        counted(*messages, plan=Plan(2, 1))
+
+
+def test_a_plan_counts_nodes_if_they_are_hidden():
+    hidden = [begun(tweak, rows=b"") for tweak in range(3)]
+
+    def first(channel):
+        channel.send(Rounds(0, 1))
+        channel.recv(RoundsKept)
+        for message in hidden:
+            channel.send(message)
+            channel.send(words())
+            channel.recv(ShareSums)
+
+    with pytest.raises(PeerError, match="words of more trees or nodes came than the 2"):
+        both(first, lambda channel: passive.serve(channel, held(), counter(), 1, hidden=True, plan=Plan(5, 1, 2)))

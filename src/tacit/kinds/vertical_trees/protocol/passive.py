@@ -130,14 +130,14 @@ def serve(
     """
     if least < 1:
         raise ValueError(f"a node that is opened has at least 1 row, got {least}")
-    server = _Server(channel, held, counter, least, hidden)
+    server = _Server(channel, held, counter, least, hidden, plan)
     while True:
         message = channel.recv(_IN_TRAINING, MOST_REQUEST + FRAME)
         match message:
             case Over():
                 return server.tally
             case Rounds():
-                server.count(message, plan)
+                server.count(message)
                 after(message, server.tally)
                 channel.send(RoundsKept(message.done))
             case _:
@@ -170,7 +170,9 @@ def _describe(channel: Channel, table: Table, session: bytes) -> None:
 class _Server:
     """One passive in one training: the shares of the current tree, and what it has told."""
 
-    def __init__(self, channel: Channel, held: Held, counter: Counter, least: int, hidden: bool) -> None:
+    def __init__(
+        self, channel: Channel, held: Held, counter: Counter, least: int, hidden: bool, plan: Plan | None
+    ) -> None:
         self.tally = Tally()
         self._channel = channel
         self._held = held
@@ -183,18 +185,22 @@ class _Server:
         self._shares = TreeShares(self._again)
         self._corrections: dict[int, Ring] = {}
         self._tweak = -1
-        self._most_values: int | None = None  # received in all, by the plan
+        self._plan = plan
+        self._done = -1  # rounds, as the active said last
+        self._most_values = 0  # received in all, by the plan
         self._splits = 0  # of the current tree; of all trees if nodes are hidden
 
-    def count(self, rounds: Rounds, plan: Plan | None) -> None:
+    def count(self, rounds: Rounds) -> None:
         """Allow the words of one more round, if the plan has one."""
+        plan = self._plan
         if plan is None:
             return
-        if not 0 <= rounds.done <= plan.rounds or not 1 <= rounds.trees <= plan.trees:
+        if not self._done < rounds.done <= plan.rounds or not 1 <= rounds.trees <= plan.trees:
             raise PeerError(
                 f"{rounds.done} rounds of {rounds.trees} trees are done, and at most {plan.rounds} of {plan.trees} "
-                "were agreed on"
+                "were agreed on, each told once"
             )
+        self._done = rounds.done
         more = rounds.trees * plan.values if rounds.done < plan.rounds else 0
         self._most_values = self.tally.values + more
 
@@ -255,7 +261,7 @@ class _Server:
             raise PeerError(
                 f"words came under tweak {begun.tweak}, and {self._counter.next} is due: start both parties again"
             )
-        if self._most_values is not None and self.tally.values >= self._most_values:
+        if self._plan is not None and self.tally.values >= self._most_values:
             raise PeerError(
                 f"words of more trees or nodes came than the {self._most_values} that were agreed on so far"
             )
