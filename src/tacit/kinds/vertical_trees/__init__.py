@@ -5,7 +5,7 @@ protocol            bins, splits and trees; sums of a passive's bins by obliviou
 columns             a party's columns in bins, fitted on the training rows
 party, training     one party with its table: aligns, trains, keeps its own part
 part, kept_cells    what a party stores: its part of the model, and secrets of a training under way
-judged, importance  how good the trees are, and which own columns they use
+judged, importance  how good the trees are, and which own columns they use; pictures, the first trees
 boundary, forecast  who sees what, and what it will cost, before any training
 release             what a prediction tells about new rows
 attacks             what the active learns of columns, and a passive of labels

@@ -14,7 +14,7 @@ import numpy as np
 from tacit.config.source import ConfigError
 from tacit.events import Nowhere
 from tacit.kinds.vertical_trees import boundary
-from tacit.kinds.vertical_trees.opened_sums import SOLVED_RATIO, most_equations, opened_words
+from tacit.kinds.vertical_trees.opened_sums import most_equations, opened_words
 from tacit.kinds.vertical_trees.party import fitted, tables_here
 from tacit.kinds.vertical_trees.protocol.costs import Costs, costs, memory
 from tacit.kinds.vertical_trees.protocol.features import IntArray
@@ -29,7 +29,6 @@ ROUND_TRIP = 0.02  # seconds, of the estimate
 # Seconds of one core of about 3 GHz, both parties together, measured with `python -m bench vertical_trees`: of a cell
 # in the set-up, and of a word, which a tree needs for each row and bin.
 _PLANTED, _WORD = 1.4e-5, 9e-8
-_ROWS_A_BIN = 8  # in a node: with fewer, its sums alone tell which rows are in a bin (docs/trees-leaks.md)
 
 
 def forecast(settings: Settings) -> Forecast:
@@ -78,7 +77,7 @@ def planned(
         figures |= {"rows": rows, "training rows": kept}
         opened.append(_opened(settings, kept, outputs, figures))
         said += _costs(settings, rows, outputs, bins or {}, figures)
-        warnings = _row_warnings(settings, kept, figures["equations a row"])
+        warnings = _row_warnings(settings, kept)
     if settings.predict.budget is None:
         warnings.append("predict.budget is not set: any number of rows is answered with one model.")
     return in_sentences(
@@ -107,7 +106,8 @@ def _costs(
     settings: Settings, rows: int, outputs: int, bins: Mapping[str, IntArray], figures: dict[str, Any]
 ) -> list[str]:
     trees = settings.train.trees * outputs
-    found, whole, exchanges, computed, held = [], 0, 0, 0.0, 0
+    found, whole, computed, held = [], 0, 0.0, 0
+    exchanges = settings.train.trees  # one at the end of each round, with all passives at once
     for name in settings.passives:
         if name not in bins:
             continue
@@ -151,15 +151,10 @@ def _ratio(spent: Costs, rows: int, bins: IntArray, depth: int) -> str:
     return f" That is {spent.tree / shown.tree:.1f} times what partition: shown takes."
 
 
-def _row_warnings(settings: Settings, kept: int, ratio: float) -> list[str]:
-    least, bins = settings.privacy.least, settings.train.bins
+def _row_warnings(settings: Settings, kept: int) -> list[str]:
+    least = settings.privacy.least
     if kept < least:
         return [
             f"{kept} rows are trained on, and privacy.least is {least}: no node is opened, and no tree has a split."
-        ]
-    if ratio < SOLVED_RATIO and least < _ROWS_A_BIN * (bins - 1):
-        return [
-            f"privacy.least is {least} and train.bins {bins}: a node has {least / (bins - 1):.1f} rows in a bin, and "
-            f"its sums alone tell which they are; take privacy.least {_ROWS_A_BIN * (bins - 1)} or more, or fewer bins."
         ]
     return []

@@ -17,7 +17,7 @@ from tacit.config.local import Local
 from tacit.config.source import ConfigError
 from tacit.events import Noted, Nowhere
 from tacit.kinds.vertical_trees import columns as binned_columns
-from tacit.kinds.vertical_trees import importance, judged
+from tacit.kinds.vertical_trees import importance, judged, pictures
 from tacit.kinds.vertical_trees.columns import Columns
 from tacit.kinds.vertical_trees.kept_cells import KeptCells
 from tacit.kinds.vertical_trees.part import Part
@@ -99,7 +99,7 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
             part, scores = train_active(channels, brought, known, classes)
             for event in judged.told(known, scores, classes):
                 place.sink.emit(event)
-        for event in importance.told(name, part):
+        for event in (*importance.told(name, part), *pictures.told(part)):
             place.sink.emit(event)
         return Ended(part.file(), NO_LEDGER)
 
