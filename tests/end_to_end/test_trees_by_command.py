@@ -57,7 +57,7 @@ def files(here):
 def auc(path="scores.csv"):
     with Path(path).open() as file:
         found = list(csv.DictReader(file))
-    assert len(found) == 169
+    assert [row["id"] for row in found] == [f"p{row:04}" for row in range(400, 569)]  # as the active gave them
     return roc_auc_score([DATA.target[int(row["id"][1:])] for row in found], [float(row["score"]) for row in found])
 
 

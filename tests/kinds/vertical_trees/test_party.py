@@ -18,6 +18,7 @@ from tacit.kinds.vertical_trees.part import Part
 from tacit.kinds.vertical_trees.party import LOCKSTEP, binned_tables, complete, free, over, tables_here
 from tacit.kinds.vertical_trees.protocol.boosting import boost
 from tacit.kinds.vertical_trees.protocol.features import PlainFeatures
+from tacit.lockstep.held_out import hold_out
 from tacit.lockstep.run import Place
 from tests.kinds.vertical_trees.trees_tables import of_tables
 
@@ -91,6 +92,19 @@ def test_missing_values_categories_and_signs_travel_with_their_owner(here):
     assert part.columns.signs.tolist() == [1, 0, -1]
     assert part.columns.bins.ordered.tolist() == [True, False, True]
     assert sum(part.won.values()) > 0
+
+
+def test_bins_are_those_of_the_training_rows_alone(here):
+    settings = of_tables(here)
+    before = {name: columns for name, (columns, _) in binned_tables(settings)[0].items()}
+    _, held_out = hold_out(150, settings.train.test, settings.seed)
+    path = Path(settings.data["shop0"].path)
+    head, *lines = path.read_text().splitlines()
+    for row in held_out:
+        lines[row] = ",".join([f"p{row}", "100", "200", "300"])
+    path.write_text("\n".join([head, *lines]))
+    after = {name: columns for name, (columns, _) in binned_tables(settings)[0].items()}
+    assert after == before
 
 
 # --- predictions
