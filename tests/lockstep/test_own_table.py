@@ -58,6 +58,7 @@ def test_a_resumed_run_knows_its_table_again(settings, here):
 def test_data_come_from_the_local_file_first(settings, here):
     place = Place(None, Nowhere(), Local(data={"path": "mine.csv", "columns": {"x": {"monotone": "rising"}}}), here)
     data, folder = own_table.data_of(settings, "shop", place, Data)
+    assert isinstance(data, Data)
     assert (data.path, folder, data.sign("x")) == ("mine.csv", here, 1)
     wrong = Place(None, Nowhere(), Local(data={"path": "mine.csv", "columns": {"x": {"monotone": "up"}}}), here)
     with pytest.raises(ConfigError, match=r"the local file of shop: data\.columns"):

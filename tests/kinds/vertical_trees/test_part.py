@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tacit.config.source import ConfigError
-from tacit.kinds.vertical_trees import importance
 from tacit.kinds.vertical_trees.columns import Column, Columns
 from tacit.kinds.vertical_trees.part import Part
 from tacit.kinds.vertical_trees.protocol.bins import Categories, Numbers
@@ -59,8 +58,3 @@ def test_a_damaged_part_is_refused(name):
 def test_importance_is_of_own_columns_only():
     assert active().importance() == {"city": 5.0}  # the gain of 4 is another party's
     assert passive().importance() == {"city": 7.0, "age": 1.0}
-    (gain,) = importance.told("bank", active())
-    (splits,) = importance.told("shop", passive())
-    assert (gain.unit, splits.unit) == ("gain", "splits")
-    assert splits.bars == {"city": 7.0, "age": 1.0}
-    assert importance.told("shop", Part(COLUMNS, ("bank", "shop"), bytes(16))) == []
