@@ -152,9 +152,10 @@ def _ratio(spent: Costs, rows: int, bins: IntArray, depth: int) -> str:
 
 
 def _row_warnings(settings: Settings, kept: int) -> list[str]:
-    least = settings.privacy.least
-    if kept < least:
-        return [
-            f"{kept} rows are trained on, and privacy.least is {least}: no node is opened, and no tree has a split."
-        ]
-    return []
+    least, counted = settings.privacy.least, max(1, round(settings.train.rows * kept))
+    if counted >= least:
+        return []
+    return [
+        f"A tree is grown from {counted} rows, and privacy.least is {least}: no node could be opened, and "
+        f"{settings.active} will refuse to begin."
+    ]
