@@ -23,6 +23,8 @@ SAME_NAME = {  # file stems that stand more than once, and why
     **dict.fromkeys(("audit", "data", "export", "join", "plan", "predict", "report", "run", "scorecard"), VERB),
     **dict.fromkeys(("labels", "masks", "mechanisms", "page", "promises", "scores", "wire"), THING),
     **dict.fromkeys(("meeting", "prediction", "scales", "training"), "on shares, with a dealer and without one"),
+    "own_table": "a party's table, for every vertical kind, and what the regression adds",
+    "record": "what a run left, and what a party sees of a training",
     "files": "those of a run, and those that hold tables",
     "frames": "of the wire, and of pandas and polars",
     **dict.fromkeys(

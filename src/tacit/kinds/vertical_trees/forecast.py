@@ -28,7 +28,7 @@ from tacit.tables.labels import Labels
 ROUND_TRIP = 0.02  # seconds, of the estimate
 # Seconds of one core of about 3 GHz, both parties together, measured with `python -m bench vertical_trees`: of a cell
 # in the set-up, and of a word, which a tree needs for each row and bin.
-_PLANTED, _WORD = 1.4e-5, 9e-8
+_PLANTED, _WORD = 3.5e-6, 3e-8
 
 
 def forecast(settings: Settings) -> Forecast:
