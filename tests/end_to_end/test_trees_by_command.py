@@ -184,6 +184,8 @@ def test_a_party_that_is_killed_over_tls_resumes_and_both_predict(here, victim):
         ("train.objective=softmax,train.class_weight.2=3", "names 2, and the classes are 0, 1"),
         ("privacy.least=500", "privacy.least lets no node below 500 be opened"),
         ("train.objective=tweedie", "train.objective"),
+        ("data.shop.columns.x20=woe", "data.shop.columns.x20: use: woe is for regressions"),
+        ("data.shop.columns.x20.monotone=up", "data.shop.columns.x20.monotone is 'up'"),
     ],
 )
 def test_mistakes_in_a_file_are_told_in_a_sentence(here, change, words):

@@ -61,7 +61,9 @@ def test_data_come_from_the_local_file_first(settings, here):
     assert isinstance(data, Data)
     assert (data.path, folder, data.sign("x")) == ("mine.csv", here, 1)
     wrong = Place(None, Nowhere(), Local(data={"path": "mine.csv", "columns": {"x": {"monotone": "up"}}}), here)
-    with pytest.raises(ConfigError, match=r"the local file of shop: data\.columns"):
+    with pytest.raises(
+        ConfigError, match=r"the local file of shop: data\.columns\.x\.monotone: Input should be 'rising' or 'falling'"
+    ):
         own_table.data_of(settings, "shop", wrong, Data)
     with pytest.raises(ConfigError, match="there are no data of shop"):
         own_table.data_of(settings.model_copy(update={"data": {}}), "shop", PLACE, Data)

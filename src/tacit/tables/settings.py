@@ -140,6 +140,7 @@ def data_from(section: Mapping[str, Any], where: str, model: type[Data] = Data) 
     try:
         return model.model_validate(section)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key, words = ".".join(map(str, (where, *first["loc"]))), first["msg"].removeprefix("Value error, ")
+        first = max(error.errors(include_url=False), key=lambda each: len(each["loc"]))  # of a list or mapping: the fit
+        names = [each for each in map(str, first["loc"]) if "[" not in each]
+        key, words = ".".join([where, *names]), first["msg"].removeprefix("Value error, ")
         raise ValueError(f"{key}: {words}") from None
