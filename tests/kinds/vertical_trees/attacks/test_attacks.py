@@ -39,7 +39,7 @@ def test_a_case_has_the_training_rows_and_the_passive_last(tmp_path):
 
 
 def test_a_file_whose_run_would_not_begin_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="privacy.least lets no node below 1000 be opened"):
+    with pytest.raises(ConfigError, match=r"privacy\.least lets no node below 1000 be opened"):
         attacks(of_tables(tmp_path, privacy={"least": 1000}), Scope())
 
 

@@ -106,5 +106,5 @@ def _steps(case: Case, own: Callable[[], Record], scope: Scope) -> list[Step]:
 
 def _unprotected(finding: Finding, other: str) -> Finding:
     """A finding of a training without a protection: what the attack finds without it is what it finds."""
-    found = tuple((off, off) for off, _ in finding.also)
+    found = tuple((off, off) for off, _ in finding.also if off is not None)
     return replace(finding, protection=f"none here: {other} would be one", on=finding.off, also=found)
