@@ -43,7 +43,7 @@ def test_a_file_whose_run_would_not_begin_is_refused(tmp_path):
         attacks(of_tables(tmp_path, privacy={"least": 1000}), Scope())
 
 
-@pytest.mark.parametrize("least", [64, 150])
+@pytest.mark.parametrize("least", [64, 550])
 def test_large_nodes_are_attacked_on_rows_enough_to_open_some(tmp_path, least):
     settings = of_tables(tmp_path, rows=800, privacy={"least": least}, train={"trees": 3})
     (step,) = (each for each in attacks(settings, Scope()).steps if each.name == "whole columns")
