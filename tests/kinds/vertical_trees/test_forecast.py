@@ -72,7 +72,9 @@ def warnings(*args, **changes):
 
 
 def test_the_plan_warns():
-    assert any("no tree has a split" in text for text in warnings(50))
+    assert any("grown from 40 rows" in text and "refuse to begin" in text for text in warnings(50))
+    assert any("grown from 60 rows" in text for text in warnings(150, train={"rows": 0.5}))
+    assert not any("refuse to begin" in text for text in warnings(80))
     assert any("a bin has about 2.1" in text for text in warnings(1000, train={"bins": 32}))
     assert any("predict.budget is not set" in text for text in warnings(1000))
     assert not any("predict.budget" in text for text in warnings(1000, predict={"budget": 5}))

@@ -15,9 +15,9 @@ from tacit.kinds.vertical_trees.settings import Settings
 
 _A, _P = "active", "passive"
 _NO_DATA = "depends on no data"
-_PSEUDO = "pseudo-random words, from trees of random blocks whose leaf of the cell's bin the passive lacks"
+_PSEUDO = "under masks that are used once, from the leaf of a random tree that the passive lacks: pseudo-random"
 _SHARE = "the passive's share only: with its own the active opens the sums of its words in each bin"
-_ORDER = "by their numbers: edges, categories and names stay with the passive"
+_ORDER = f"{CLEAR}; edges, categories and names stay with the passive"
 
 
 def releases(settings: Settings) -> tuple[Release, ...]:

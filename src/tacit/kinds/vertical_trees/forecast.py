@@ -27,8 +27,8 @@ from tacit.tables.labels import Labels
 
 ROUND_TRIP = 0.02  # seconds, of the estimate
 # Seconds of one core of about 3 GHz, both parties together, measured with `python -m bench vertical_trees`: of a cell
-# in the set-up, and of a word, which a tree needs for each row and bin.
-_PLANTED, _WORD = 3.5e-6, 3e-8
+# in the set-up, of a word, which a tree needs for each row and bin, and of one for each node if nodes are hidden.
+_PLANTED, _WORD, _HIDDEN_WORD = 2e-6, 2.6e-8, 8e-9
 
 
 def forecast(settings: Settings) -> Forecast:
@@ -119,10 +119,10 @@ def _costs(
             f"The set-up with {name} takes {spent.setup:,} bytes, once for {rows * len(own):,} cells; a tree at most "
             f"{spent.tree:,} bytes and {spent.exchanges} exchanges.{_ratio(spent, rows, own, depth)}"
         )
-        values = 1 << (depth - 1) if settings.hidden else 1
+        word = _HIDDEN_WORD * (1 << (depth - 1)) if settings.hidden else _WORD
         whole += spent.setup + trees * spent.tree
         exchanges += trees * spent.exchanges
-        computed += _PLANTED * rows * len(own) + trees * values * _WORD * rows * int(own.sum())
+        computed += _PLANTED * rows * len(own) + trees * word * rows * int(own.sum())
         held += memory(rows, own)
     if not all(name in bins for name in settings.passives):
         return found
@@ -152,9 +152,10 @@ def _ratio(spent: Costs, rows: int, bins: IntArray, depth: int) -> str:
 
 
 def _row_warnings(settings: Settings, kept: int) -> list[str]:
-    least = settings.privacy.least
-    if kept < least:
-        return [
-            f"{kept} rows are trained on, and privacy.least is {least}: no node is opened, and no tree has a split."
-        ]
-    return []
+    least, counted = settings.privacy.least, max(1, round(settings.train.rows * kept))
+    if counted >= least:
+        return []
+    return [
+        f"A tree is grown from {counted} rows, and privacy.least is {least}: no node could be opened, and "
+        f"{settings.active} will refuse to begin."
+    ]

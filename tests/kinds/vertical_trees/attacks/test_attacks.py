@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tacit.audit.scope import Scope
+from tacit.config.source import ConfigError
 from tacit.kinds.vertical_trees.attacks import attacks, cases
 from tests.kinds.vertical_trees.trees_tables import of_tables
 
@@ -37,13 +38,12 @@ def test_a_case_has_the_training_rows_and_the_passive_last(tmp_path):
     assert (found["shop0"].tables[-1].binned == found["shop1"].tables[1].binned).all()
 
 
-def test_nothing_is_said_of_sums_if_no_node_is_opened(tmp_path):
-    made = attacks(of_tables(tmp_path, privacy={"least": 1000}), Scope())
-    assert names(made) == OVER_CHANNELS
-    assert any("fewer than privacy.least" in text for text in made.not_tested)
+def test_a_file_whose_run_would_not_begin_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"privacy\.least lets no node below 1000 be opened"):
+        attacks(of_tables(tmp_path, privacy={"least": 1000}), Scope())
 
 
-@pytest.mark.parametrize("least", [64, 150])
+@pytest.mark.parametrize("least", [64, 550])
 def test_large_nodes_are_attacked_on_rows_enough_to_open_some(tmp_path, least):
     settings = of_tables(tmp_path, rows=800, privacy={"least": least}, train={"trees": 3})
     (step,) = (each for each in attacks(settings, Scope()).steps if each.name == "whole columns")

@@ -25,7 +25,21 @@ def test_every_attack_finds_what_it_looks_for():
         assert finding.off.informative
     assert found["whole columns"].on.value > 0.95
     assert "bits: 8, least: 32, 16 bins" in found["whole columns"].protection
-    assert not found["labels from nodes"].on.informative
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_partition_that_the_file_does_not_have_protects_nothing(hidden):
+    found = {
+        step.name: step.find()[0]
+        for step in steps(case(hidden=hidden), Scope())
+        if "from" in step.name or "order" in step.name
+    }
+    labels, order = found["labels from nodes"], found["order of columns"]
+    assert labels.on.informative != hidden
+    assert (labels.on == labels.off) == (not hidden)
+    assert ("none here: partition: hidden" in labels.protection) == (not hidden)
+    assert (order.on == order.off) == hidden
+    assert all(off == on for off, on in (labels.also if not hidden else order.also))
 
 
 def test_hidden_partitions_tell_the_active_of_all_rows():

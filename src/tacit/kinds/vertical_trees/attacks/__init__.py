@@ -36,7 +36,7 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
         "predictions: each answer tells the side of a new row, as in training",
     ]
     for name, case in cases(settings).items():
-        steps = _steps(settings, case, scope, not_tested)
+        steps = _steps(case, scope)
         several = len(settings.passives) > 1
         found += [replace(step, name=f"{step.name}: {name}") for step in steps] if several else steps
     if settings.train.class_weight is not None:
@@ -61,16 +61,13 @@ def cases(settings: Settings) -> dict[str, Case]:
     return found
 
 
-def _steps(settings: Settings, case: Case, scope: Scope, not_tested: list[str]) -> list[Step]:
+def _steps(case: Case, scope: Scope) -> list[Step]:
     few, fewer = played.short(case, scope.pick(*_WORDS), 5), played.short(case, _WIRE, 1)
-    over_channels = [
+    return [
+        *audit_steps.steps(case, scope),
         Step("words of gradients", lambda: [played.audit_words(few)]),
         Step("the wire", lambda: [played.audit_wire(fewer)]),
     ]
-    if len(case.labels) < settings.privacy.least:
-        not_tested.append(f"sums of nodes: {len(case.labels)} rows are fewer than privacy.least, so none is opened")
-        return over_channels
-    return [*audit_steps.steps(case, scope), *over_channels]
 
 
 def _protection(settings: Settings) -> str:

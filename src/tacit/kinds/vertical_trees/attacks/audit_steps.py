@@ -85,12 +85,14 @@ def _steps(case: Case, own: Callable[[], Record], scope: Scope) -> list[Step]:
         ]
 
     def order() -> Sequence[Finding | Cost]:
-        return [audit_order(replace(case, hidden=False).record(), passive.binned, passive.bins)]
+        found = audit_order(replace(case, hidden=False).record(), passive.binned, passive.bins)
+        return [_unprotected(found, "partition: shown") if case.hidden else found]
 
     def labels() -> Sequence[Finding | Cost]:
         known = min(100, len(case.labels) // 5)
         shown = replace(case, hidden=False).record()
-        return [audit_labels(shown, passive.binned, case.labels.astype(np.int64), known=known, seed=scope.seed)]
+        found = audit_labels(shown, passive.binned, case.labels.astype(np.int64), known=known, seed=scope.seed)
+        return [found if case.hidden else _unprotected(found, "partition: hidden")]
 
     found = [
         Step("rows of a bin", bins),
@@ -100,3 +102,9 @@ def _steps(case: Case, own: Callable[[], Record], scope: Scope) -> list[Step]:
     if case.loss.name == "logistic":
         found.append(Step("labels from nodes", labels))
     return found
+
+
+def _unprotected(finding: Finding, other: str) -> Finding:
+    """A finding of a training without a protection: what the attack finds without it is what it finds."""
+    found = tuple((off, off) for off, _ in finding.also if off is not None)
+    return replace(finding, protection=f"none here: {other} would be one", on=finding.off, also=found)
