@@ -35,6 +35,7 @@ EXTRAS = {
     "opacus": "bench",
     "opendp": "bench",
     "private_set_intersection": "bench",
+    "xgboost": "bench",
     "torch": "torch",
     "transformers": "hf",
     "peft": "hf",

@@ -14,7 +14,8 @@ from bench.table import plain
 from tacit.version import __version__
 
 # Packages whose version a figure may depend on, by the name of their distribution.
-PACKAGES = ("numpy", "torch", "opacus", "opendp", "phe", "openmined-psi", "flwr", "ray", "cryptography", "gmpy2")
+PEERS = ("opacus", "opendp", "phe", "openmined-psi", "xgboost-cpu", "flwr", "ray")
+PACKAGES = ("numpy", "torch", *PEERS, "cryptography", "gmpy2")
 
 
 def store(result: Result, folder: Path, *, with_data: bool = False, load: float) -> Path:

@@ -127,6 +127,20 @@ PANELS = (
         ("dealer", "has no data", "sees the numbers of rows,", "columns and steps"),
     ),
     Panel(
+        "vertical_trees",
+        "the same, with boosted trees; partition: hidden shows passives no rows",
+        "vertical_trees.yaml",
+        ("each passive", "has features", "sees rows of nodes, unless", "they are hidden"),
+        ("active", "has labels and features", "sees sums by bin, from which", "the bins of cells follow"),
+        (
+            Arrow("masked", "gradients", "left", "Corrections.words"),
+            Arrow("shares", "sums of gradients by bin", "right", "ShareSums.words"),
+            Arrow("clear", "rows of nodes", "left", "Open.nodes"),
+            Arrow("clear", "splits that won", "left", "Divide.left"),
+            Arrow("clear", "which rows go left", "right", "Sides.flags"),
+        ),
+    ),
+    Panel(
         "split",
         "one network, cut between parties (V; in U the leader has the records)",
         "split_cancer.yaml",

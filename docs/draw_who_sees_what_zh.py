@@ -14,7 +14,16 @@ from docs.draw_who_sees_what import FOOT, PICTURE, ROOT, TITLE, drawn
 CHINESE_PICTURE = PICTURE.with_name("who-sees-what-zh.svg")
 NAMES = (  # keys and names of the program stay as they are
     *("horizontal", "vertical_logistic, protocol: masked", "vertical_logistic, protocol: shared"),
-    *("split", "private_training", "NOT_ENCRYPT", "DP_ENCRYPT", "PW_ENCRYPT", "DDP_ENCRYPT", "EmbeddingDP"),
+    *(
+        "vertical_trees",
+        "split",
+        "private_training",
+        "NOT_ENCRYPT",
+        "DP_ENCRYPT",
+        "PW_ENCRYPT",
+        "DDP_ENCRYPT",
+        "EmbeddingDP",
+    ),
     "protection: noised",
 )
 CHINESE = {
@@ -45,6 +54,17 @@ CHINESE = {
     "update": "更新",
     "update, sample count": "更新、样本数",
     "update, sample count, loss": "更新、样本数、损失",
+    # vertical_trees
+    "the same, with boosted trees; partition: hidden shows passives no rows": "同上，使用提升树；"
+    "partition: hidden 时被动方看不到行",
+    "sees rows of nodes, unless": "看到节点中的行，",
+    "they are hidden": "除非设为隐藏",
+    "sees sums by bin, from which": "看到各分箱的和，",
+    "the bins of cells follow": "由此可推出各单元格的分箱",
+    "sums of gradients by bin": "各分箱的梯度之和",
+    "rows of nodes": "节点中的行",
+    "splits that won": "选中的分裂",
+    "which rows go left": "哪些行向左",
     # vertical_logistic
     "the same people, different columns": "同一批人，不同的列",
     "each passive": "每个被动方",

@@ -17,7 +17,7 @@ from tacit.events import EpochFinished, Event
 from tacit.kinds.vertical_logistic.protocol import logistic_masked
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
 from tacit.kinds.vertical_logistic.settings import Settings
-from tacit.kinds.vertical_logistic.tasks.cancer import make_parts
+from tacit.lockstep.cancer import make_parts
 from tacit.net.hub import Hub
 
 SETTINGS = Settings.model_validate(

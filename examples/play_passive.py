@@ -10,7 +10,7 @@ from play_active import SETTINGS, Printed
 from tacit.align import align
 from tacit.kinds.vertical_logistic.protocol import logistic_masked
 from tacit.kinds.vertical_logistic.protocol.logistic_masked import PaillierContext
-from tacit.kinds.vertical_logistic.tasks.cancer import make_parts
+from tacit.lockstep.cancer import make_parts
 from tacit.net.spoke import Spoke
 
 if __name__ == "__main__":

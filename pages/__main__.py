@@ -10,7 +10,7 @@ from pathlib import Path
 from pages import api, benchmarks, events, keys, readme, readme_zh, verbs, wire, wire_vectors
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-KINDS = ("horizontal", "private_training", "vertical_logistic", "split", "local")
+KINDS = ("horizontal", "private_training", "vertical_logistic", "vertical_trees", "split", "local")
 PAGES: dict[str, Callable[[], str]] = {
     **{f"reference/keys-{name.replace('_', '-')}.md": partial(keys.page, name) for name in KINDS},
     "benchmarks.md": benchmarks.page,

@@ -23,6 +23,10 @@ _WORDS = {
         "Keys of a vertical regression",
         "A file with `kind: vertical_logistic`. See [vertical regression](../vertical.md) and [tables](../tables.md).",
     ),
+    "vertical_trees": (
+        "Keys of boosted trees",
+        "A file with `kind: vertical_trees`. See [boosted trees](../trees.md) and [tables](../tables.md).",
+    ),
     "split": ("Keys of a split training", "A file with `kind: split`. See [split learning](../split.md)."),
     "local": (
         "Keys of a party's own file",

@@ -28,6 +28,7 @@ _TITLES = {
     "kinds.vertical_logistic.protocol.messages": "Vertical regression under masks",
     "kinds.vertical_logistic.protocol.label_count_messages": "Vertical regression: counts of labels",
     "kinds.vertical_logistic.shared.messages": "Vertical regression on secret shares",
+    "kinds.vertical_trees.protocol.messages": "Boosted trees",
     "kinds.split.messages": "Split learning",
     "oblivious": "Oblivious transfer",
     "flower.node": "Through Flower",

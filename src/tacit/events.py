@@ -42,6 +42,7 @@ __all__ = [
     "Tee",
     "TrainingResumed",
     "TrainingStarted",
+    "Tree",
     "from_json",
     "to_json",
 ]
@@ -308,6 +309,18 @@ class Tabled:
     section: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A tree of splits to draw; derived from this party's records. Node 0 is the root."""
+
+    name: str
+    caption: str
+    words: list[str]  # of each node
+    owners: list[str]  # whose split each node is; empty for leaves
+    children: list[list[int]]  # of each node the two below it, later ones; none for leaves
+    section: str = ""
+
+
 Event = (
     RunStarted
     | TrainingStarted
@@ -318,6 +331,7 @@ Event = (
     | Curve
     | Bars
     | Tabled
+    | Tree
     | RunResumed
     | Noted
     | PortWatched

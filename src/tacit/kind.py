@@ -195,7 +195,8 @@ def templates_in(package: str, *names: str) -> Templates:
 # --- the kinds that there are
 
 _BUILT_IN = {
-    name: f"tacit.kinds.{name}:KIND" for name in ("horizontal", "private_training", "vertical_logistic", "split")
+    name: f"tacit.kinds.{name}:KIND"
+    for name in ("horizontal", "private_training", "vertical_logistic", "vertical_trees", "split")
 }
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tacit.kinds.private_training.task import Task as TrainingTask
     from tacit.kinds.private_training.tasks.load import make_training
     from tacit.kinds.split.task import Bottom, Ends, Rows, Seat, Top, Trunk, Unfitted
-    from tacit.kinds.vertical_logistic.tasks.cancer import Part as Columns
+    from tacit.lockstep.cancer import Part as Columns
 
 __all__ = [
     "Bottom",
@@ -60,6 +60,6 @@ __getattr__, __dir__ = door(  # some need torch: imported only when they are use
         "tacit.kinds.private_training.task": "Task=TrainingTask",
         "tacit.kinds.private_training.tasks.load": "make_training",
         "tacit.kinds.split.task": "Bottom Ends Rows Seat Top Trunk Unfitted",
-        "tacit.kinds.vertical_logistic.tasks.cancer": "Part=Columns",
+        "tacit.lockstep.cancer": "Part=Columns",
     },
 )

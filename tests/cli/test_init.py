@@ -16,7 +16,7 @@ from tacit.kind import find
 
 FOLDERS = [
     (name, template)
-    for name in ("horizontal", "private_training", "vertical_logistic", "split")
+    for name in ("horizontal", "private_training", "vertical_logistic", "vertical_trees", "split")
     for template in find(name).templates()
 ]
 WITHOUT = {"lora": "peft", "torch": "torch"}

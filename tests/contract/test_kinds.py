@@ -22,7 +22,7 @@ from tacit.store.directory import read_events
 from tests.commands import invoke
 
 TOYS = Path(__file__).with_name("toys")
-BUILT_IN = ["horizontal", "private_training", "vertical_logistic", "split"]
+BUILT_IN = ["horizontal", "private_training", "vertical_logistic", "vertical_trees", "split"]
 
 
 @pytest.fixture
@@ -94,7 +94,8 @@ def test_a_name_that_no_kind_has(toys):
     with pytest.raises(ConfigError, match=r"kind is 'countin', which does not exist: did you mean counting\?"):
         load({"kind": "countin"})
     with pytest.raises(
-        ConfigError, match="give horizontal or private_training or vertical_logistic or split or counting"
+        ConfigError,
+        match="give horizontal or private_training or vertical_logistic or vertical_trees or split or counting",
     ):
         load({})
     assert names() == [*BUILT_IN, "counting"]

@@ -22,6 +22,7 @@ PURE = (
     "kinds/vertical_logistic/protocol",
     "kinds/vertical_logistic/shared",
     "kinds/vertical_logistic/two_party",
+    "kinds/vertical_trees/protocol",
     "kinds/horizontal/alone",
     "kinds/horizontal/client",
     "kinds/horizontal/coordinator",

@@ -54,7 +54,8 @@ MISTAKES = {
     "the kind is missing": (
         "task: digits\n",
         "run file.yaml",
-        "file.yaml: kind is missing: give horizontal or private_training or vertical_logistic or split",
+        "file.yaml: kind is missing: give horizontal or private_training or vertical_logistic or vertical_trees or "
+        "split",
     ),
     "the kind is misspelled": (
         FLEET.replace("horizontal", "horizontol"),

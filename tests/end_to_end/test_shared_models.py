@@ -13,7 +13,7 @@ from tacit.kinds.vertical_logistic.party import party
 from tacit.kinds.vertical_logistic.protocol import batches
 from tacit.kinds.vertical_logistic.protocol.model import Model
 from tacit.kinds.vertical_logistic.settings import Settings
-from tacit.kinds.vertical_logistic.tasks import cancer
+from tacit.lockstep import cancer
 from tacit.lockstep.run import Place
 from tests.kinds.vertical_logistic.parties import labelled, plain
 from tests.kinds.vertical_logistic.shared_tables import of_tables

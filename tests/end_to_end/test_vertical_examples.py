@@ -13,7 +13,7 @@ import yaml
 import tacit
 from tacit.kinds.vertical_logistic import forecast, party
 from tacit.kinds.vertical_logistic.settings import Settings
-from tacit.kinds.vertical_logistic.tasks import cancer
+from tacit.lockstep import cancer
 from tacit.runs.load import load
 from tests.subprocesses import HANGS, free_port, launch
 
@@ -65,3 +65,10 @@ def test_the_files_on_shares_run_with_two_and_with_three_parties(name, more, cha
     weights = result.model["weights"]
     assert weights.shape == (30 // (2 + ("registry" in more)), 1)
     assert np.abs(weights).max() > 0.1
+
+
+@pytest.mark.parametrize("more", [{}, REGISTRY])
+def test_the_file_of_trees_runs_with_two_and_with_three_parties(more, here):
+    data = yaml.safe_load((EXAMPLES / "vertical_trees.yaml").read_text())
+    result = tacit.run(data | {"parties": data["parties"] | more})
+    assert result.history[-1].local["auc"] > 0.97

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tacit.kinds.vertical_logistic.tasks import cancer
+from tacit.lockstep import cancer
 
 _KEPT = 200
 

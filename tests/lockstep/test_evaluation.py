@@ -22,7 +22,7 @@ from sklearn.metrics import (
 )
 
 from tacit.events import Curve, Tabled, from_json, to_json
-from tacit.lockstep.evaluation import evaluated, probabilities
+from tacit.lockstep.evaluation import area_under_curve, evaluated, probabilities
 
 CLASSES = ("paid", "default")
 
@@ -254,3 +254,9 @@ def test_any_scores_give_finite_points_and_probabilities(scores, seed):
     chance = probabilities(scores)
     assert ((chance >= 0) & (chance <= 1)).all()
     assert chance.ndim == 1 or np.allclose(chance.sum(axis=1), 1)
+
+
+def test_the_area_under_the_curve_counts_ties_by_half():
+    scores, labels = two_classes()
+    assert area_under_curve(scores[:, 0], labels == 1) == pytest.approx(roc_auc_score(labels, scores[:, 0]))
+    assert area_under_curve(scores[:, 0], labels >= 0) is None

@@ -1,9 +1,10 @@
-"""Curves, bars and tables of a training on its page."""
+"""Curves, bars, trees and tables of a training on its page."""
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ BARS = events.Bars(
 TABLE = events.Tabled(
     "Thresholds", "Counts.", ["threshold", "rows", "city"], [[0.25, 17.0, "Rome"], ["0.3 (KS)", 5, ""]], SECTION
 )
+TREE = events.Tree("Tree 1", "A tree.", ["age ≤ 35", "-0.5", "+0.5"], ["bank", "", ""], [[1, 2], [], []], "Trees")
 
 
 def run(root, *told, base=VERTICAL, parties=2):
@@ -68,13 +70,45 @@ def test_sections_are_those_that_the_events_name_and_say_that_no_epsilon_covers_
     assert {"curve-lift.svg", "bars-weights-of-bank.svg"} <= plots
 
 
+def test_a_tree_is_drawn_with_its_title_and_its_caption(tmp_path):
+    path = run(tmp_path, TREE)
+    text = page(path)
+    assert titles(text)[:2] == ["Learning", "Trees"]
+    assert charts(text)[:2] == ["Loss", "Tree 1"]
+    assert "age ≤ 35" in text
+    assert "A tree." in text
+    assert "tree-tree-1.svg" in {each.name for each in (path / "plots").iterdir()}
+
+
+def test_an_owner_has_the_same_colour_in_all_trees(tmp_path):
+    other = replace(TREE, name="Tree 2", owners=["shop", "", ""])
+    both = replace(TREE, name="Tree 3", words=["a", "b", "c", "d", "e"], owners=["shop", "bank", "", "", ""])
+    both = replace(both, children=[[1, 2], [3, 4], [], [], []])
+    path = run(tmp_path, TREE, other, both)
+    page(path)
+    drawn = [(path / "plots" / f"tree-tree-{number}.svg").read_text() for number in (1, 2, 3)]
+    assert [('class="dot blue"' in text, 'class="dot amber"' in text) for text in drawn] == [
+        (True, False),
+        (False, True),
+        (True, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    "change", [{"children": [[5, 9], [0, 0], [1]]}, {"owners": ["bank"]}, {"children": [[1, 1], [], []]}]
+)
+def test_a_tree_of_an_edited_file_is_drawn_as_far_as_it_is_one(tmp_path, change):
+    assert "Tree 1" in page(run(tmp_path, replace(TREE, **change)))
+
+
 def test_a_page_for_sharing_has_none_of_them(tmp_path):
-    path = run(tmp_path, CURVE, TABLE, BARS)
+    path = run(tmp_path, CURVE, TABLE, BARS, TREE)
     text = page(path, share=True)
     assert "Lift" not in text
     assert "Weights of bank" not in text
     assert "Rome" not in text
     assert "Thresholds" not in text
+    assert "age ≤ 35" not in text
     assert charts(text) == []
     assert "So are tables and coefficients" in text
 

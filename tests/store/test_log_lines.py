@@ -75,6 +75,7 @@ FINISHED = events.RoundFinished(
         (events.EpochFinished(1, 2.0, {"loss": 0.5}), "epoch 2 done loss: 0.5 2.0 s"),
         (events.Curve("ROC", "x", "y", [[0, 0]], lines={"chance": [[0, 0], [1, 1]]}), "curve: ROC, 3 points"),
         (events.Bars("Weights", "log odds", "", {"age": 1.0}), "bars: Weights, 1 of them"),
+        (events.Tree("Tree 1", "", ["a", "b", "c"], ["x", "", ""], [[1, 2], [], []]), "tree: Tree 1, 3 nodes"),
         (events.Tabled("Thresholds", "", ["a"], [["b"], [1.0]]), "table: Thresholds, 2 rows"),
         (events.RunFinished("done", 30, 61.26), "done after 30 rounds in 61.3 s"),
         (events.RunFinished("failed", 0, 1, "no luck"), "failed after 0 rounds in 1.0 s: no luck"),

@@ -25,9 +25,9 @@ _SUFFIXES = (".yaml", ".yml")
 def command(kind: str, path: Path | None, task: str | None, force: bool) -> None:
     """Write a commented file, or a folder that runs, to start from.
 
-    KIND is horizontal, private_training, vertical_logistic or split, or a kind that an installed package offers. A PATH
-    that ends with .yaml is a file (default: KIND.yaml). Any other PATH is a folder with data, a model, a file, a test
-    and a README.
+    KIND is horizontal, private_training, vertical_logistic, vertical_trees or split, or a kind that an installed
+    package offers. A PATH that ends with .yaml is a file (default: KIND.yaml). Any other PATH is a folder with data, a
+    model, a file, a test and a README.
     """
     from tacit.config.load import ConfigError, write_folder, write_starter
     from tacit.kind import find

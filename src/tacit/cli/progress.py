@@ -26,6 +26,7 @@ from tacit.events import (
     Tabled,
     TrainingResumed,
     TrainingStarted,
+    Tree,
 )
 from tacit.store.log_lines import line, measured, measured_epoch, measured_step, number
 
@@ -83,7 +84,7 @@ class Bar:
                 self._move(event.epoch, event.step, " ".join(measured_step(event)))
             case EpochFinished():
                 self._move(event.epoch + 1, 0, " ".join(measured_epoch(event)))
-            case Curve() | Bars() | Tabled():
+            case Curve() | Bars() | Tabled() | Tree():
                 pass
             case RunStarted():
                 self._rounds = event.rounds

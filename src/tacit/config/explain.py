@@ -19,8 +19,25 @@ Schema = dict[str, Any]
 
 
 def explain(error: ValidationError, placed: Placed) -> list[str]:
-    """One line for each mistake."""
-    return [_sentence(detail, placed) for detail in error.errors(include_url=False)]
+    """One line for each mistake. Of a value that may be one thing or another, what is wrong with the nearest."""
+    details = error.errors(include_url=False)
+    deepest: dict[Keys, int] = {}
+    for detail in details:
+        if (union := _union(detail)) is not None:
+            deepest[union] = max(deepest.get(union, 0), len(detail["loc"]))
+    kept = [each for each in details if (union := _union(each)) is None or len(each["loc"]) == deepest[union]]
+    return list(dict.fromkeys(_sentence(detail, placed) for detail in kept))
+
+
+def _union(detail: ErrorDetails) -> Keys | None:
+    """The key above the first member of a union, if the mistake is in one: pydantic names it as `dict[str,int]`."""
+    parts = [str(part) for part in detail["loc"]]
+    place = next((place for place, part in enumerate(parts) if _is_member(part)), None)
+    return None if place is None else tuple(parts[:place])
+
+
+def _is_member(part: str) -> bool:
+    return "[" in part and part != "[key]"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -28,7 +45,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def _sentence(detail: ErrorDetails, placed: Placed) -> str:
-    path = tuple(str(part) for part in detail["loc"] if part != "[key]")
+    path = tuple(part for part in map(str, detail["loc"]) if part != "[key]" and not _is_member(part))
     origin = placed.origin(path)
     schema = _schema(placed.model, path)
     if detail["type"] == "extra_forbidden" or detail["loc"][-1:] == ("[key]",):
@@ -39,6 +56,8 @@ def _sentence(detail: ErrorDetails, placed: Placed) -> str:
         words = str(detail["ctx"]["error"])
         if schema.get("type") == "object":
             return f"{_where_named(words, path, placed)}{words}"
+        if _union(detail) is not None:
+            return f"{origin.where}{origin.key}: {words}"
         return f"{origin.where}{origin.key} is {_shown(detail['input'])}: it {words}"
     finite = detail["type"] == "finite_number"
     return f"{origin.where}{origin.key} is {_shown(detail['input'])}: give {_expected(schema, finite=finite)}"

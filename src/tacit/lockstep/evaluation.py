@@ -70,6 +70,12 @@ def evaluated(
     return _two(scores[:, 0], codes, classes, section)
 
 
+def area_under_curve(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
+    """The AUC of scores: how often a positive row has the higher one of two; None if only one class occurs."""
+    ranked = _Ranked.of(scores, positive)
+    return ranked.auc if ranked.both else None
+
+
 # --- two classes
 
 

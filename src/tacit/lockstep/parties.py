@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.sections import Settings, meeting_party
 
+if TYPE_CHECKING:
+    from tacit.tables.settings import Data
+
 
 class Parties(Settings):
     """The settings of a few parties. It adds no field: one more would reorder every stored file."""
@@ -27,3 +30,19 @@ class Parties(Settings):
     def hub(self) -> str:
         """The party that the others connect to."""
         return meeting_party(self.lead, {name: party.address for name, party in self.parties.items()})
+
+
+class TableParties(Parties):
+    """The settings of parties with tables of the same rows. It adds no field either."""
+
+    if TYPE_CHECKING:
+        data: Mapping[str, Data]  # of the parties whose tables this file names
+        task: str | None  # built-in data instead
+        task_options: Mapping[str, Any]
+        align: bool
+        seed: int
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The parties that have data."""
+        return tuple(name for name in self.parties if self.brings_data(name))

@@ -19,7 +19,7 @@ from tacit.channel import LIMIT, Channel, Interrupted, run_parties
 from tacit.config.local import Local
 from tacit.config.source import ConfigError
 from tacit.errors import PeerAway
-from tacit.events import Bars, Event, Noted, Nowhere, Sink, Tabled
+from tacit.events import Bars, Event, Noted, Nowhere, Sink, Tabled, Tree
 from tacit.kind import Here, Result, Seat, ended_early
 from tacit.lockstep.exchange import telling
 from tacit.lockstep.parties import Parties
@@ -96,7 +96,7 @@ class _Quiet:
     def emit(self, event: Event) -> None:
         if isinstance(event, Noted):
             self._sink.emit(event)
-        elif isinstance(event, Bars | Tabled):
+        elif isinstance(event, Bars | Tabled | Tree):
             self._results.append(event)
 
     def tell_results(self) -> None:

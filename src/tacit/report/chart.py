@@ -1,8 +1,8 @@
 """Small charts as SVG.
 
 A `Chart` is one or more `Panel`s over the same x axis, each with its own y axis and `Series`; or it is `bars` with a
-name each. Colours are names, which `styles/chart.css` gives a light and a dark value; a point that has no number is a
-gap.
+name each, or a `tree` of nodes. Colours are names, which `styles/chart.css` gives a light and a dark value; a point
+that has no number is a gap.
 
     inline(chart)       for a page that has the style already, and says title and caption in its own words
     standalone(chart)   a file of its own
@@ -22,6 +22,7 @@ from tacit.report.bars import Bar, drawn_bars
 from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import short
 from tacit.report.ticks import Axis, linear, logarithmic
+from tacit.report.tree_drawing import Node, drawn_tree
 
 Colour = Literal["blue", "red", "teal", "amber", "violet", "green", "grey"]
 COLOURS: tuple[Colour, ...] = ("blue", "teal", "amber", "violet", "green", "grey")
@@ -78,6 +79,7 @@ class Chart:
     tall: bool = False  # one panel as high as two
     log_x: bool = False
     bars: tuple[Bar, ...] = ()  # instead of panels
+    tree: tuple[Node, ...] = ()  # instead of panels
 
 
 def inline(chart: Chart) -> Markup:
@@ -144,6 +146,8 @@ def _drawn(chart: Chart, top: float) -> tuple[float, Markup]:
     """The height of the chart, and what is in it."""
     if chart.bars:
         return drawn_bars(chart.bars, chart.x_title, WIDTH, top)
+    if chart.tree:
+        return drawn_tree(chart.tree, WIDTH, top)
     seen = [point for panel in chart.panels for series in panel.series for point in _shown(series, panel)]
     if not seen:
         words = element("text", "Nothing to show.", class_="empty", x=WIDTH / 2, y=top + 50, text_anchor="middle")

@@ -18,6 +18,7 @@ from tacit.events import (
     Tabled,
     TrainingResumed,
     TrainingStarted,
+    Tree,
 )
 from tacit.sections import Settings
 from tacit.store.reading import Account
@@ -38,6 +39,7 @@ class Epochs:
     curves: tuple[Curve, ...]  # the last of each name
     bars: tuple[Bars, ...]  # the same
     tables: tuple[Tabled, ...]  # the same
+    trees: tuple[Tree, ...]  # the same
     notes: tuple[str, ...]
     resumed: int  # times
     finished: RunFinished | None  # None while it runs, and where it was cut off
@@ -63,6 +65,7 @@ def epochs_of(record: Record[S]) -> Epochs:
     curves: dict[str, Curve] = {}
     bars: dict[str, Bars] = {}
     tables: dict[str, Tabled] = {}
+    trees: dict[str, Tree] = {}
     notes: dict[str, None] = {}  # a resumed run gives them again
     started, aligned, finished, resumed = None, None, None, 0
     for event in record.events:
@@ -88,6 +91,8 @@ def epochs_of(record: Record[S]) -> Epochs:
                 bars[event.name] = event
             case Tabled():
                 tables[event.name] = event
+            case Tree():
+                trees[event.name] = event
             case RunFinished():
                 finished = event
             case _:
@@ -103,6 +108,7 @@ def epochs_of(record: Record[S]) -> Epochs:
         curves=tuple(curves.values()),
         bars=tuple(bars.values()),
         tables=tuple(tables.values()),
+        trees=tuple(trees.values()),
         notes=tuple(notes),
         resumed=resumed,
         finished=finished,

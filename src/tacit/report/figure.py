@@ -37,6 +37,7 @@ def with_points(found: list[Figure]) -> list[Figure]:
         figure
         for figure in found
         if figure.chart.bars
+        or figure.chart.tree
         or any(number(y) is not None for panel in figure.chart.panels for s in panel.series for _, y in s.points)
     ]
 

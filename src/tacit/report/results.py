@@ -1,4 +1,4 @@
-"""What a training left in addition to its epochs: curves, bars and tables, in the sections that their events name.
+"""What a training left in addition to its epochs: curves, bars, trees and tables, in the sections of their events.
 
 They derive from this party's records, and no epsilon covers them: a page that is for sharing leaves them out.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tacit.events import Bars, Curve, Tabled
+from tacit.events import Bars, Curve, Tabled, Tree
 from tacit.report import page
 from tacit.report.bars import Bar
 from tacit.report.chart import COLOURS, Chart, Panel, Series, number
@@ -16,6 +16,7 @@ from tacit.report.epochs_view import Epochs
 from tacit.report.figure import Figure, slug, with_points
 from tacit.report.markup import Markup, element, join
 from tacit.report.numbers import short
+from tacit.report.tree_drawing import Node
 
 COMPARED = ("chance", "perfect")  # lines to compare with: grey and dashed
 _LONG_TABLE = 12  # rows; longer ones are folded
@@ -33,7 +34,7 @@ class Results:
 
 def results(record: Epochs) -> list[Results]:
     """The sections in the order in which they were first named; figures without one are not among them."""
-    told: list[Curve | Bars | Tabled] = [*record.curves, *record.bars, *record.tables]
+    told: list[Curve | Bars | Tree | Tabled] = [*record.curves, *record.bars, *record.trees, *record.tables]
     found = [_section(record, title) for title in dict.fromkeys(each.section for each in told) if title]
     return [*found, Results("Results", [], tables)] if (tables := _section(record, "").tables) else found
 
@@ -52,7 +53,11 @@ def shown(found: Results, cover: page.Cover) -> Markup:
 def _section(record: Epochs, title: str) -> Results:
     curves = [_curve(each) for each in record.curves if each.section == title]
     bars = [_bars(each) for each in record.bars if each.section == title]
-    return Results(title, with_points([*bars, *curves]), [each for each in record.tables if each.section == title])
+    owners = list(dict.fromkeys(owner for each in record.trees for owner in each.owners if owner))
+    trees = [_tree(each, owners) for each in record.trees if each.section == title]
+    return Results(
+        title, with_points([*bars, *curves, *trees]), [each for each in record.tables if each.section == title]
+    )
 
 
 def _curve(curve: Curve) -> Figure:
@@ -80,6 +85,15 @@ def _bars(event: Bars) -> Figure:
     bars = tuple(Bar(name, float(value)) for name, value in event.bars.items() if number(value) is not None)
     chart = Chart(f"bars-{slug(event.name)}", event.name, event.caption, event.unit, (), bars=bars)
     return Figure(chart, frozenset({"bars"}))
+
+
+def _tree(event: Tree, owners: list[str]) -> Figure:
+    nodes = tuple(
+        Node(words, owner, tuple(below), owners.index(owner) if owner else 0)
+        for words, owner, below in zip(event.words, event.owners, event.children, strict=False)
+    )
+    chart = Chart(f"tree-{slug(event.name)}", event.name, event.caption, "", (), tree=nodes)
+    return Figure(chart, frozenset({"tree"}))
 
 
 def _table(event: Tabled) -> Markup:

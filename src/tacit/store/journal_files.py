@@ -4,6 +4,7 @@
     RUN/journal/aligned             see `tacit.kinds.vertical_logistic.kept_rows`
     RUN/journal/label-counts-*      see `label_count_messages` next to the journal
     RUN/journal/key                 the active's private key, which old answers need
+    RUN/journal/cells-*, tweaks-*   see `tacit.kinds.vertical_trees.kept_cells`
 
 They are removed once all parties have said that they are done.
 """
@@ -29,12 +30,18 @@ def clear(run: Path) -> None:
         (run / FOLDER).rmdir()
 
 
+def make(run: Path) -> Path:
+    """The journal's folder, of mode 0700."""
+    path = run / FOLDER
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
 class RecordFiles:
     """Records in a folder of mode 0700. Each is replaced in one step, and on disk when `write` returns."""
 
     def __init__(self, run: Path) -> None:
-        self._path = run / FOLDER
-        self._path.mkdir(mode=0o700, exist_ok=True)
+        self._path = make(run)
 
     def read(self) -> dict[str, bytes]:
         return {name: self._read(name) for name in self._names() if name != _KEY}

@@ -32,6 +32,7 @@ from tacit.events import (
     Tabled,
     TrainingResumed,
     TrainingStarted,
+    Tree,
 )
 
 UPLOADS = frozenset({"Update", "Masked"})  # messages with what a client learnt
@@ -108,6 +109,8 @@ def _words(event: Event, rounds: int | None) -> str:
             return f"bars: {event.name}, {len(event.bars)} of them"
         case Tabled():
             return f"table: {event.name}, {len(event.rows)} rows"
+        case Tree():
+            return f"tree: {event.name}, {len(event.words)} nodes"
         case _:
             return f"{_round(event.round, rounds)} {_of_round(event)}"
 

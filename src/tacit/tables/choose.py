@@ -89,7 +89,7 @@ def _check(name: str, cells: Cells, use: Use, given: Column) -> None:
         raise ValueError(
             f'column {name}: {use} needs numbers, and it holds text such as "{example[:_SHOWN]}": say one_hot or woe'
         )
-    if given.use is not None and given.missing is not None and not fits(given.use, given.missing):
+    if given.use is not None and given.missing is not None and not _fits(given.use, given):
         remedy = "own category, constant or refuse" if use == "one_hot" else "mean, median, constant or refuse"
         raise ValueError(f"column {name}: `missing: {given.missing}` does not go with {use}: say {remedy}")
 
@@ -97,10 +97,14 @@ def _check(name: str, cells: Cells, use: Use, given: Column) -> None:
 def _missing(cells: Cells, use: Use, given: Column) -> Missing:
     """As given if it fits. What is said for all columns of a table does not fit each of them."""
     by_category = use == "one_hot" or (use == "woe" and isinstance(cells, Texts))
-    fitting = fits("one_hot" if by_category else use, given.missing) if given.missing is not None else False
-    if given.missing is not None and fitting:
+    if given.missing is not None and _fits("one_hot" if by_category else use, given):
         return given.missing
-    return "mean" if use in ("numeric", "log") else "own category"
+    return "mean" if use in ("numeric", "log") and not given.missing_apart else "own category"
+
+
+def _fits(use: Use, given: Column) -> bool:
+    apart = given.missing_apart and given.missing == "own category"
+    return apart or given.missing is None or fits(use, given.missing)
 
 
 def _value(name: str, cells: Cells, given: Column, number: bool) -> float | str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import unquote
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -67,6 +67,7 @@ class Ids(Section):
 class Column(Section):
     """What becomes of a column. What is not given is chosen by what is in it, and said."""
 
+    missing_apart: ClassVar[bool] = False  # whether missing numbers are a group of their own, and not filled in
     use: Use | None = None
     rare: Count = 20  # one_hot and woe of text: categories with fewer training rows are taken together
     bins: Annotated[int, Field(ge=2, le=100, strict=True)] = 10  # bin and woe of numbers: quantiles
@@ -134,11 +135,12 @@ class Data(Section):
         return isinstance(self.columns, dict) and any(column.use == "woe" for column in self.columns.values())
 
 
-def data_from(section: Mapping[str, Any], where: str) -> Data:
+def data_from(section: Mapping[str, Any], where: str, model: type[Data] = Data) -> Data:
     """The section of a table; ValueError says in a sentence what is wrong with it. `where`: what the section is."""
     try:
-        return Data.model_validate(section)
+        return model.model_validate(section)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key, words = ".".join(map(str, (where, *first["loc"]))), first["msg"].removeprefix("Value error, ")
+        first = max(error.errors(include_url=False), key=lambda each: len(each["loc"]))  # of a list or mapping: the fit
+        names = [each for each in map(str, first["loc"]) if "[" not in each]
+        key, words = ".".join([where, *names]), first["msg"].removeprefix("Value error, ")
         raise ValueError(f"{key}: {words}") from None

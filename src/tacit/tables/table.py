@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from tacit.tables.roles import concerns, roles_of
 from tacit.tables.settings import Data
 from tacit.tables.sources import read
 
-__all__ = ["Rows", "Table", "TableError", "checked", "open_rows", "open_table"]
+__all__ = ["NeededColumns", "Rows", "Table", "TableError", "checked", "open_rows", "open_table"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +51,16 @@ class Rows:
     cells: dict[str, Cells]
 
 
+class NeededColumns(Protocol):
+    """The columns that a trained model needs of new rows, and how their texts are read."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    @property
+    def readings(self) -> Mapping[str, Reading]: ...
+
+
 def open_table(data: Data, folder: Path, *, label: Wanted | None) -> Table:
     """A party's table for a training. TableError lists every problem that must be mended."""
     found = check(read(data, folder), data, label, summary=False)
@@ -75,7 +87,7 @@ def checked(data: Data, folder: Path, label: Wanted | None) -> Checked:
         return Checked(error.problems[0].where, 0, error.problems)
 
 
-def open_rows(data: Data, folder: Path, fitted: Fitted) -> Rows:
+def open_rows(data: Data, folder: Path, fitted: NeededColumns) -> Rows:
     """New rows for a prediction: columns by name in any order, read as the training's were. No label is needed."""
     raw = read(data, folder)
     needed = Data(frame=raw, id=data.id, ids=data.ids, columns=tuple(fitted.names))

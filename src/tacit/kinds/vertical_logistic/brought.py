@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from tacit.config.source import ConfigError
 from tacit.crypto.paillier import PrivateKey, Workers, generate
 from tacit.events import Event, Sink
 from tacit.fixedpoint import Floats
@@ -23,8 +22,6 @@ from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.lockstep.evaluation import evaluated
 from tacit.store.journal_files import RecordFiles
 from tacit.tables.fitted import Fitted
-from tacit.tables.labels import Labels
-from tacit.tables.table import Table
 
 
 class Judgement(Protocol):
@@ -96,13 +93,6 @@ class Brought:
     @property
     def active(self) -> bool:
         return self.name == self.settings.active
-
-
-def labels_of(table: Table, rows: Rows) -> NDArray[Any]:
-    """Codes of the classes, or numbers, of these rows."""
-    if table.labels is None:
-        raise ConfigError("the active has no labels: name their column as label")
-    return (table.labels.codes if isinstance(table.labels, Labels) else table.labels)[rows]
 
 
 def model_file(

@@ -2,7 +2,6 @@
 
 opened(settings, name, place)       the table of a party: from its local file, from the shared file, or the task's
 check_tables(settings, ...)         everything that is wrong with the tables that are here
-new_rows(settings, name, ...)       rows to predict, read as those of the training were
 fitted(...), count_again(...)       the transforms, with counts of labels where a column needs them; after a restart
 stored_transforms, transforms_of    the transforms in a stored part
 """
@@ -22,80 +21,29 @@ from tacit.channel import Channel
 from tacit.config.local import Local
 from tacit.config.source import ConfigError
 from tacit.crypto.paillier import PrivateKey
-from tacit.events import Nowhere
 from tacit.kinds.vertical_logistic.protocol import batches, label_counts
 from tacit.kinds.vertical_logistic.protocol.batches import Rows
 from tacit.kinds.vertical_logistic.protocol.label_count_terms import LEAST, Terms
 from tacit.kinds.vertical_logistic.protocol.label_counts import Counting
 from tacit.kinds.vertical_logistic.settings import Settings
-from tacit.kinds.vertical_logistic.tasks import load as tasks
-from tacit.lockstep.run import Place, needed
-from tacit.tables.cells import Numbers
+from tacit.lockstep import own_table
+from tacit.lockstep.run import Place
 from tacit.tables.check import Checked
-from tacit.tables.choose import Choice
 from tacit.tables.fitted import Fitted
-from tacit.tables.labels import Labels, Wanted
-from tacit.tables.settings import Column, Data, data_from
-from tacit.tables.table import Rows as NewRows
-from tacit.tables.table import Table, checked, open_rows, open_table
+from tacit.tables.labels import Labels
+from tacit.tables.table import Table
 
 TRANSFORMS = "transforms"  # in a stored part: JSON in bytes
 
 
-def data_of(settings: Settings, name: str, place: Place) -> tuple[Data, Path] | None:
-    """What a file says of a party's table, and the folder of its paths; None if its data come from a task."""
-    if place.local.data is not None:
-        try:
-            return data_from(place.local.data, "data"), place.folder
-        except ValueError as error:
-            raise ConfigError(f"the local file of {name}: {error}") from None
-    if settings.task is not None:
-        return None
-    if name not in settings.data:
-        raise ConfigError(f"there are no data of {name}: add data: {{{name}: {{path: FILE}}}}, or a --local file")
-    return settings.data[name], Path()
-
-
 def opened(settings: Settings, name: str, place: Place) -> Table:
     """A party's table, with its labels if it is the active; ValueError lists all that must be mended."""
-    found = data_of(settings, name, place)
-    if found is None:
-        return _of_task(settings, name)
-    data, folder = found
-    table = open_table(data, folder, label=_wanted(settings, name))
-    if table.left_out and not settings.align:
-        raise ConfigError(
-            f"{table.where}: {table.left_out} rows are left out (an id that comes twice, or no label), and without "
-            "align the rows of all parties must be the same people in the same order: set align: true, or correct them"
-        )
-    return table
+    return own_table.opened(settings, name, place, settings.label_kind)
 
 
 def check_tables(settings: Settings, party: str | None, local: Local, folder: Path) -> dict[str, Checked]:
     """Everything that is wrong with one party's table, or with all that are here."""
-    if party is not None and party not in settings.parties:
-        raise ConfigError(f"--party is {party!r}: give {' or '.join(settings.parties)}")
-    found = {}
-    if party is not None and party == settings.dealer:
-        raise ConfigError(f"{party} is the dealer, which has no table")
-    for name in settings.owners if party is None else (party,):
-        place = Place(None, Nowhere(), local if party is not None else Local(), folder)
-        if party is None and name not in settings.data and settings.task is None:
-            continue
-        if (given := data_of(settings, name, place)) is None:
-            raise ConfigError(f"the data come from the task {settings.task}: there is no table to check")
-        found[name] = checked(*given, _wanted(settings, name))
-    if not found:
-        raise ConfigError("no table is here: add data to the file, or give --party NAME --local FILE")
-    return found
-
-
-def new_rows(settings: Settings, name: str, transforms: Fitted, source: Path | None, place: Place) -> NewRows:
-    """Rows to predict, from the file that `--input` names."""
-    given = data_of(settings, name, place)
-    data = given[0] if given is not None else Data(path="")
-    changes = {"path": str(needed(name, source).absolute()), "source": None, "frame": None}
-    return open_rows(data.model_copy(update=changes), Path(), transforms)
+    return own_table.check_tables(settings, party, local, folder, settings.label_kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +92,7 @@ def _training(settings: Settings, rows: Rows) -> Rows:
 
 
 def _give(settings: Settings, table: Table, training: Rows, counted: Counted, place: Place) -> None:
-    data = data_of(settings, settings.active, place)
+    data = own_table.data_of(settings, settings.active, place)
     terms = Terms(allowed=data is not None and data[0].label_counts)
     labels = table.labels.codes[training] if isinstance(table.labels, Labels) else np.full(len(training), -1)
     # All have asked before one is answered: by then each has stored its rows, so that none needs others.
@@ -175,30 +123,3 @@ def transforms_of(part: Mapping[str, Any]) -> Fitted:
     except (ValueError, RecursionError) as error:
         raise ValueError("the stored transforms are damaged: they are no JSON; take the model from a copy") from error
     return Fitted.restore(state)
-
-
-def _wanted(settings: Settings, name: str) -> Wanted | None:
-    if name != settings.active:
-        return None
-    return "number" if settings.model == "linear" else "classes"
-
-
-def _of_task(settings: Settings, name: str) -> Table:
-    """The columns of a task: numbers, as they are."""
-    made = tasks.make_columns(settings, name)
-    cells = {column: Numbers(np.ascontiguousarray(made.features[:, i])) for i, column in enumerate(made.columns)}
-    column = Column(use="numeric", missing="refuse")
-    choices = tuple(Choice(each, "numeric", column, "") for each in made.columns)
-    labels: Labels | NDArray[np.float64] | None = None
-    if name == settings.active:
-        if made.labels is None:
-            raise ConfigError(f"the task {settings.task} has no labels for {name}, which is the active")
-        labels = _labels(np.asarray(made.labels), settings)
-    return Table(f"task {settings.task}", list(made.ids), dict(cells), choices, {}, labels, (), 0)
-
-
-def _labels(values: NDArray[Any], settings: Settings) -> Labels | NDArray[np.float64]:
-    if settings.model == "linear":
-        return values.astype(np.float64)
-    classes, codes = np.unique(values, return_inverse=True)
-    return Labels(tuple(str(each) for each in classes.tolist()), codes.astype(np.int64))

@@ -6,8 +6,6 @@ and leaves its results. `masked_party` and `shared_party` train and predict.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,10 +17,10 @@ from tacit.align.intersection import order_digest
 from tacit.channel import Channel
 from tacit.config.source import ConfigError
 from tacit.crypto.paillier import Workers
-from tacit.events import Noted, Nowhere, Sink
+from tacit.events import Noted, Nowhere
 from tacit.fixedpoint import Floats, Ints
 from tacit.kinds.vertical_logistic import coefficients, kept_rows, masked_party, own_table, release, shared_party
-from tacit.kinds.vertical_logistic.brought import Brought, Judgement, Stored, labels_of, model_file, paillier_key
+from tacit.kinds.vertical_logistic.brought import Brought, Judgement, Stored, model_file, paillier_key
 from tacit.kinds.vertical_logistic.forecast import forecast as forecast_of
 from tacit.kinds.vertical_logistic.kept_rows import KeptRows
 from tacit.kinds.vertical_logistic.own_table import Counted, transforms_of
@@ -33,7 +31,7 @@ from tacit.kinds.vertical_logistic.protocol.label_count_terms import gave_counts
 from tacit.kinds.vertical_logistic.protocol.label_counts import Counting
 from tacit.kinds.vertical_logistic.protocol.model import Model
 from tacit.kinds.vertical_logistic.settings import Settings
-from tacit.lockstep.alignment import common_here, common_rows
+from tacit.lockstep.own_table import aligned, common, fits, here, labels_of, new_rows, other_table, people
 from tacit.lockstep.resumption import Held, agreed_session
 from tacit.lockstep.run import Lockstep, Part, Place, Predictor
 from tacit.report.forecast import Forecast
@@ -80,11 +78,11 @@ def caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any])
 
 def forecast(settings: Settings) -> Forecast:
     """What the file will cost. Tables that are here are read, for their sizes; nothing is sent."""
-    tables = {name: _here(settings, name) for name in settings.owners}
+    tables = {name: here(settings, name, settings.label_kind) for name in settings.owners}
     known = {name: table for name, table in tables.items() if table is not None}
     rows = {name: np.arange(len(table.ids)) for name, table in known.items()}
     if len(known) == len(tables):
-        rows = _common(settings, known)
+        rows = common(settings, known)
     if any(not len(each) for each in rows.values()):
         raise ConfigError("the tables have no id in common: tacit data check says what would make them alike")
     transforms = {name: table.fit(rows[name]) for name, table in known.items()}
@@ -94,18 +92,8 @@ def forecast(settings: Settings) -> Forecast:
     categories = {
         name: sum(feature.use in ("one_hot", "bin") for feature in each.features) for name, each in transforms.items()
     }
-    common = min((len(each) for each in rows.values()), default=None)
-    return forecast_of(settings, common, features, _outputs(known.get(settings.active)), groups, categories)
-
-
-def _here(settings: Settings, name: str) -> Table | None:
-    """A party's table, if it is on this machine."""
-    if settings.task is None and name not in settings.data:
-        return None
-    path = settings.data[name].path if settings.task is None else None
-    if path is not None and not Path(path).exists():
-        return None
-    return own_table.opened(settings, name, Place(None, Nowhere()))
+    count = min((len(each) for each in rows.values()), default=None)
+    return forecast_of(settings, count, features, _outputs(known.get(settings.active)), groups, categories)
 
 
 def _outputs(active: Table | None) -> int:
@@ -147,7 +135,7 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
                 workers,
                 place.sink,
                 None if kept is None else kept.state,
-                _storer(settings, place.store, session, rows, _people(table, rows), transforms),
+                _storer(settings, place.store, session, rows, people(table, rows), transforms),
             )
             train = shared_party.train if settings.shared else masked_party.train
             model, judged = train(channels, brought)
@@ -177,18 +165,18 @@ def _agreed(
         return session, stored, stored.rows
     if session == held and found is not None:
         return session, None, found.rows
-    rows = _aligned(settings, name, table.ids, channels, place.sink)
-    kept_rows.keep(records, KeptRows(session, _people(table, rows), rows))
+    rows = aligned(settings, name, table.ids, channels, place.sink, workers=settings.paillier.workers)
+    kept_rows.keep(records, KeptRows(session, people(table, rows), rows))
     return session, None, rows
 
 
 def _kept_rows(name: str, table: Table, records: Records) -> KeptRows | None:
     """The rows of a training that was interrupted before its first state."""
     found = kept_rows.kept(records)
-    if found is None or _fits(table, found.rows, found.people):
+    if found is None or fits(table, found.rows, found.people):
         return found
     if gave_counts(records, found.session):  # those of another table would be other counts of labels
-        raise _other_table(name)
+        raise other_table(name)
     return None
 
 
@@ -241,11 +229,11 @@ def predictor(
     part, transforms = Model.restore(model), transforms_of(model)
     release.refuse_unfit(settings, part.outputs)
     release.refuse_masked(settings, name, model)
-    new = own_table.new_rows(settings, name, transforms, source, place)
+    new = new_rows(settings, name, transforms, source, place)
     features = transforms.apply(new.cells)
 
     def take_part(channels: Mapping[str, Channel]) -> Scores | None:
-        own = _aligned(settings, name, new.ids, channels, place.sink)
+        own = aligned(settings, name, new.ids, channels, place.sink, workers=settings.paillier.workers)
         if name != settings.active:
             release.spend(settings, place, order_digest(new.ids, own), len(own))
         predict = shared_party.predict if settings.shared else masked_party.predict
@@ -262,7 +250,7 @@ def predictor(
 def tables(settings: Settings) -> tuple[dict[str, Floats], NDArray[Any]]:
     """Every party's features of the rows that all have, and the labels: for the audit, which plays all parties."""
     made = {name: own_table.opened(settings, name, Place(None, Nowhere())) for name in settings.owners}
-    rows = _common(settings, made)
+    rows = common(settings, made)
     transforms = own_table.counted_here(settings, made, rows)
     features = {name: transforms[name].apply(table.cells)[rows[name]] for name, table in made.items()}
     return features, labels_of(made[settings.active], rows[settings.active])
@@ -272,44 +260,13 @@ def counted_columns(settings: Settings, passive: str) -> tuple[dict[str, Grouped
     """For the audit: the groups of a passive's columns of weight of evidence over the training rows, the same columns
     with a group for each value, and the labels of these rows."""
     made = {name: own_table.opened(settings, name, Place(None, Nowhere())) for name in settings.owners}
-    rows = _common(settings, made)
+    rows = common(settings, made)
     training, _ = batches.hold_out(len(rows[settings.active]), settings.train.test, settings.seed)
     table, own = made[passive], rows[passive][training]
     groups = dict(table.fit(own).waiting)
     texts = {name: canonical_texts(take(table.cells[name], own)) for name in groups}
     fine = {name: np.unique(each, return_inverse=True)[1].astype(np.int64) for name, each in texts.items()}
     return groups, fine, labels_of(made[settings.active], rows[settings.active])[training]
-
-
-def _common(settings: Settings, made: Mapping[str, Table]) -> dict[str, Rows]:
-    """Where each party has the rows that all have, in the order of the active."""
-    if not settings.align:
-        return {name: np.arange(len(table.ids)) for name, table in made.items()}
-    return common_here({name: table.ids for name, table in made.items()}, settings.active)
-
-
-def _aligned(settings: Settings, name: str, ids: list[str], channels: Mapping[str, Channel], sink: Sink) -> Rows:
-    if not settings.align:
-        return np.arange(len(ids))
-    owners = {other: channel for other, channel in channels.items() if other in settings.owners}
-    return common_rows(owners, name, settings.active, ids, sink, workers=settings.paillier.workers)
-
-
-def _people(table: Table, rows: Rows) -> str:
-    """A digest of the columns' names and the rows' ids, by which a resumed run knows its table again."""
-    return hashlib.sha256(json.dumps(list(table.cells)).encode() + order_digest(table.ids, rows)).hexdigest()
-
-
-def _fits(table: Table, rows: Rows, people: str) -> bool:
-    """Whether these are numbers of the rows of this table that they were stored for."""
-    return bool(rows.max(initial=0) < len(table.ids)) and people == _people(table, rows)
-
-
-def _other_table(name: str) -> ConfigError:
-    return ConfigError(
-        f"the table of {name} has other rows or columns, or another order, than when this run was stopped: give "
-        "the table as it was, or start all parties anew"
-    )
 
 
 def _storer(
@@ -333,8 +290,8 @@ def _stored(store: Store | None, name: str, table: Table) -> Stored | None:
         return None
     state, model = found
     rows = np.asarray(state["rows"], dtype=np.int64)
-    if not _fits(table, rows, state["people"]):
-        raise _other_table(name)
+    if not fits(table, rows, state["people"]):
+        raise other_table(name)
     return Stored(state, bytes.fromhex(state["session"]), rows, transforms_of(model))
 
 

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tacit.lockstep.parties import Parties
+from tacit.lockstep.parties import TableParties
 from tacit.sections import Address, Count, Name, Network, Positive, Probability, Section, Seed
+from tacit.tables.labels import Wanted
 from tacit.tables.settings import Data
 
 Role = Literal["active", "passive", "dealer"]
@@ -91,7 +92,7 @@ class Shares(Section):
     figures: Literal["epoch", "end", "never"] | None = None  # by default at the end; of each epoch with patience
 
 
-class Settings(Parties):
+class Settings(TableParties):
     """A regression of one party with labels and others with more features of the same rows."""
 
     kind: Literal["vertical_logistic"] = "vertical_logistic"
@@ -234,13 +235,14 @@ class Settings(Parties):
     def dealer(self) -> str | None:
         return next((name for name, party in self.parties.items() if party.role == "dealer"), None)
 
-    @property
-    def owners(self) -> tuple[str, ...]:
-        """The parties that have data."""
-        return tuple(name for name, party in self.parties.items() if party.role != "dealer")
-
     def brings_data(self, name: str) -> bool:
-        return name in self.owners
+        return self.parties[name].role != "dealer"
+
+    def label_kind(self, name: str) -> Wanted | None:
+        """What the labels of a party are, if it has some."""
+        if name != self.active:
+            return None
+        return "number" if self.model == "linear" else "classes"
 
     @property
     def release(self) -> Literal["exact", "points", "decile", "decision"]:

@@ -3,38 +3,18 @@
 hold_out(rows, fraction, seed)      (training rows, held-out rows)
 schedule(rows, settings)            the rows of each step, in each epoch
 
-Orders come from ChaCha20 under a hash of the seed, not from a library's shuffle, so that parties with different
-releases of numpy agree. They are public: an order hides nothing, and no secret is drawn from it.
+Orders are those of `tacit.lockstep.held_out`: public, and the same whatever the release of numpy.
 """
 
 from __future__ import annotations
 
-import hashlib
-
-import numpy as np
-from numpy.typing import NDArray
-
-from tacit.crypto.byte_strings import frame
 from tacit.kinds.vertical_logistic.settings import Settings
+from tacit.lockstep.held_out import Rows, hold_out, order, seed_number
 from tacit.lockstep.schedule import Schedule
-from tacit.randomness import random_words, seeded_rng
 
-Rows = NDArray[np.int64]
-_HELD_OUT, _SEEDS = b"tacit vertical rows held out", b"tacit vertical permuted seeds"
+__all__ = ["Rows", "epoch_seed", "hold_out", "largest", "order", "schedule", "smallest", "steps"]
 
-
-def order(count: int, seed: int) -> Rows:
-    """The numbers below `count` in an order that depends on `seed` alone."""
-    return np.argsort(random_words(seeded_rng(seed), count), kind="stable").astype(np.int64)
-
-
-def hold_out(rows: int, fraction: float, seed: int) -> tuple[Rows, Rows]:
-    """(training rows, held-out rows), each in ascending order."""
-    count = round(rows * fraction)
-    if fraction > 0:
-        count = min(max(count, 1), rows - 1)
-    shuffled = order(rows, _number(_HELD_OUT, seed))
-    return np.sort(shuffled[count:]), np.sort(shuffled[:count])
+_SEEDS = b"tacit vertical permuted seeds"
 
 
 def epoch_seed(epoch: int, settings: Settings) -> int:
@@ -48,9 +28,9 @@ def epoch_seed(epoch: int, settings: Settings) -> int:
         case "epoch":
             return epoch
         case "permuted":
-            return int(order(settings.train.epochs, _number(_SEEDS, settings.seed))[epoch])
+            return int(order(settings.train.epochs, seed_number(_SEEDS, settings.seed))[epoch])
         case "hashed":
-            return _number(b"tacit vertical epoch", settings.seed, settings.name.encode(), epoch)
+            return seed_number(b"tacit vertical epoch", settings.seed, settings.name.encode(), epoch)
 
 
 def schedule(rows: int, settings: Settings) -> Schedule:
@@ -77,8 +57,3 @@ def smallest(rows: int, batch: int) -> int:
 
 def largest(rows: int, batch: int) -> int:
     return -(-rows // steps(rows, batch))
-
-
-def _number(*parts: bytes | int) -> int:
-    joined = frame(*(part if isinstance(part, bytes) else str(part).encode() for part in parts))
-    return int.from_bytes(hashlib.sha256(joined).digest()[:8], "big")

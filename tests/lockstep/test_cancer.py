@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from tacit.kinds.vertical_logistic.tasks import cancer
+from tacit.lockstep import cancer
 
 
 def test_cancer_is_dealt_out_by_columns():

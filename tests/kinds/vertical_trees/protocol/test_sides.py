@@ -1,0 +1,61 @@
+"""Requests for sides of rows that are refused, and how they are cut."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacit.errors import PeerError
+from tacit.kinds.vertical_trees.protocol import sides
+from tacit.kinds.vertical_trees.protocol.features import Chosen
+from tacit.kinds.vertical_trees.protocol.messages import MOST_REQUEST, Divide, Sides, pack_nodes
+from tacit.kinds.vertical_trees.protocol.sides import RemoteSides, answer, batches
+from tests.kinds.vertical_trees.protocol.remote import both
+
+TABLE = np.zeros((20, 3), dtype=np.uint8)
+NODE = pack_nodes([np.arange(20)], 20)
+
+
+@pytest.mark.parametrize(
+    ("asked", "hidden", "message"),
+    [
+        (Divide(b"\x03\0\0\0", bytes(32), NODE), False, "a split of feature 3 was asked for, and this party has 3"),
+        (Divide(bytes(4), bytes(31), NODE), False, "bins of 1 splits has 32 bytes, got 31"),
+        (Divide(bytes(5), bytes(32), NODE), False, "1 splits has 4 bytes, got 5"),
+        (Divide(bytes(8), bytes(64), NODE), False, "2 splits of 1 nodes"),
+        (Divide(bytes(4), bytes(32), b""), False, "a message with 0 nodes and 0 bytes"),
+        (Divide(bytes(4), bytes(32), NODE), True, "stay hidden"),
+    ],
+)
+def test_requests_that_do_not_fit_are_refused(asked, hidden, message):
+    with pytest.raises(PeerError, match=message):
+        answer(None, TABLE, asked, hidden=hidden)
+
+
+def test_too_many_hidden_splits_at_once_are_refused_before_they_are_answered():
+    table = np.zeros((MOST_REQUEST, 1), dtype=np.uint8)
+    with pytest.raises(PeerError, match="too many splits"):
+        answer(None, table, Divide(bytes(4 * 9), bytes(32 * 9), b""), hidden=True)
+
+
+def test_an_answer_of_a_wrong_length_is_refused():
+    remote = [Chosen(np.arange(20), 0, np.array([True, False]))]
+
+    def second(channel):
+        channel.recv(Divide)
+        channel.send(Sides(bytes(2)))
+
+    with pytest.raises(PeerError, match="sides of 20 rows has 3 bytes, got 2"):
+        both(lambda channel: RemoteSides(channel, 20).divide(remote), second)
+
+
+@given(st.lists(st.integers(0, 50), max_size=30))
+def test_batches_hold_everything_in_order_and_are_as_long_as_they_may(lengths):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sides, "_BATCH", 40)
+        parts = [lengths[part] for part in batches(lengths)]
+    assert [each for part in parts for each in part] == lengths
+    assert all(len(part) == 1 or sum(part) <= 40 for part in parts)
+    assert all(sum(part) + following[0] > 40 for part, following in pairwise(parts))

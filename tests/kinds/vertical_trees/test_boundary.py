@@ -1,0 +1,75 @@
+"""What the boundary lists is what trainings and predictions send."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tacit.channel import Recorder, run_parties
+from tacit.events import Nowhere
+from tacit.kinds.vertical_trees import boundary
+from tacit.kinds.vertical_trees.party import party, predictor
+from tacit.lockstep.run import Place
+from tests.kinds.vertical_trees.trees_tables import of_tables
+from tests.subprocesses import HANGS
+
+
+def sent_by(settings):
+    """The messages of a training and a prediction, each with the roles of its sender and its receiver."""
+    logs = []
+
+    def live(me, work, channels):
+        own = {other: Recorder(channel) for other, channel in channels.items()}
+        logs.extend((me, other, recorder) for other, recorder in own.items())
+        return work(own)
+
+    place = Place(None, Nowhere())
+    training = {me: partial(live, me, party(settings, me, place)) for me in settings.parties}
+    parts = run_parties(training, patience=HANGS)
+    using = {}
+    for me in settings.parties:
+        source = Path(settings.data[me].path)
+        using[me] = partial(live, me, predictor(settings, me, parts[me].model, source, place))
+    run_parties(using, patience=HANGS)
+    role = {name: each.role for name, each in settings.parties.items()}
+    return [(message, role[me], role[other]) for me, other, recorder in logs for message in recorder.sent]
+
+
+@pytest.mark.parametrize("partition", ["shown", "hidden"])
+@pytest.mark.parametrize(("passives", "objective", "align"), [(1, "binary", True), (2, "softmax", False)])
+def test_messages_of_a_run_are_those_of_the_boundary(tmp_path, passives, objective, align, partition):
+    changes = {"privacy": {"partition": partition, "least": 10}, "align": align, "train": {"trees": 2, "depth": 2}}
+    settings = of_tables(tmp_path, passives, objective=objective, rows=80, columns=6, **changes)
+    sent = sent_by(settings)
+    fields = {(type(m).__name__, name, *roles) for m, *roles in sent for name in m.__struct_fields__}
+    listed = {(r.message, r.field, r.sender, r.receiver) for r in boundary.releases(settings)}
+    assert fields == listed
+    rows = [m.rows for m, *_ in sent if type(m).__name__ == "Begun"]
+    nodes = [m.nodes for m, *_ in sent if type(m).__name__ == "Divide"]
+    assert rows
+    assert nodes
+    assert all((partition == "hidden") == (each == b"") for each in [*rows, *nodes])
+
+
+def test_what_is_listed_as_hidden_depends_on_the_partition(tmp_path):
+    shown, hidden = (of_tables(tmp_path, privacy={"partition": each}) for each in ("shown", "hidden"))
+    for settings, words in ((shown, "the rows of a tree"), (hidden, "nothing: rows of nodes are hidden")):
+        (rows,) = (r for r in boundary.releases(settings) if (r.message, r.field) == ("Begun", "rows"))
+        assert rows.what == words
+    assert "Open" not in {r.message for r in boundary.releases(hidden)}
+    assert any("the rows of each tree, of opened nodes" in text for text in boundary.sentences(shown))
+    assert any("not the rows of trees and nodes" in text for text in boundary.sentences(hidden))
+    assert any("rank the rows by label" in text for text in boundary.unprotected(shown))
+    assert not any("rank the rows by label" in text for text in boundary.unprotected(hidden))
+    assert any("cannot check privacy.least" in text for text in boundary.unprotected(hidden))
+    assert any("also of rows outside of a node" in text for text in boundary.unprotected(hidden))
+
+
+def test_the_number_of_groups_is_that_of_the_bins(tmp_path):
+    assert any("one of 8 of its column" in t for t in boundary.unprotected(of_tables(tmp_path, train={"bins": 9})))
+
+
+def test_nothing_is_covered_by_an_epsilon(tmp_path):
+    assert boundary.of(of_tables(tmp_path)).covered == frozenset()
