@@ -19,6 +19,7 @@ from tacit.kinds.split.forecast import Sizes, forecast
 from tacit.kinds.split.leader import leader
 from tacit.kinds.split.settings import Settings
 from tacit.kinds.split.tasks.load import make_part
+from tacit.lockstep.context import Context
 
 TASK = {"layers": 4, "width": 128, "cut": 256, "heads": 4, "sequence": 64, "vocabulary": 2000, "test": 0.02}
 BATCH, STEPS = 8, 300
@@ -92,8 +93,8 @@ def _trained(protection: dict[str, Any] | None, steps: int) -> Measured:
     kept = Kept()
     outcomes = run_parties(  # noise from the operating system: the figures differ a little from run to run
         {
-            "office": lambda channels: leader(channels, settings, parts["office"], kept),
-            "cloud": lambda channels: follower(channels, settings, "cloud", parts["cloud"], Kept()),
+            "office": lambda channels: leader(channels, settings, parts["office"], Context(sink=kept)),
+            "cloud": lambda channels: follower(channels, settings, "cloud", parts["cloud"], Context()),
         }
     )
     losses = [event.loss for event in kept.events if isinstance(event, Stepped) and event.loss is not None]
