@@ -1,4 +1,4 @@
-"""`tacit audit --mechanism`, `--opacus` and `--flower`: the ε that somebody else's code claims."""
+"""`tacit audit --mechanism`, `--opacus` and `--flower`: the ε that other people's code claims."""
 
 from __future__ import annotations
 

@@ -43,6 +43,20 @@ class TableParties(Parties):
         seed: int
 
     @property
+    def active(self) -> str:
+        """The party that has the labels."""
+        return next(name for name, party in self.parties.items() if party.role == "active")
+
+    @property
+    def lead(self) -> str:
+        return self.active
+
+    @property
+    def passives(self) -> tuple[str, ...]:
+        """The parties with more features of the same rows."""
+        return tuple(name for name, party in self.parties.items() if party.role == "passive")
+
+    @property
     def owners(self) -> tuple[str, ...]:
         """The parties that have data."""
         return tuple(name for name in self.parties if self.brings_data(name))

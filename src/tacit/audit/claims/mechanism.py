@@ -13,12 +13,13 @@ The function takes no arguments and returns a dictionary:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
+from tacit.audit.claims.returned import keyed
 from tacit.audit.claims.samples import Effort, Measured, measure
 from tacit.audit.claims.verdict import ClaimAudit, Recomputed, Row
 from tacit.dp.accounting import Ledger
@@ -72,20 +73,10 @@ class Mechanism:
     @classmethod
     def of(cls, made: object) -> Mechanism:
         """From what the function of `--mechanism` returned."""
-        if not isinstance(made, Mapping):
-            raise ValueError(f"it must return a dictionary with {', '.join(_KEYS)}, got {type(made).__name__}")
-        lacking = [key for key in _KEYS if key not in made]
-        unknown = [str(key) for key in made if key not in _KEYS + _OPTIONAL]
-        if lacking:
-            raise ValueError(f"what it returns lacks {', '.join(lacking)}")
-        if unknown:
-            raise ValueError(
-                f"what it returns has unknown keys {', '.join(unknown)}: known are {', '.join(_KEYS)}, "
-                f"{', '.join(_OPTIONAL)}"
-            )
-        if made.get("noise") is None and ("scale" in made or "sensitivity" in made):
+        given = keyed(made, _KEYS, _OPTIONAL)
+        if given.get("noise") is None and ("scale" in given or "sensitivity" in given):
             raise ValueError(f"scale and sensitivity need noise: one of {', '.join(get_args(Noise))}")
-        return cls(**made)
+        return cls(**given)
 
     def event(self) -> GaussianEvent | LaplaceEvent:
         """One release, for the accountant."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +31,7 @@ import numpy as np
 
 from tacit.audit.bounds import corrected
 from tacit.audit.claims.batch_sampling import Sampling, observe
+from tacit.audit.claims.returned import keyed
 from tacit.audit.claims.samples import Effort, Measured, measure
 from tacit.audit.claims.shuffling import fixed_mu, shuffled_at_least
 from tacit.audit.claims.verdict import ClaimAudit, Recomputed, Row
@@ -83,16 +84,8 @@ class Training:
 
     @classmethod
     def of(cls, made: object) -> Training:
-        if not isinstance(made, Mapping):
-            raise ValueError(f"it must return a dictionary with {', '.join(_KEYS)}, got {type(made).__name__}")
-        lacking = [key for key in _KEYS if key not in made]
-        unknown = [str(key) for key in made if key not in _KEYS + _OPTIONAL]
-        if lacking:
-            raise ValueError(f"what it returns lacks {', '.join(lacking)}")
-        if unknown:
-            known = ", ".join(_KEYS + _OPTIONAL)
-            raise ValueError(f"what it returns has unknown keys {', '.join(unknown)}: known are {known}")
-        return cls(**made)
+        given = keyed(made, _KEYS, _OPTIONAL)
+        return cls(**given)
 
     @property
     def steps(self) -> int:

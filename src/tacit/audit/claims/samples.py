@@ -1,4 +1,4 @@
-"""Lower bounds on ε from outputs of somebody else's code on two neighbouring inputs.
+"""Lower bounds on ε from outputs of other people's code on two neighbouring inputs.
 
     measure(one, other, ...)    both bounds, and the noise and the distance that were seen
 

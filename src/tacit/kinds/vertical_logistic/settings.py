@@ -261,21 +261,8 @@ class Settings(TableParties):
         return self.shares.figures or ("epoch" if self.train.patience is not None else "end")
 
     @property
-    def active(self) -> str:
-        """The party that has the labels."""
-        return next(name for name, party in self.parties.items() if party.role == "active")
-
-    @property
-    def lead(self) -> str:
-        return self.active
-
-    @property
     def counts_whole_model(self) -> bool:
         return True
-
-    @property
-    def passives(self) -> tuple[str, ...]:
-        return tuple(name for name, party in self.parties.items() if party.role == "passive")
 
     @property
     def counted(self) -> tuple[str, ...]:

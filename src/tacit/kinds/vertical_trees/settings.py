@@ -142,19 +142,6 @@ class Settings(TableParties):
         return self
 
     @property
-    def active(self) -> str:
-        """The party that has the labels."""
-        return next(name for name, party in self.parties.items() if party.role == "active")
-
-    @property
-    def lead(self) -> str:
-        return self.active
-
-    @property
-    def passives(self) -> tuple[str, ...]:
-        return tuple(name for name, party in self.parties.items() if party.role == "passive")
-
-    @property
     def order(self) -> tuple[str, ...]:
         """The active, then the passives: as trees number the parties."""
         return (self.active, *self.passives)
