@@ -65,7 +65,7 @@ def meaning(key: Key) -> str:
 
 def since(key: Key) -> str:
     """The first version with this key."""
-    return str(meanings()["newer"].get(f"{key.owner.removeprefix('tacit.')}.{key.name}", meanings()["since"]))
+    return key.since or str(meanings()["since"])
 
 
 def page(name: str) -> str:

@@ -16,6 +16,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from tacit.sections import Added
+
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 _NAMES = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 # What stands for a free name in a path, by the key of the mapping.
@@ -33,6 +35,7 @@ class Key:
     default: str
     also: tuple[str, ...]  # other spellings
     comment: str  # behind the field in the code
+    since: str  # as the field is marked; empty if it is not
 
 
 def keys_of(model: type[BaseModel], before: str = "", flat_at: str | None = None) -> Iterator[Key]:
@@ -47,7 +50,14 @@ def keys_of(model: type[BaseModel], before: str = "", flat_at: str | None = None
             owner = _defining(model, name)
             comment = comments(owner).get(name, "")
             yield Key(
-                path, f"{owner.__module__}.{owner.__qualname__}", name, takes, _default(info), tuple(also), comment
+                path,
+                f"{owner.__module__}.{owner.__qualname__}",
+                name,
+                takes,
+                _default(info),
+                tuple(also),
+                comment,
+                next((mark.since for mark in info.metadata if isinstance(mark, Added)), ""),
             )
         for tail, section in inner.items():
             if section is not None:

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
@@ -15,6 +26,19 @@ Scale = Annotated[float, Field(ge=1e-12, le=1e12)]  # of norms
 Delta = Annotated[float, Field(ge=1e-100, lt=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$")]
 Seed = Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Marks a key that files of earlier releases do not have, as in `Annotated[int | None, Added("0.3.0")]`.
+
+    Its default is what was done before it existed. A key with that value is left out of all that is stored, hashed or
+    compared: so runs of earlier releases are resumed, and neighbouring releases agree on a file. Any other value is a
+    difference, if the other release does not know the key; so is the default itself where it `changes` what is done.
+    """
+
+    since: str
+    changes: bool = False
 
 
 class Section(BaseModel):
@@ -37,6 +61,20 @@ class Section(BaseModel):
             if moved and (inner is None or isinstance(inner, dict)):
                 nested[section] = {**(inner or {}), **moved}
         return nested
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the keys whose values change nothing, which earlier releases do not know (`Added`)."""
+        data: dict[str, Any] = handler(self)
+        for name, info in type(self).model_fields.items():
+            for mark in info.metadata:
+                if isinstance(mark, Added) and not mark.changes and getattr(self, name) == _default(info):
+                    data.pop(name, None)
+        return data
+
+
+def _default(info: FieldInfo) -> Any:
+    return info.get_default(call_default_factory=True, validated_data={})
 
 
 class Settings(Section):
@@ -99,7 +137,9 @@ class Network(Section):
 
     def adjusted(self, own: Network | None) -> Network:
         """With the values that a party's local file gives."""
-        return self if own is None else self.model_copy(update=own.model_dump(exclude_unset=True))
+        return (
+            self if own is None else self.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+        )
 
 
 def flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

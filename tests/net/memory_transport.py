@@ -215,7 +215,7 @@ class MemoryConnection:
             return f"{self._address} does not answer"
         self._check(found)
         about = self._about
-        hello = Hello(about.party, self._session, self._epoch, 0, about.shared, about.signing_key, about.answered())
+        hello = about.hello(self._session, self._epoch, 0)
         try:
             peer, resumed, stream = found.admit(hello, about)
         except PeerError as error:

@@ -61,11 +61,8 @@ def test_every_key_says_what_it_means(name):
 
 def test_no_meaning_is_of_a_key_that_is_gone():
     known = {(key.owner.removeprefix("tacit."), key.name) for keys in every_key().values() for key in keys}
-    written = {
-        (owner, name) for owner, names in meanings().items() if owner not in ("since", "newer") for name in names
-    }
+    written = {(owner, name) for owner, names in meanings().items() if owner != "since" for name in names}
     assert written <= known
-    assert {tuple(each.rsplit(".", 1)) for each in meanings()["newer"]} <= known
 
 
 def test_ranges_defaults_and_other_spellings_are_those_of_the_settings():

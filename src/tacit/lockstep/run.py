@@ -349,5 +349,5 @@ def common_settings(kind: Lockstep[P], settings: P) -> dict[str, Any]:
     for key in private:
         section, _, name = key.partition(".")
         if name:
-            del data[section][name]
+            data[section].pop(name, None)
     return data

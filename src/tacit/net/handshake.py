@@ -6,11 +6,21 @@ client                                      server
 
 `session` names the client's process, `epoch` the server's: if both are as before, the conversation resumes where it
 broke; otherwise it begins anew, and what was under way is lost.
+
+Versions. Both say which release they are and what they can do beyond the messages that every neighbour knows
+(`CAPABILITIES`). Releases of two neighbouring minor versions talk to each other, others refuse each other. From 0.3 on
+a hello may have fields at its end that its reader does not know. One of 0.2 may not, and says no version: a client that
+a server of 0.2 does not understand says hello again as 0.2 does (`as_of_0_2`), and is answered as 0.2 does.
+
+The files are compared by their resolved values: a default that another release changed is a difference. A key that one
+side does not know is ignored only if its value is what was done before the key existed: such keys are not in `shared`
+at all (`sections.Added`), on either side.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
@@ -18,15 +28,24 @@ import msgspec
 
 from tacit.errors import PeerError
 from tacit.sections import flat
-from tacit.wire import Message, Text
+from tacit.version import __version__
+from tacit.wire import VERSION, Message, Text, encode
 
 Key16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 LARGEST_FILE = 100_000  # bytes of the shared settings
+CAPABILITIES: tuple[str, ...] = ()  # what this release can take that not every neighbour can
+SILENT = "0.2"  # the version of a party that says none
 FROZEN_WEIGHTS = "frozen_weights"  # a digest, in addition to the settings, of what is not trained and not sent
 
 
-class Hello(Message, frozen=True, tag=40):
+Version = Annotated[str, msgspec.Meta(max_length=40)]
+Capability = Annotated[str, msgspec.Meta(max_length=40)]
+_NUMBERS = re.compile(r"(\d{1,6})\.(\d{1,6})([.a-z+][0-9A-Za-z.+]*)?", re.ASCII)
+_NO_MESSAGE = "a frame that is not a message"  # how a reader of 0.2 begins its refusal of a longer hello
+
+
+class Hello(Message, frozen=True, tag=40, forbid_unknown_fields=False):
     party: Text
     session: Key16
     epoch: Annotated[bytes, msgspec.Meta(max_length=16)]  # of the server as it was known; empty at first
@@ -34,12 +53,16 @@ class Hello(Message, frozen=True, tag=40):
     settings: Annotated[bytes, msgspec.Meta(max_length=LARGEST_FILE)]  # the shared file, as JSON
     signing_key: Annotated[bytes, msgspec.Meta(max_length=32)]  # if no certificate says it
     answered: Count = 0  # rounds of the run, by a client: a coordinator that began fewer was started without its state
+    version: Version = ""  # of the release; none is said by 0.2
+    capabilities: Annotated[tuple[Capability, ...], msgspec.Meta(max_length=64)] = ()
 
 
-class Welcome(Message, frozen=True, tag=41):
+class Welcome(Message, frozen=True, tag=41, forbid_unknown_fields=False):
     epoch: Key16
     received: Count
     resumed: bool
+    version: Version = ""
+    capabilities: Annotated[tuple[Capability, ...], msgspec.Meta(max_length=64)] = ()
 
 
 class Refused(Message, frozen=True, tag=42):
@@ -58,6 +81,41 @@ class Identities(Message, frozen=True, tag=44):
 
     ids: bytes
     proofs: list[Annotated[bytes, msgspec.Meta(max_length=8192)]]
+
+
+def as_of_0_2(message: Hello | Welcome) -> bytes:
+    """The frame that a party of 0.2 reads: without version and capabilities, the last two fields."""
+    return bytes([VERSION]) + msgspec.msgpack.encode(msgspec.to_builtins(message, builtin_types=(bytes,))[:-2])
+
+
+def answer_to(hello: Hello, epoch: bytes, received: int, resumed: bool) -> bytes:
+    """The frame of a welcome, in the form that the client reads."""
+    welcome = Welcome(epoch, received, resumed, __version__, CAPABILITIES)
+    return encode(welcome) if hello.version else as_of_0_2(welcome)
+
+
+def speaks_0_2(refused: Refused) -> bool:
+    """Whether a server refuses a hello because it is one of 0.2 and does not understand it."""
+    return refused.reason.startswith(_NO_MESSAGE)
+
+
+def check_version(party: str, version: str, ours: str = __version__) -> None:
+    """PeerError unless `party` runs our minor version, or the one before or after it."""
+    here, there = (_NUMBERS.fullmatch(each or SILENT) for each in (ours, version))
+    if here is None or there is None:
+        raise PeerError(f"{party} says a version that is none")
+    if here[1] != there[1] or abs(int(here[2]) - int(there[2])) > 1:
+        raise PeerError(
+            f"{party} runs Tacit {version or SILENT}, and this side {ours}: only neighbouring minor versions talk to "
+            "each other. Install the same release at all parties"
+        )
+
+
+def differing_version(version: str) -> str | None:
+    """The release of another party if it is not of our minor version, as a word; None if it is."""
+    here, there = (_NUMBERS.fullmatch(each or SILENT) for each in (__version__, version))
+    same = here is not None and there is not None and here.groups()[:2] == there.groups()[:2]
+    return None if same else version or SILENT
 
 
 def shared(settings: Mapping[str, Any]) -> bytes:
@@ -87,7 +145,7 @@ def difference(ours: bytes, theirs: bytes) -> str | None:
 
 
 def check_hello(hello: Hello, certified: str | None, expected: Callable[[str], bool], ours: bytes) -> None:
-    """PeerError unless an expected party says hello, in its own name and with our settings.
+    """PeerError unless an expected party says hello, in its own name, of a neighbouring release and with our settings.
 
     `certified` is the name in its certificate; None where there are no certificates.
     """
@@ -95,6 +153,7 @@ def check_hello(hello: Hello, certified: str | None, expected: Callable[[str], b
         raise PeerError(f"the certificate is of {certified}, who claims to be {hello.party}")
     if not expected(hello.party):
         raise PeerError(f"{hello.party} is not a party of this federation")
+    check_version(hello.party, hello.version)
     differs = difference(ours, hello.settings)
     if differs is not None:
         raise PeerError(differs)

@@ -27,10 +27,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tacit.events import Noted, Sink
-from tacit.net.handshake import Hello
+from tacit.net.handshake import CAPABILITIES, Hello
 from tacit.net.identity import Credentials, Identity
 from tacit.net.pins import Pins
 from tacit.sections import Network
+from tacit.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,20 @@ class Conversation:
     pins: Pins = field(default_factory=Pins)  # the keys of parties that were met earlier in this run
     network: Network = field(default_factory=Network)  # what strangers and parties may take of a server
     sink: Sink | None = None  # is told what is refused, and of certificates that were read again
+
+    def hello(self, session: bytes, epoch: bytes, received: int) -> Hello:
+        """What this party says first on a new connection."""
+        return Hello(
+            self.party,
+            session,
+            epoch,
+            received,
+            self.shared,
+            self.signing_key,
+            self.answered(),
+            __version__,
+            CAPABILITIES,
+        )
 
     def say(self, text: str) -> None:
         if self.sink is not None:

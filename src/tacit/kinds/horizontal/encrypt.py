@@ -11,16 +11,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import (
     Field,
     GetJsonSchemaHandler,
-    SerializerFunctionWrapHandler,
     ValidationInfo,
     field_validator,
-    model_serializer,
     model_validator,
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from tacit.secagg.quantised import FEWEST_LEVEL_BITS, MOST_LEVEL_BITS
-from tacit.sections import Count, Delta, Positive, Probability, Scale, Section
+from tacit.sections import Added, Count, Delta, Positive, Probability, Scale, Section
 
 Milliseconds = Annotated[int, Field(ge=1, strict=True)]
 
@@ -50,14 +48,13 @@ class PairwiseMasks(Section):
     largest_weight: Count = 100_000
     # Of each number of an update, rounded at random; masks then have bits + log2(clients) bits. exact: not rounded, and
     # in as many bits as the sums need. None: in 32 or 64, as in earlier releases.
-    bits: Annotated[int, Field(ge=FEWEST_LEVEL_BITS, le=MOST_LEVEL_BITS, strict=True)] | Literal["exact"] | None = None
-    clip: Positive | None = None  # with bits, under PW_ENCRYPT: larger numbers of an update are clipped to it
-
-    @model_serializer(mode="wrap")
-    def _only_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Files and fingerprints of earlier releases do not have these keys."""
-        none = {("bits", None), ("clip", None)}
-        return {key: value for key, value in handler(self).items() if (key, value) not in none}
+    bits: Annotated[
+        Annotated[int, Field(ge=FEWEST_LEVEL_BITS, le=MOST_LEVEL_BITS, strict=True)] | Literal["exact"] | None,
+        Added("0.2.0"),
+    ] = None
+    clip: Annotated[Positive | None, Added("0.2.0")] = (
+        None  # with bits, under PW_ENCRYPT: larger numbers of an update are clipped to it
+    )
 
 
 class DistributedDP(Section):
@@ -108,7 +105,8 @@ class Encrypt(Section):
     ddp_encrypt: DistributedDP = DistributedDP()
     privacy_eval_type: Literal["NOT_ENCRYPT", "LAPLACE"] = "NOT_ENCRYPT"
     laplace_eval: LaplaceEval | None = None
-    options: dict[str, Any] = Field(default_factory=dict, validate_default=True)  # of a protection from outside
+    # Of a protection from outside.
+    options: Annotated[dict[str, Any], Added("0.2.0")] = Field(default_factory=dict, validate_default=True)
 
     flat: ClassVar = {
         "dp_encrypt": LocalDP,
@@ -136,14 +134,6 @@ class Encrypt(Section):
 
         chosen = info.data.get("encrypt_type")  # missing if it is wrong itself: the user is told that
         return protections.options_of(chosen, value) if chosen is not None else value
-
-    @model_serializer(mode="wrap")
-    def _without_empty_options(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """No file or fingerprint of a built-in protection has the key."""
-        dumped: dict[str, Any] = handler(self)
-        if not dumped.get("options"):
-            dumped.pop("options", None)
-        return dumped
 
     @model_validator(mode="after")
     def _fits(self) -> Encrypt:

@@ -14,11 +14,11 @@ Assumes: what `tacit.training.plan.Plan` does: the number of records (of owners)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
-from tacit.sections import Count, Delta, Positive, Scale, Section
+from tacit.sections import Added, Count, Delta, Positive, Scale, Section
 
 if TYPE_CHECKING:
     from tacit.kinds.horizontal.settings import Settings
@@ -32,8 +32,9 @@ class RecordPrivacy(Section):
     clip: Scale = 1.0  # the norm to which the gradient of a record, or of an owner, is clipped
     tier: Literal["fast", "secure"] = "fast"
     unit: Literal["record", "owner"] = "record"
-    owner: str | Annotated[int, Field(ge=0)] | None = None  # a column of records, or package.module:function
-    records_per_owner: Count | None = None  # of an owner in a sample
+    # A column of records, or package.module:function.
+    owner: Annotated[str | Annotated[int, Field(ge=0)] | None, Added("0.2.0")] = None
+    records_per_owner: Annotated[Count | None, Added("0.2.0")] = None  # of an owner in a sample
 
     @model_validator(mode="after")
     def _owned(self) -> RecordPrivacy:
@@ -41,10 +42,6 @@ class RecordPrivacy(Section):
         if owned != (self.owner is not None) or owned != (self.records_per_owner is not None):
             raise ValueError("unit: owner goes with owner and records_per_owner: give all three, or none of them")
         return self
-
-    @model_serializer(mode="wrap")
-    def _only_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in handler(self).items() if value is not None}
 
 
 def most_answers(settings: Settings) -> int:

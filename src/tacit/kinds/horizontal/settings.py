@@ -9,21 +9,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    TypeAdapter,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from tacit import sections
 from tacit.kinds.horizontal.encrypt import Encrypt, Milliseconds
 from tacit.kinds.horizontal.record_privacy import RecordPrivacy
 from tacit.secagg.settings import Settings as SecureSettings
 from tacit.secagg.settings import a_third, active_threshold
-from tacit.sections import Address, Count, Delta, Name, Positive, Probability, Section, Seed
+from tacit.sections import Added, Address, Count, Delta, Name, Positive, Probability, Section, Seed
 from tacit.sections import Network as OwnNetwork
 
 if TYPE_CHECKING:
@@ -47,15 +40,10 @@ class Round(Section):
     # model that it has uploaded for before, as after an aborted round
     least_difference: Annotated[int, Field(ge=2, strict=True)] | None = None  # under masks: a client opens no list of
     # survivors that differs from an earlier one by fewer clients, unless it is the same
-    participations: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = None  # DDP_ENCRYPT: rounds in which
-    # a client uploads, at most; the noise is sized for them, and not for all rounds
-    down: Annotated[int, Field(ge=8, le=16, strict=True)] | None = None  # bits of each number that clients are sent
-
-    @model_serializer(mode="wrap")
-    def _only_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Files and fingerprints of earlier releases do not have these keys."""
-        none = {("participations", None), ("down", None)}
-        return {key: value for key, value in handler(self).items() if (key, value) not in none}
+    # DDP_ENCRYPT: rounds in which a client uploads, at most; the noise is sized for them, and not for all rounds
+    participations: Annotated[Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None, Added("0.2.0")] = None
+    # Bits of each number that clients are sent.
+    down: Annotated[Annotated[int, Field(ge=8, le=16, strict=True)] | None, Added("0.2.0")] = None
 
 
 class Unsupervised(Section):
@@ -95,12 +83,8 @@ class Training(Section):
     batch: Count = 32
     learning_rate: Positive = 0.1
     proximal_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0  # FedProx; 0 is FedAvg
-    privacy: RecordPrivacy | None = None  # private SGD at each client: an epsilon for its records
-
-    @model_serializer(mode="wrap")
-    def _without_no_privacy(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Files and fingerprints of earlier releases do not have the key."""
-        return {key: value for key, value in handler(self).items() if (key, value) != ("privacy", None)}
+    # Private SGD at each client: an epsilon for its records.
+    privacy: Annotated[RecordPrivacy | None, Added("0.2.0")] = None
 
 
 class ServerOptimizer(Section):
@@ -160,7 +144,7 @@ class Settings(sections.Settings):
     encrypt: Encrypt = Field(default_factory=Encrypt)  # not made here: it asks for protections, which import this
     unsupervised: Unsupervised | None = None
     budget: Budget | None = None
-    stop: Stop | None = None
+    stop: Annotated[Stop | None, Added("0.2.0")] = None
     train: Training = Training()
     server: ServerOptimizer = ServerOptimizer()
     network: Network = Network()
@@ -171,11 +155,6 @@ class Settings(sections.Settings):
     seed: Seed = 0
 
     flat: ClassVar = {"round": Round}
-
-    @model_serializer(mode="wrap")
-    def _without_no_stop(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Files and fingerprints of earlier releases do not have the key."""
-        return {key: value for key, value in handler(self).items() if (key, value) != ("stop", None)}
 
     @field_validator("task")
     @classmethod

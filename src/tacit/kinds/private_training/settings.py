@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tacit import sections
 from tacit.dp.schedules import Adaptation, ClipAdaptation, Decay
-from tacit.sections import Count, Delta, Name, Positive, Probability, Scale, Section, Seed
+from tacit.sections import Added, Count, Delta, Name, Positive, Probability, Scale, Section, Seed
 from tacit.training.plan import Clipping, Level, Plan
 
 
@@ -20,9 +20,11 @@ class Privacy(Section):
     delta: Delta = 1e-5
     tier: Literal["fast", "secure"] = "fast"
     sampling: Literal["poisson", "shuffled"] = "poisson"
-    unit: Level = "record"  # whom the promise is for: a record, or an owner with all its records
-    owner: str | Annotated[int, Field(ge=0)] | None = None  # a column of records, or package.module:function
-    records_per_owner: Count | None = None  # of an owner in a sample
+    # Whom the promise is for: a record, or an owner with all its records.
+    unit: Annotated[Level, Added("0.2.0")] = "record"
+    # A column of records, or package.module:function.
+    owner: Annotated[str | Annotated[int, Field(ge=0)] | None, Added("0.2.0")] = None
+    records_per_owner: Annotated[Count | None, Added("0.2.0")] = None  # of an owner in a sample
 
     @model_validator(mode="after")
     def _owned(self) -> Privacy:
@@ -30,12 +32,6 @@ class Privacy(Section):
         if owned != (self.owner is not None) or owned != (self.records_per_owner is not None):
             raise ValueError("unit: owner goes with owner and records_per_owner: give all three, or none of them")
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_owners(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Files and fingerprints of earlier releases do not have the keys."""
-        none = {"unit": "record", "owner": None, "records_per_owner": None}
-        return {key: value for key, value in handler(self).items() if key not in none or none[key] != value}
 
     @model_validator(mode="after")
     def _one(self) -> Privacy:
@@ -59,32 +55,24 @@ class Noise(Section):
 
 
 class Clip(Section):
-    kind: Clipping = "flat"  # flat | automatic | per_layer
+    kind: Annotated[Clipping, Added("0.2.0")] = "flat"  # flat | automatic | per_layer
     norm: Scale = 1.0
     adapt: Adaptation | None = None  # Linear | Geometric
     quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
     rate: Positive = 0.2
     count_noise: Positive = 0.05  # of the noisy count of unclipped records, as a part of the expected batch
 
-    @model_serializer(mode="wrap")
-    def _without_flat(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Files and fingerprints of earlier releases do not have the key."""
-        return {key: value for key, value in handler(self).items() if (key, value) != ("kind", "flat")}
-
 
 class Train(Section):
     epochs: Count = 10
     batch: Count = 256  # expected, in records or owners: a sample is as large as chance makes it
     physical: Count | None = None  # records in memory at once
-    truncate: Count | None = None  # the size of all batches: larger samples are cut, which is paid for
+    truncate: Annotated[Count | None, Added("0.2.0")] = (
+        None  # the size of all batches: larger samples are cut, which is paid for
+    )
     optimizer: Literal["sgd", "adam", "adamw", "adam_bc"] = "sgd"
     learning_rate: Positive = 0.5
     momentum: Probability = 0.0  # of sgd
-
-    @model_serializer(mode="wrap")
-    def _without_no_truncation(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Files and fingerprints of earlier releases do not have the key."""
-        return {key: value for key, value in handler(self).items() if (key, value) != ("truncate", None)}
 
 
 class Monitor(Section):

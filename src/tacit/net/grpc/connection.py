@@ -18,7 +18,7 @@ from tacit.channel import sentence
 from tacit.errors import PeerError
 from tacit.net.grpc.credentials import ONLY_TLS13, channel_credentials, channel_options
 from tacit.net.grpc.server import METHOD, OPTIONS
-from tacit.net.handshake import Hello, Refused, Welcome
+from tacit.net.handshake import SILENT, Refused, Welcome, as_of_0_2, check_version, speaks_0_2
 from tacit.net.link import PIECE_BYTES, Link
 from tacit.net.loopback import check_guarded
 from tacit.net.tls import diagnose
@@ -28,6 +28,7 @@ from tacit.wire import decode, encode
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
 _WELCOME_SECONDS = 20.0
 _REJECTIONS = 3
+_ENDED = "the connection ended"
 _OLD_TLS = "gRPC was imported before tacit.net.grpc: a server that offers only TLS 1.2 is not refused: import it first"
 _FINAL = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT}
 
@@ -50,6 +51,7 @@ class Connection:
         self._stream: Any = None  # that is open
         self._met = False  # whether there was a welcome yet
         self._reached = -1  # the link's progress when this connection got as far as a welcome
+        self._older = False  # whether the server is of 0.2, and understands only a hello of that release
         self._rejected = 0  # handshakes in a row that failed at a certificate
 
     @property
@@ -69,8 +71,7 @@ class Connection:
         while not self._closing.is_set():
             self._reached = -1
             try:
-                await self._once()
-                reason = "the connection ended"
+                reason = await self._once()
             except TimeoutError:
                 reason = f"{self._server} took the connection and did not answer for {_WELCOME_SECONDS:.0f} s"
             except grpc.aio.AioRpcError as error:
@@ -123,27 +124,22 @@ class Connection:
         credentials = channel_credentials(self._about.credentials.renewed(self._about.say))
         return grpc.aio.secure_channel(self._address, credentials, options=options)
 
-    async def _once(self) -> None:
-        """One connection, from the handshake to its end."""
+    async def _once(self) -> str:
+        """One connection, from the handshake to its end; why it ended."""
         async with self._channel() as channel:
             stream = channel.stream_stream(METHOD)()
-            hello = Hello(
-                self._about.party,
-                self._session,
-                self._epoch,
-                self._link.received,
-                self._about.shared,
-                self._about.signing_key,
-                self._about.answered(),
-            )
-            await stream.write(encode(hello))
+            hello = self._about.hello(self._session, self._epoch, self._link.received)
+            await stream.write(as_of_0_2(hello) if self._older else encode(hello))
             async with asyncio.timeout(_WELCOME_SECONDS):  # `wait_for` of Python 3.11 may swallow a cancellation
                 answer = await stream.read()
             if answer is grpc.aio.EOF:
                 await stream.code()
-                return
+                return _ENDED
             welcome: Any = decode(answer, Welcome | Refused, PIECE_BYTES)  # type: ignore[arg-type]
             if isinstance(welcome, Refused):
+                if speaks_0_2(welcome) and not self._older:
+                    self._older = True
+                    return f"{self._server} runs Tacit {SILENT}: the hello is said again as that release says it"
                 raise PeerError(f"{self._server} refused: {sentence(welcome.reason)}")
             await self._welcomed(welcome)
             self._stream = stream
@@ -152,7 +148,7 @@ class Connection:
                 while True:
                     piece = await stream.read()
                     if piece is grpc.aio.EOF:
-                        return
+                        return _ENDED
                     for frame in self._link.receive(piece):
                         self._wake.set()
                         await self._told.arrived(frame)
@@ -162,6 +158,7 @@ class Connection:
                 stream.cancel()
 
     async def _welcomed(self, welcome: Welcome) -> None:
+        check_version(self._server, welcome.version)
         self._epoch, self._met, self._rejected = welcome.epoch, True, 0
         if welcome.resumed:
             self._link.reconnected(welcome.received)

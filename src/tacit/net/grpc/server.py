@@ -28,11 +28,12 @@ from tacit.net.grpc.guests import Bounds
 from tacit.net.grpc.pace import Pace
 from tacit.net.grpc.room import Frame, Room
 from tacit.net.grpc.watch import Watch
-from tacit.net.handshake import Hello, Refused, Welcome, check_hello
+from tacit.net.handshake import Hello, Refused, answer_to, check_hello, differing_version
 from tacit.net.identity import Identity
 from tacit.net.link import OVERHEAD_BYTES, PIECE_BYTES, Link
 from tacit.net.loopback import check_guarded
 from tacit.net.transport import Conversation, Listener
+from tacit.version import __version__
 from tacit.wire import decode, encode
 
 METHOD = "/tacit.Party/Converse"
@@ -83,6 +84,7 @@ class Server:
         self._watch = Watch(about.sink)
         self._front = Front(about.credentials is not None, self._watch)
         self._server: grpc.aio.Server | None = None
+        self._versions: set[str] = set()  # other releases that parties run
         self._greeting: dict[str, Task] = {}  # streams that are open and have not said hello
         self._replaced: dict[Task, tuple[grpc.StatusCode, str]] = {}  # streams that are to end, and what they are told
 
@@ -210,6 +212,7 @@ class Server:
             await context.write(encode(Refused(str(error)[:300])))
             return
         self._front.admitted(context.peer())
+        self._say_version(hello)
         try:
             await self._serve(hello, identity, certificate, context, task)
         finally:
@@ -240,6 +243,13 @@ class Server:
             raise
         return identity, next(iter(seen.get("x509_pem_cert", ())), b"")
 
+    def _say_version(self, hello: Hello) -> None:
+        """Say once of each other release that a party runs it."""
+        version = differing_version(hello.version)
+        if version is not None and version not in self._versions:
+            self._versions.add(version)
+            self._about.say(f"{hello.party} runs Tacit {version}, this side {__version__}: what both know is used")
+
     def _refused(self, context: Any, error: PeerError) -> None:
         self._front.refused(context.peer())
         self._watch.hello_refused(str(error))
@@ -253,7 +263,7 @@ class Server:
         try:
             if resumed:
                 peer.link.reconnected(hello.received)
-            await context.write(encode(Welcome(self.epoch, peer.link.received, resumed)))
+            await context.write(answer_to(hello, self.epoch, peer.link.received, resumed))
             await _to_its_end(self._told.joined(hello.party, hello, certificate, resumed))
             peer.ready = True
             writer = asyncio.create_task(self._write(peer, context))

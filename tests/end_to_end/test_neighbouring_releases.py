@@ -1,0 +1,154 @@
+"""Parties of this release and of the one before it train one model: real processes, over the network.
+
+The older release is the real one, from `tests/older`: it knows nothing of this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tacit.version import __version__
+from tests.commands import certify, ended, start
+from tests.subprocesses import free_port, launch, until
+
+ARCHIVE = Path(__file__).parents[1] / "older" / "tacit-0.2.0.tar.xz"
+FLEET = {
+    "kind": "horizontal",
+    "name": "digits",
+    "task": "digits",
+    "rounds": 2,
+    "clients": 4,
+    "encrypt": {"encrypt_type": "PW_ENCRYPT"},
+}
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory):
+    """The folder to import the older release from."""
+    folder = tmp_path_factory.mktemp("older")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def start_older(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """`tacit` of the older release, as a process of its own."""
+    code = (
+        "import runpy, sys, tacit; assert tacit.__version__ == '0.2.0'; runpy.run_module('tacit', run_name='__main__')"
+    )
+    return launch(
+        [sys.executable, "-c", code, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path]), "OMP_NUM_THREADS": "1"},
+    )
+
+
+def join(older_at: Path | None, *arguments: str) -> subprocess.Popen[str]:
+    words = ("join", *arguments)
+    return start(*words) if older_at is None else start_older(older_at, *words)
+
+
+def fleet(here: Path, **keys) -> Path:
+    file = here / "fleet.yaml"
+    file.write_text(yaml.safe_dump(FLEET | keys | {"network": {"coordinator": f"127.0.0.1:{free_port()}"}}))
+    return file
+
+
+def metrics(folder: Path) -> list[dict]:
+    lines = (folder / "events.jsonl").read_text().splitlines()
+    return [event for event in map(json.loads, lines) if event["event"] == "RoundFinished"]
+
+
+@pytest.mark.parametrize("old", ["coordinator", "clients"])
+def test_a_fleet_of_both_releases_aggregates_securely(here, older, old):
+    """A session of secure aggregation hashes what both sides compare: one byte more, and no mask would cancel."""
+    file = fleet(here)
+    keys = certify(here, "coordinator", *(f"client-{number}" for number in range(4)))
+    for name, files in keys.items():
+        (here / f"{name}.yaml").write_text(yaml.safe_dump({"keys": files}))
+
+    def party(name: str, is_old: bool, *more: str) -> subprocess.Popen[str]:
+        local = ("--local", str(here / f"{name}.yaml"), "--state", str(here / f"state-{name}"))
+        return join(older if is_old else None, str(file), *more, *local)
+
+    coordinator = party("coordinator", old == "coordinator", "--party", "coordinator")
+    clients = [
+        party(f"client-{number}", old == "clients" and number < 2, "--party", "client", "--id", str(number))
+        for number in range(4)
+    ]
+    out, err = ended(coordinator)
+    said = [ended(client) for client in clients]
+    rounds = metrics(here / "state-coordinator")
+    assert [each["survivors"] for each in rounds] == [4, 4], out + err
+    if old == "coordinator":
+        assert all("runs Tacit 0.2" in out + err for out, err in said)
+    else:
+        assert f"runs Tacit 0.2, this side {__version__}" in out + err
+
+
+DEAL = {
+    "kind": "vertical_logistic",
+    "task": "cancer",
+    "align": False,
+    "parties": {"bank": {"role": "active"}, "shop": {"role": "passive"}},
+    "train": {"epochs": 1, "batch": 128},
+}
+
+
+@pytest.mark.parametrize("old", ["bank", "shop"])
+def test_two_companies_of_both_releases_train_on_shares(here, older, old):
+    deal = json.loads(json.dumps(DEAL))
+    deal["parties"]["bank"]["address"] = f"127.0.0.1:{free_port()}"
+    (here / "deal.yaml").write_text(yaml.safe_dump(deal))
+    processes = [
+        join(older if name == old else None, str(here / "deal.yaml"), "--party", name, "--insecure", "--state", name)
+        for name in ("bank", "shop")
+    ]
+    for process in processes:
+        ended(process)
+    for name in ("bank", "shop"):
+        assert json.loads((here / name / "events.jsonl").read_text().splitlines()[-1])["status"] == "done"
+
+
+def test_a_key_that_the_older_release_does_not_have_is_a_difference_only_if_it_changes_something(here, older):
+    """`stop` is such a key to a release that never heard of it: played here by taking it out of the older one."""
+    settings = older / "tacit" / "kinds" / "horizontal" / "settings.py"
+    before = settings.read_text()
+    settings.write_text(before.replace("    stop: Stop | None = None\n", "    stop: ClassVar[Stop | None] = None\n"))
+    assert settings.read_text() != before
+    try:
+        file = fleet(here, clients=3, rounds=1)
+        same = _together(older, file, here / "same")
+        ours = here / "ours.yaml"
+        ours.write_text(
+            yaml.safe_dump(yaml.safe_load(file.read_text()) | {"stop": {"metric": "accuracy", "patience": 3}})
+        )
+        differs = _together(older, file, here / "differs", ours)
+    finally:
+        settings.write_text(before)
+    assert same == (0, "")
+    assert differs[0] == 3
+    assert "the files differ: stop" in differs[1]
+
+
+def _together(older: Path, file: Path, states: Path, ours: Path | None = None) -> tuple[int, str]:
+    """An older coordinator and clients of this release: how the clients ended, and what they said if not well."""
+    coordinator = join(older, str(file), "--party", "coordinator", "--insecure", "--state", str(states / "coordinator"))
+    until(lambda: (states / "coordinator" / "run.log").exists(), coordinator)
+    where = ("--party", "client", "--id", "0-2", "--insecure", "--state", str(states / "clients"))
+    clients = join(None, str(ours or file), *where)
+    clients.wait(300)
+    if clients.returncode == 0:
+        ended(coordinator)
+        return 0, ""
+    return clients.returncode, "".join(clients.communicate())
