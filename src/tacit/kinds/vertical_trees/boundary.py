@@ -56,9 +56,10 @@ def _grown(settings: Settings) -> list[Release]:
     bits, least = settings.privacy.bits, settings.privacy.least
     rows = "nothing: rows of nodes are hidden" if settings.hidden else "the rows of a tree"
     nodes = "nothing: rows of nodes are hidden" if settings.hidden else "the rows of each node that a split divides"
-    sides = "which rows go left: all rows" if settings.hidden else "which rows of the node go left"
+    sides = "which rows go to that side: all rows" if settings.hidden else "which rows of the node go to that side"
     found = [
         Release("Begun", "tweak", "the number of the words that come next", CLEAR, _A, _P),
+        Release("Begun", "meeting", "a random number, drawn each time the parties meet", _NO_DATA, _A, _P),
         Release("Begun", "used", "which of its features the tree may use", CLEAR, _A, _P),
         Release("Begun", "rows", rows, CLEAR, _A, _P),
         Release("Corrections", "words", f"gradient and hessian of each row, at {bits} bits", _PSEUDO, _A, _P),
@@ -66,7 +67,7 @@ def _grown(settings: Settings) -> list[Release]:
             "ShareSums", "words", f"sums of gradients and hessians by bin, of {least} rows or more", _SHARE, _P, _A
         ),
         Release("Divide", "features", "which of its features won", CLEAR, _A, _P),
-        Release("Divide", "left", "which bins of that feature go left", CLEAR, _A, _P),
+        Release("Divide", "left", "which of its bins go to one side, that of the first bin", CLEAR, _A, _P),
         Release("Divide", "nodes", nodes, CLEAR, _A, _P),
         Release("Sides", "flags", f"{sides}, for each split that won and each row to predict", _ORDER, _P, _A),
         Release("Rounds", "done", "how many rounds of trees are done", CLEAR, _A, _P),

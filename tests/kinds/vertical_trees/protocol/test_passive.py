@@ -38,7 +38,7 @@ def held():
 
 
 def begun(tweak=0, used=b"\x01", rows=None):
-    return Begun(tweak, used, pack_nodes([ALL], ROWS) if rows is None else rows)
+    return Begun(tweak, bytes(16), used, pack_nodes([ALL], ROWS) if rows is None else rows)
 
 
 def words(count=ROWS):
@@ -147,7 +147,7 @@ def some_bytes(*valid):
 
 NODES = some_bytes(b"", pack_nodes([ALL], ROWS), pack_nodes([ALL[:20]], ROWS), pack_nodes([], ROWS))
 ANY = st.one_of(
-    st.builds(Begun, st.integers(0, 3), some_bytes(b"\x01", b"\x00"), NODES),
+    st.builds(Begun, st.integers(0, 3), st.just(bytes(16)), some_bytes(b"\x01", b"\x00"), NODES),
     st.builds(Corrections, some_bytes(bytes(8 * ROWS), bytes(8 * 20), b"")),
     st.builds(Open, NODES),
     st.builds(Divide, some_bytes(bytes(4), b""), some_bytes(bytes(32), b""), NODES),
@@ -180,13 +180,15 @@ def test_no_more_splits_are_answered_than_a_tree_has_nodes():
         for _ in range(2):
             remote.divide([Chosen(ALL, 0, np.zeros(4, dtype=bool))])
 
-    with pytest.raises(PeerError, match="2 splits were asked for, and there are at most 1"):
+    with pytest.raises(PeerError, match="divides one whole node whose sums are known, and each of them once"):
         asked(TABLE, ask)
 
 
 def test_no_split_is_answered_before_a_tree():
-    with pytest.raises(PeerError, match="1 splits were asked for, and there are at most 0"):
+    with pytest.raises(PeerError, match="splits were asked for before the words of a tree"):
         served(split())
+    with pytest.raises(PeerError, match="1 splits were asked for, and there are at most 0"):
+        served(Divide(bytes(4), bytes(32), b""), hidden=True)
 
 
 @pytest.mark.parametrize("hidden", [False, True])
