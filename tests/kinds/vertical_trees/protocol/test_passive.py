@@ -173,6 +173,13 @@ def test_flags_of_other_features_are_refused():
         served(begun(used=b"\x01\x00"))
 
 
+@pytest.mark.parametrize("rows", [ALL[:1], ALL[5:6], ALL[:39], ALL[:0]], ids=len)
+def test_a_side_of_single_rows_is_not_told(rows):
+    """An active that follows the protocol up to a split, and then asks for one row of its choice."""
+    with pytest.raises(PeerError, match="divides one whole node"):
+        served(begun(), words(), Divide(bytes(4), b"\x01" + bytes(31), pack_nodes([rows], ROWS)), least=10)
+
+
 def test_no_more_splits_are_answered_than_a_tree_has_nodes():
     def ask(remote):
         remote.start(np.arange(ROWS))
@@ -267,6 +274,12 @@ def test_a_plan_lets_each_round_have_its_trees():
 def test_a_plan_allows_no_more_than_it_says(messages):
     with pytest.raises(PeerError, match="agreed on"):
         counted(*messages, plan=Plan(2, 1))
+
+
+@pytest.mark.parametrize("later", [1, 3])
+def test_all_rounds_have_as_many_trees_as_the_first(later):
+    with pytest.raises(PeerError, match="of as many trees as the first"):
+        counted(Rounds(0, 2), Rounds(1, later), plan=Plan(5, 10))
 
 
 def test_a_plan_counts_nodes_if_they_are_hidden():

@@ -229,8 +229,8 @@ class RemoteFeatures:
         values = np.array([self._values[rows].sum() for rows in nodes], dtype=np.uint64)
         if (added != values[:, None]).any():
             raise PeerError(
-                "the sums of a node do not add up to the gradients of its rows: the other party's trees of cells or its "
-                "table are not those of this run, so start a new run at all parties"
+                "the sums of a node do not add up to the gradients of its rows: the other party's answer is wrong, and "
+                "the tree would be too"
             )
         return [self._spread(each) for each in sums]
 
