@@ -64,6 +64,7 @@ def read_run(path: str | Path) -> Record[Settings]:
         tuple(checked_events(path)),
         ledgers(path),
         environment(path / "environment.json"),
+        kind_of(settings).counted,
     )
 
 

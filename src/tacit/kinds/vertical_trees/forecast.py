@@ -62,8 +62,8 @@ def planned(
     """
     train, privacy = settings.train, settings.privacy
     title = (
-        f"{settings.name}: {settings.active} with labels and {', '.join(settings.passives)}, {train.trees} trees of "
-        f"depth {train.depth} in up to {train.bins} bins, partition {privacy.partition}"
+        f"{settings.name}: {settings.active} with labels and {', '.join(settings.passives)}, {train.trees} rounds of "
+        f"trees of depth {train.depth} in up to {train.bins} bins, partition {privacy.partition}"
     )
     figures: dict[str, Any] = {"trees": train.trees, "parties": len(settings.parties)}
     outputs = (classes or 3) if train.objective == "softmax" else 1

@@ -362,9 +362,7 @@ def test_parties_that_were_both_restored_from_older_copies_use_no_word_twice(hid
             remote.close()
             return found
 
-        found, _ = both(
-            first, lambda channel: passive.serve(channel, pair[1], counter(7), 1, hidden=hidden), recorders
-        )
+        found, _ = both(first, lambda channel: passive.serve(channel, pair[1], counter(7), 1, hidden=hidden), recorders)
         assert found.tolist() == plain_sums(table, values, range(40), [True])
         seen.append(recorders["passive"].seen)
     assert [m.tweak for each in seen for m in each if isinstance(m, Begun)] == [7, 7]

@@ -1,6 +1,5 @@
 """Requests for sides of rows that are refused, and how they are cut."""
 
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -83,9 +82,10 @@ def test_the_owner_of_a_split_does_not_learn_which_side_is_left(hidden):
         def second(channel):
             answer(channel, table, read(channel.recv(Divide), table, hidden=hidden))
 
-        ask = partial(RemoteSides.divide, chosen=splits)
-        sides_of = lambda channel: ask(RemoteSides(channel, 20, np.array([4]), hidden=hidden))  # noqa: E731
-        found.append(both(sides_of, second, recorders)[0][0])
+        def first(channel, splits=splits):
+            return RemoteSides(channel, 20, np.array([4]), hidden=hidden).divide(splits)
+
+        found.append(both(first, second, recorders)[0][0])
         seen.append(recorders["passive"].seen)
     assert seen[0] == seen[1]
     assert found[0].tolist() == (~found[1]).tolist() == left[table[3:17, 0]].tolist()
