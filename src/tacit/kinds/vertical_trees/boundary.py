@@ -93,8 +93,8 @@ def sentences(settings: Settings) -> list[str]:
         f"{active} sees how many features each passive has, how many bins each of them has, which are categories, and "
         "which have a monotone constraint.",
         *_passive_sees(settings, who),
-        "Edges of bins, names of columns and categories, and values within a bin stay with their owner; labels, "
-        f"gradients and the values of leaves stay with {active}. Passives see nothing of each other but common ids.",
+        "Edges of bins, names of columns and categories, and values within a bin stay with their owner; {active} "
+        "sends no label, no gradient that a passive can read, and no value of a leaf. Passives see nothing of each other but common ids.",
         f"In a prediction {active} sees the side of each new row at the splits that its trees ask for, and gets the "
         "predictions; "
         + (
@@ -136,11 +136,13 @@ def unprotected(settings: Settings) -> list[str]:
     else:
         found.append(
             "A passive can rank the rows by label nearly as well as the model does: trees set the rows of the less "
-            "frequent class apart, in nodes whose rows it sees. If labels must stay hidden, take partition: hidden."
+            "frequent class apart, in nodes whose rows it sees. partition: hidden tells it less."
         )
     found += [
-        f"All parties must follow the protocol. {active} can choose words that single out rows, and no check of a "
-        "passive finds that.",
+        "A passive is told which of its splits won, and they tell it which of its columns and bins go with the labels: "
+        "it ranks the rows by label better than by its columns alone, without any known label.",
+        f"All parties must follow the protocol. If {active} chooses its words, a single tree tells it the bin of every "
+        "cell, and no check of a passive finds that.",
         "Each row that is predicted tells more of the passives' columns. predict.budget limits how many are answered.",
         "A party that lies about its features can spoil the model: none of this stops it.",
     ]

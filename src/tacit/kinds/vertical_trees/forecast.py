@@ -28,7 +28,7 @@ from tacit.tables.labels import Labels
 ROUND_TRIP = 0.02  # seconds, of the estimate
 # Seconds of one core of about 3 GHz, both parties together, measured with `python -m bench vertical_trees`: of a cell
 # in the set-up, of a word, which a tree needs for each row and bin, and of one for each node if nodes are hidden.
-_PLANTED, _WORD, _HIDDEN_WORD = 2e-6, 2.6e-8, 8e-9
+_PLANTED, _WORD, _HIDDEN_WORD = 2e-6, 2.6e-8, 1.5e-8
 
 
 def forecast(settings: Settings) -> Forecast:

@@ -91,7 +91,8 @@ class Privacy(Section):
 
     bits: Annotated[int, Field(ge=2, le=16, strict=True)] = 8  # of each gradient and hessian in an opened sum
     least: Annotated[int, Field(ge=1, strict=True)] = 64  # rows of a node whose sums are opened
-    partition: Literal["shown", "hidden"] = "shown"  # hidden: no passive sees the rows of nodes; about 16 times slower
+    partition: Literal["shown", "hidden"] = "hidden"  # shown: passives see the rows of nodes, and so rank rows by label;
+    # a tree then takes a word for each cell, and not one for each cell and opened node: 2^(depth - 1) times fewer
 
 
 class Prediction(Section):
@@ -183,6 +184,6 @@ class Settings(TableParties):
         if not self.hidden:
             found.append(
                 f"privacy.partition is shown: each passive can rank the rows by their labels nearly as well as the "
-                f"model; take hidden if labels must stay with {self.active}"
+                f"model; take hidden, the default, unless the passives may know as much of {self.active}'s labels"
             )
         return found
