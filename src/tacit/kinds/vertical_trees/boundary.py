@@ -141,7 +141,7 @@ def unprotected(settings: Settings) -> list[str]:
     found += [
         "A passive is told which of its splits won, and they tell it which of its columns and bins go with the labels: "
         "it ranks the rows by label better than by its columns alone, without any known label.",
-        f"All parties must follow the protocol. If {active} chooses its words, a single tree tells it the bin of every "
+        f"All parties must follow the protocol. If {active} chooses its words, a few trees tell it the bin of every "
         "cell, and no check of a passive finds that.",
         "Each row that is predicted tells more of the passives' columns. predict.budget limits how many are answered.",
         "A party that lies about its features can spoil the model: none of this stops it.",

@@ -70,7 +70,7 @@ class Data(tables.Data):
 
 
 class Training(Section):
-    trees: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 100  # of each class with softmax
+    trees: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 100  # rounds: with softmax, each has one for each class
     objective: Objective = "binary"  # two classes; softmax: several; squared: a number; poisson: a count
     depth: Annotated[int, Field(ge=1, le=12, strict=True)] = 5
     learning_rate: Annotated[float, Field(gt=0, le=1)] = 0.1
@@ -83,7 +83,7 @@ class Training(Section):
     features: _Share = 1.0  # of all parties' features, drawn anew for each tree
     class_weight: Literal["balanced"] | dict[str, Positive] | None = None  # by class; those not named have 1
     test: Probability = 0.2  # of the rows, held out to measure the model on
-    patience: Count | None = None  # trees without a lower loss on held-out rows after which training ends
+    patience: Count | None = None  # rounds without a lower loss on held-out rows after which training ends
 
 
 class Privacy(Section):
