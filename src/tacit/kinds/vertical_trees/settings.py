@@ -70,7 +70,9 @@ class Data(tables.Data):
 
 
 class Training(Section):
-    trees: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 100  # rounds: with softmax, each has one for each class
+    trees: Annotated[int, Field(ge=1, le=10_000, strict=True)] = (
+        100  # rounds: with softmax, each has one for each class
+    )
     objective: Objective = "binary"  # two classes; softmax: several; squared: a number; poisson: a count
     depth: Annotated[int, Field(ge=1, le=12, strict=True)] = 5
     learning_rate: Annotated[float, Field(gt=0, le=1)] = 0.1
@@ -91,7 +93,9 @@ class Privacy(Section):
 
     bits: Annotated[int, Field(ge=2, le=16, strict=True)] = 8  # of each gradient and hessian in an opened sum
     least: Annotated[int, Field(ge=1, strict=True)] = 64  # rows of a node whose sums are opened
-    partition: Literal["shown", "hidden"] = "hidden"  # shown: passives see the rows of nodes, and so rank rows by label;
+    partition: Literal["shown", "hidden"] = (
+        "hidden"  # shown: passives see the rows of nodes, and so rank rows by label;
+    )
     # a tree then takes a word for each cell, and not one for each cell and opened node: 2^(depth - 1) times fewer
 
 

@@ -43,7 +43,9 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     if settings.train.class_weight is not None:
         not_tested.append("gradients under class weights: all rows weigh 1 here")
     if settings.train.objective != "binary":
-        not_tested.append(f"labels of objective: {settings.train.objective} from the rows of nodes, and from splits that won")
+        not_tested.append(
+            f"labels of objective: {settings.train.objective} from the rows of nodes, and from splits that won"
+        )
     return Attacks(_protection(settings), found, (), list(dict.fromkeys(not_tested)))
 
 
