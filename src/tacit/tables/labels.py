@@ -62,7 +62,10 @@ def labels_of(raw: Raw, name: str, wanted: Wanted, rows: Ints, decimal: Literal[
         problems.append(raw.problem("error", "one class", what, "a model needs rows of two or more", name))
     if len(ordered) > MOST_CLASSES:
         what = f"there are {len(ordered)} classes, at most {MOST_CLASSES} are learnt"
-        remedy = "if it is a number, take a model of numbers (model: linear, for trees objective: squared); if not, name another column"
+        remedy = (
+            "if it is a number, take a model of numbers (model: linear, for trees objective: squared); if not, name "
+            "another column as label"
+        )
         problems.append(raw.problem("error", "many classes", what, remedy, name))
     places_of = {text: place for place, text in enumerate(ordered)}
     codes = np.fromiter((places_of[text] for text in texts), dtype=np.int64, count=len(texts))

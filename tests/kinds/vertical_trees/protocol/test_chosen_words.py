@@ -1,4 +1,4 @@
-"""What docs/trees.md says is not covered: an active that chooses its words reads bins that no honest one reads so soon."""
+"""What docs/trees.md says is not covered: an active that chooses its words reads all bins at once."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 """A passive infers labels from its splits that won, which it is told of with any `partition`.
 
     apart(splits, own)                      without any label: rows on the smaller sides of splits
-    by_chance(count, own, ...)              as many splits that nobody chose: what its own columns tell without a training
+    by_chance(count, own, ...)              as many splits by lot: what its columns tell without a training
     audit_splits(record, table, labels)     the splits that won beside those by chance
 
 A split wins if it sets rows with other labels apart. The rows of the less frequent class are fewer, so the smaller side
