@@ -94,8 +94,8 @@ def sentences(settings: Settings) -> list[str]:
         "which have a monotone constraint.",
         *_passive_sees(settings, who),
         "Edges of bins, names of columns and categories, and values within a bin stay with their owner. "
-        f"{active} sends no label, no gradient that a passive can read, and no value of a leaf. Passives see nothing of "
-        "each other but common ids.",
+        f"{active} sends no label, no gradient that a passive can read, and no value of a leaf. Passives see nothing "
+        "of each other but common ids.",
         f"In a prediction {active} sees the side of each new row at the splits that its trees ask for, and gets the "
         "predictions; "
         + (

@@ -113,7 +113,8 @@ def read(asked: Divide, table: BinArray, *, hidden: bool) -> Asked:
 
 def answer(channel: Channel, table: BinArray, asked: Asked) -> tuple[int, int]:
     """Say for each split which rows of `table` are on the told side; how many splits and rows that were."""
-    nodes = [slice(None)] * len(asked.features) if asked.nodes is None else asked.nodes
+    every = [np.arange(len(table))] * len(asked.features)
+    nodes = every if asked.nodes is None else asked.nodes
     found = [side[table[rows, j]] for side, rows, j in zip(asked.sides, nodes, asked.features, strict=True)]
     channel.send(Sides(pack_flags(np.concatenate([np.empty(0, dtype=bool), *found]))))
     return len(found), sum(len(each) for each in found)
