@@ -34,7 +34,7 @@ from tacit import events
 from tacit.config.load import ConfigError, resolved
 from tacit.errors import TacitError, comes_back, loggable
 from tacit.events import (
-    EPOCHS,
+    ROUNDS,
     Counted,
     EpochFinished,
     Event,
@@ -93,7 +93,7 @@ class RunDirectory:
         party: str | None = None,
         at: Path | None = None,
         fingerprint: str = "",
-        counted: Counted = EPOCHS,
+        counted: Counted = ROUNDS,
         clock: Callable[[], float] = time.time,
     ) -> RunDirectory:
         """Make a new folder under `root`, named after the time (seconds since 1970) and the federation.
@@ -133,7 +133,7 @@ class RunDirectory:
         path: Path,
         *,
         fingerprint: str = "",
-        counted: Counted = EPOCHS,
+        counted: Counted = ROUNDS,
         clock: Callable[[], float] = time.time,
     ) -> RunDirectory:
         """Take up the folder of a run that stopped, and whatever a kill left half done in it."""
