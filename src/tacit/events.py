@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
 __all__ = [
-    "EPOCHS",
-    "ROUNDS",
     "Aligned",
     "AnswerRefused",
     "Answered",
