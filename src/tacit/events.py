@@ -19,7 +19,6 @@ __all__ = [
     "BudgetReached",
     "ClientBlamed",
     "ClientRefused",
-    "Counted",
     "Curve",
     "EndHeard",
     "EpochFinished",
