@@ -4,7 +4,8 @@ AUC is that of held-out rows with the same bins, depth, rate and number of trees
 the 30,000 rows of UCI's credit defaults. Every party but the active works over a channel, with the whole protocol.
 
 The cost of a tree is the CPU of both parties together, on one core, at 10,000 rows, 50 features of the passive, 32 bins
-and depth 5. Its peer is the same growth with histograms of Paillier ciphertexts, as SecureBoost has them, at its best:
+and depth 5, with the rows of nodes shown to the passive, as its peers have it; with hidden nodes, the default, beside
+it. Its peer is the same growth with histograms of Paillier ciphertexts, as SecureBoost has them, at its best:
 our Paillier at 2048 bits, g and h packed into one plaintext, the smaller child only, sums packed before they are sent.
 XGBoost works on one core too, on the columns of all parties in one place. Memory is that of both parties in one
 process.
@@ -43,7 +44,7 @@ from tacit.wire import Message, encode
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 
-BINS = 32  # with that of missing values
+BINS, FEW_BINS = 32, 9  # with that of missing values
 DEPTH, RATE = 5, 0.1
 ALLOWED = 0.005  # of AUC
 SECONDS, MEGABYTES = 1.8, 5.0  # of a tree
@@ -99,13 +100,15 @@ class Counted:
 class Table:
     """The columns of all parties in bins, and the labels; every third row is held out. The active has the first."""
 
-    def __init__(self, x: Floats, y: Floats, parts: Sequence[int], terms: Terms, *, held_out: bool = True) -> None:
+    def __init__(
+        self, x: Floats, y: Floats, parts: Sequence[int], terms: Terms, *, held_out: bool = True, most: int = BINS
+    ) -> None:
         self.terms, self.x, self.y = terms, x, y.astype(float)
         every = np.arange(len(y))
         self.held_out = every[::3] if held_out else every[:0]
         self.rows = np.setdiff1d(every, self.held_out)
         self.known = Labelled(Logistic(), self.y, np.ones(len(y)), self.rows, self.held_out)
-        bins = Bins(tuple(numbers(column[self.rows], BINS) for column in x.T))
+        bins = Bins(tuple(numbers(column[self.rows], most) for column in x.T))
         binned, ends = bins.apply(list(x.T)), np.cumsum([0, *parts])
         zeros = np.zeros(x.shape[1], dtype=np.int64)
         self.tables = [
@@ -121,7 +124,7 @@ class Table:
         return float(roc_auc_score(self.y[self.held_out], state.scores[self.held_out, 0]))
 
 
-def trained(table: Table) -> tuple[State, Cost]:
+def trained(table: Table, *, hidden: bool = False) -> tuple[State, Cost]:
     """The state after training with every party but the first over a channel, and what it took."""
     names = [f"passive{number}" for number in range(1, len(table.tables))]
     cost = Cost()
@@ -134,7 +137,8 @@ def trained(table: Table) -> tuple[State, Cost]:
         others = []
         for name in names:
             channel, counter = Counted(channels[name], sent), Counter(0, lambda _: None)
-            others.append(active.RemoteFeatures(channel, active.meet(channel, len(table.y), counter), counter))
+            met = active.meet(channel, len(table.y), counter)
+            others.append(active.RemoteFeatures(channel, met, counter, hidden=hidden))
         cost.set_up, cost.set_up_bytes = CPU() - begin, sum(sent)
         last = [CPU()]
 
@@ -152,7 +156,7 @@ def trained(table: Table) -> tuple[State, Cost]:
         def serve(channels: Mapping[str, Channel]) -> object:
             channel, counter = Counted(channels["active"], sent), Counter(0, lambda _: None)
             held = passive.meet(channel, own, counter)
-            return passive.serve(channel, held, counter, table.terms.growth.least)
+            return passive.serve(channel, held, counter, table.terms.growth.least, hidden=hidden)
 
         return serve
 
@@ -214,12 +218,12 @@ def _scikit_learn(rounds: int, rules: Rules) -> Any:
     )  # fmt: skip
 
 
-def _drawn(rows: int, features: int, trees: int) -> Table:
+def _drawn(rows: int, features: int, trees: int, most: int = BINS) -> Table:
     """All features at the passive, so that no sum is the active's own."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, features))
     y = (x @ rng.normal(size=features) / np.sqrt(features) + rng.normal(size=rows) > 0).astype(float)
-    return Table(x, y, [0, features], Terms(trees, RATE, growth=Growth(DEPTH)), held_out=False)
+    return Table(x, y, [0, features], Terms(trees, RATE, growth=Growth(DEPTH)), held_out=False, most=most)
 
 
 def _cost(rows: int, features: int, trees: int, *, judged: bool) -> list[Row]:
@@ -241,7 +245,18 @@ def _cost(rows: int, features: int, trees: int, *, judged: bool) -> list[Row]:
         Row(f"{name}: against Paillier, CPU", seconds, peer, "s", "lower", floor=ratio),
         Row(f"set-up of {cells}: CPU of both", cost.set_up, None, "s", "lower"),
         Row(f"set-up of {cells}: sent", cost.set_up_bytes / 1e6, None, "MB", "lower"),
+        *_hidden(rows, features),
     ]
+
+
+def _hidden(rows: int, features: int) -> list[Row]:
+    """With as many bins as by default; the peer is the same with the rows of nodes shown."""
+    table = _drawn(rows, features, 3, FEW_BINS)
+    shown, hidden = trained(table)[1], trained(table, hidden=True)[1]
+    seconds = [float(np.median(each.trees)) for each in (hidden, shown)]
+    sent = [each.tree_bytes / 1e6 for each in (hidden, shown)]
+    name = f"a tree, {rows:,} × {features} × {FEW_BINS}, depth {DEPTH}, hidden nodes against shown"
+    return [Row(f"{name}: CPU of both", *seconds, "s", "lower"), Row(f"{name}: sent", *sent, "MB", "lower")]
 
 
 def _large() -> list[Row]:

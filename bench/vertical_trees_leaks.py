@@ -18,6 +18,7 @@ from sklearn.metrics import roc_auc_score
 from bench.measure import Options, Row
 from tacit.kinds.vertical_trees.attacks.bin_rows import name_bins, small_columns, subsets
 from tacit.kinds.vertical_trees.attacks.labels_from_nodes import audit_labels
+from tacit.kinds.vertical_trees.attacks.labels_from_splits import audit_splits
 from tacit.kinds.vertical_trees.attacks.record import Record
 from tacit.kinds.vertical_trees.attacks.split_bits import for_all_rows, recovered
 from tacit.kinds.vertical_trees.attacks.training import Table, deviations, train
@@ -202,6 +203,10 @@ def _labels_and_order(name: str, case: Case, record: Record) -> list[Row]:
         Row(f"{name}: AUC of labels from nodes, none known", found.off.value, 0.5, "", "lower"),
         Row(f"{name}: the same, 100 known, beside own columns", shown.value, hidden.value, "", "lower"),
     ]
+    won = audit_splits(record, case.passive, case.labels.astype(np.int64))
+    if won.off is not None:
+        words = f"{name}: AUC of labels from splits that won, none known, beside splits by chance"
+        rows.append(Row(words, won.off.value, won.off.baseline, "", "lower"))
     hidden_record = for_all_rows(record, case.passive.binned)
     for feature in (0, 3):
         column, bins = case.passive.binned[:, feature], int(case.passive.bins[feature])

@@ -128,14 +128,13 @@ PANELS = (
     ),
     Panel(
         "vertical_trees",
-        "the same, with boosted trees; partition: hidden shows passives no rows",
+        "the same, with boosted trees",
         "vertical_trees.yaml",
-        ("each passive", "has features", "sees rows of nodes, unless", "they are hidden"),
+        ("each passive", "has features", "sees which of its splits", "won, and no rows of nodes"),
         ("active", "has labels and features", "sees sums by bin, from which", "the bins of cells follow"),
         (
             Arrow("masked", "gradients", "left", "Corrections.words"),
             Arrow("shares", "sums of gradients by bin", "right", "ShareSums.words"),
-            Arrow("clear", "rows of nodes", "left", "Open.nodes"),
             Arrow("clear", "splits that won", "left", "Divide.left"),
             Arrow("clear", "which rows go left", "right", "Sides.flags"),
         ),

@@ -55,14 +55,12 @@ CHINESE = {
     "update, sample count": "更新、样本数",
     "update, sample count, loss": "更新、样本数、损失",
     # vertical_trees
-    "the same, with boosted trees; partition: hidden shows passives no rows": "同上，使用提升树；"
-    "partition: hidden 时被动方看不到行",
-    "sees rows of nodes, unless": "看到节点中的行，",
-    "they are hidden": "除非设为隐藏",
+    "the same, with boosted trees": "同上，使用提升树",
+    "sees which of its splits": "看到自己的哪些分裂被选中，",
+    "won, and no rows of nodes": "看不到节点中的行",
     "sees sums by bin, from which": "看到各分箱的和，",
     "the bins of cells follow": "由此可推出各单元格的分箱",
     "sums of gradients by bin": "各分箱的梯度之和",
-    "rows of nodes": "节点中的行",
     "splits that won": "选中的分裂",
     "which rows go left": "哪些行向左",
     # vertical_logistic

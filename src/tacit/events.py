@@ -49,6 +49,29 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """The words for what a run goes through one after another, and for the size of its model.
+
+    Events and their names are the same for all: `EpochFinished` is also told of a round of trees.
+    """
+
+    one: str = "epoch"
+    each: str = "an epoch"
+    many: str = "epochs"
+    steps: bool = True  # whether one of them has several
+    numbers: str = "parameters"  # what `TrainingStarted.parameters` counts
+
+    @property
+    def title(self) -> str:
+        """At the beginning of a sentence."""
+        return self.many[:1].upper() + self.many[1:]
+
+
+EPOCHS = Counted()
+ROUNDS = Counted("round", "a round", "rounds")
+
+
+@dataclass(frozen=True, slots=True)
 class RunStarted:
     name: str
     kind: str
@@ -217,12 +240,12 @@ class RunFinished:
     rounds: int
     seconds: float
     text: str = ""
-    unit: str = "rounds"  # or epochs
+    unit: str = "rounds"  # or epochs, or as the kind counts
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingStarted:
-    """A training in epochs begins: of one party, or of a few in lock step."""
+    """A training in epochs (or as the kind counts: `Counted`) begins: of one party, or of a few in lock step."""
 
     name: str
     kind: str
@@ -230,7 +253,7 @@ class TrainingStarted:
     epochs: int
     steps: int  # of an epoch
     protection: str  # in a few words
-    parameters: int  # numbers in the model; of a split network, in this party's part
+    parameters: int  # numbers in the model; of a split network, in this party's part; of trees, columns
 
 
 @dataclass(frozen=True, slots=True)

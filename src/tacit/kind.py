@@ -31,6 +31,7 @@ from tacit.config.explain import nearest
 from tacit.config.load import fingerprint_without, flat
 from tacit.config.source import ConfigError
 from tacit.errors import BudgetError
+from tacit.events import EPOCHS, Counted
 from tacit.sections import Settings
 
 if TYPE_CHECKING:
@@ -172,7 +173,8 @@ class Kind(Generic[S]):
     report: Callable[[Sequence[Record[S]], bool], Report]  # of one run or several; whether it is for sharing
     attacks: Callable[[S, Scope], Attacks]  # the task is made; nothing is trained before a step is taken
     resume: Resume[S]
-    unit: Literal["rounds", "epochs"] = "epochs"
+    unit: Literal["rounds", "epochs"] = "epochs"  # of which events tell: those of a federation, or those of a training
+    counted: Counted = EPOCHS  # the words for them
     stopped_by: Literal["flag", "interrupt"] = "interrupt"  # lock step blocks in recv
     join: Join[S] | None = None
     predict: Predict[S] | None = None

@@ -96,6 +96,27 @@ def test_one_command_trains_and_predicts(here):
     assert auc() > 0.98
 
 
+def test_what_is_told_counts_rounds_of_trees_and_columns(here):
+    done = invoke("run", "deal.yaml", "--set", "train.trees=3", "--state", "state")
+    assert done.exit_code == 0, done.output
+    log, page = Path("state/run.log").read_text(), Path("state/report.html").read_text()
+    for text in (done.output, log):
+        assert "deal: vertical_trees of 2 parties, 3 rounds of trees, sums of 20 rows or more" in text
+        assert ", 30 columns\n" in text
+        assert "\nround 3 done loss:" in text
+        assert "\ndone after 3 rounds of trees in" in text
+    assert "All rounds of trees as a table" in page
+    assert "30 columns" in page
+    plan = invoke("plan", "deal.yaml").output
+    for text in (done.output, log, page, plan):
+        assert "epoch" not in text.lower()
+        assert "parameters" not in text
+    done = invoke("run", "--resume", "state", "--set", "train.trees=4")
+    assert "\nresumed after 3 rounds of trees\n" in done.output
+    stored = [json.loads(line) for line in Path("state/events.jsonl").read_text().splitlines()]
+    assert {"TrainingStarted", "EpochFinished", "TrainingResumed"} <= {each["event"] for each in stored}  # as before
+
+
 def test_edges_and_names_of_a_passives_columns_stay_with_it(here):
     assert invoke("run", "deal.yaml", "--state", "state").exit_code == 0
     about = {}
@@ -122,7 +143,7 @@ def test_a_run_of_all_parties_that_was_killed_is_resumed_and_made_longer(here):
     done = invoke("run", "--resume", "killed")
     assert done.exit_code == 0, done.output
     done = invoke("run", "--resume", "killed")
-    assert "all 40 trees are grown: to train longer, give more (--set train.trees=80)" in done.output
+    assert "all 40 rounds of trees are done: to train longer, give more (--set train.trees=80)" in done.output
     done = invoke("run", "--resume", "killed", "--set", "train.trees=60")
     assert done.exit_code == 0, done.output
     same_trees("whole", "killed")
@@ -186,6 +207,8 @@ def test_a_party_that_is_killed_over_tls_resumes_and_both_predict(here, victim):
         ("train.objective=tweedie", "train.objective"),
         ("data.shop.columns.x20=woe", "data.shop.columns.x20: use: woe is for regressions"),
         ("data.shop.columns.x20.monotone=up", "data.shop.columns.x20.monotone is 'up'"),
+        ("privacy.partition=Hidden", "privacy.partition is 'Hidden': give shown or hidden"),
+        ("data.bank.label=x3,train.objective=softmax", "take a model of numbers (model: linear, for trees objective:"),
     ],
 )
 def test_mistakes_in_a_file_are_told_in_a_sentence(here, change, words):

@@ -60,10 +60,14 @@ def test_no_name_of_a_passives_column_is_in_what_the_active_draws(starter):
 
 
 def test_the_audit_finds_bins_and_labels_as_the_docs_say(starter):
-    found = json.loads(tacit("audit", starter, *SMALL, "--set", "train.trees=8", "--json", "--quiet"))
+    shown = ("--set", "privacy.partition=shown")
+    found = json.loads(tacit("audit", starter, *SMALL, *shown, "--set", "train.trees=8", "--json", "--quiet"))
     attacks = {each["attack"]: each for each in found["findings"]}
     columns, labels = attacks["whole columns from all opened sums"], attacks["labels from the rows of nodes"]
     assert columns["on"]["value"] > 2 * columns["on"]["baseline"]
     assert labels["on"]["value"] > 0.8
     assert "none here: partition: hidden" in labels["protection"]
+    splits = attacks["labels from the splits that won"]
+    assert splits["on"] == splits["off"]
+    assert "with any partition" in splits["protection"]
     assert not attacks["gradients from the words of a tree, by a χ² test"]["broken"]

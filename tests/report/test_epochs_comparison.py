@@ -88,7 +88,7 @@ def test_trainings_of_different_kinds_are_compared_in_what_they_share(tmp_path):
 def test_a_federation_and_a_training_are_not_compared(tmp_path):
     made = settings()
     runs = [write(tmp_path, made, whole(made), []), training(tmp_path, "one", SPLIT)]
-    with pytest.raises(ValueError, match="a federation has rounds and a training has epochs"):
+    with pytest.raises(ValueError, match="a federation and a training of one or a few parties cannot be compared"):
         write_report(runs, tmp_path / "page.html")
 
 

@@ -53,7 +53,7 @@ def test_rows_without_a_label_are_left_out_with_their_number():
         (
             [str(index) for index in range(101)],
             "classes",
-            "101 classes, at most 100 are learnt: if it is a number, set model",
+            "101 classes, at most 100 are learnt: if it is a number, take a model",
         ),
         (["red", "blue"], "number", "the label is not a number (such as 'red')"),
         (["1", "2", "x"], "number", "1 label is not a number ('x')"),

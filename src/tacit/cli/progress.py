@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from tacit.events import (
+    EPOCHS,
     Answered,
     Bars,
     ClientRefused,
@@ -28,6 +29,7 @@ from tacit.events import (
     TrainingStarted,
     Tree,
 )
+from tacit.kind import find
 from tacit.store.log_lines import line, measured, measured_epoch, measured_step, number
 
 
@@ -36,11 +38,16 @@ class Plain:
 
     def __init__(self) -> None:
         self._rounds: int | None = None
+        self._counted = EPOCHS
 
     def emit(self, event: Event) -> None:
         if isinstance(event, RunStarted):
             self._rounds = event.rounds
-        if not isinstance(event, RoundStarted | ClientRefused | Curve) and (words := line(event, self._rounds)):
+        if isinstance(event, TrainingStarted):
+            self._counted = find(event.kind).counted
+        if not isinstance(event, RoundStarted | ClientRefused | Curve) and (
+            words := line(event, self._rounds, self._counted)
+        ):
             click.echo(words)
 
     def __enter__(self) -> Plain:
@@ -70,13 +77,16 @@ class Bar:
         self._task: TaskID | None = None
         self._rounds: int | None = None
         self._steps = 0  # of an epoch
+        self._counted = EPOCHS
 
     def emit(self, event: Event) -> None:
         match event:
             case TrainingStarted():
+                self._counted = find(event.kind).counted
                 self._say(event)
                 self._steps = event.steps
-                self._task = self._progress.add_task("step", total=event.epochs * event.steps, numbers="")
+                name = "step" if self._counted.steps else self._counted.one
+                self._task = self._progress.add_task(name, total=event.epochs * event.steps, numbers="")
             case TrainingResumed():
                 self._say(event)
                 self._move(event.epoch, event.step)
@@ -124,7 +134,7 @@ class Bar:
             self._progress.update(self._task, completed=epoch * self._steps + step, numbers=numbers)
 
     def _say(self, event: Event) -> None:
-        if words := line(event, self._rounds):
+        if words := line(event, self._rounds, self._counted):
             self._progress.console.print(words, markup=False, highlight=False)
 
     def __enter__(self) -> Bar:

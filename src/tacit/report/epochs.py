@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tacit.events import EpochFinished
+from tacit.events import Counted, EpochFinished
 from tacit.report import page
 from tacit.report import page_sections as sections
 from tacit.report.chart import Chart, Colour, Panel, Series, number
@@ -19,7 +19,6 @@ from tacit.report.results import shown as in_words
 from tacit.version import __version__
 
 TONES: dict[str, page.Tone] = {"done": "good", "budget reached": "fair", "failed": "bad"}
-EPOCH = "epoch"
 LEFT_OUT = (
     "Left out, because no ε covers it: losses and curves of private records, times, traffic, and how the run ended, in "
     "words."
@@ -49,14 +48,14 @@ def training(record: Epochs, share: bool) -> Report:
         _headline(record, made, share, covered),
         *_notices(record, share),
         *page.sections(parts),
-        footer(),
+        footer(record.counted),
         styles=("results.css",) if left else (),
     )
     return Report(whole, tuple(each for found in shown.values() for each in found))
 
 
-def footer() -> Markup:
-    return element("footer", f"Made by tacit {__version__}. Epochs count from 1.")
+def footer(counted: Counted) -> Markup:
+    return element("footer", f"Made by tacit {__version__}. {counted.title} count from 1.")
 
 
 # --- the top of the page
@@ -66,7 +65,7 @@ def _headline(record: Epochs, made: list[Promise], share: bool, covered: frozens
     badge = element("span", record.status, class_=f"badge {TONES.get(record.status, 'fair')}")
     parts = []
     if record.started is not None:
-        parts = [record.started.protection, f"{record.started.parameters:,} parameters{_whose(record)}"]
+        parts = [record.started.protection, f"{record.started.parameters:,} {record.counted.numbers}{_whose(record)}"]
         if record.started.parties > 1:
             parts.insert(0, f"{record.started.parties} parties")
     lines = [element("p", "" if share else join(badge, " "), " · ".join(parts))]
@@ -91,17 +90,17 @@ def _cards(record: Epochs, made: list[Promise], share: bool, covered: frozenset[
         shown = last.metrics if share or last.metrics else last.local  # of private records: for this party's eyes
         for name, value in list(shown.items())[:3]:
             if number(value) is not None:
-                found.append(page.card(in_title(name), metric(name, value), "after the last epoch"))
+                found.append(page.card(in_title(name), metric(name, value), f"after the last {record.counted.one}"))
     found += [promise_card(promise) for promise in made]
     if not made:
         found.append(page.card("ε", "none", "nothing here has an ε", "bad"))
     if share:
         return found
     planned = f" of {record.started.epochs}" if record.started is not None else ""
-    found.append(page.card("Epochs", f"{len(record.epochs)}{planned}"))
+    found.append(page.card(record.counted.title, f"{len(record.epochs)}{planned}"))
     if record.aligned is not None:
         found.append(page.card("Common records", f"{record.aligned.common:,}", f"of {record.aligned.own:,} here"))
-    rate = f"{short(record.seconds / len(record.epochs), 3)} s an epoch" if record.epochs else ""
+    rate = f"{short(record.seconds / len(record.epochs), 3)} s {record.counted.each}" if record.epochs else ""
     found.append(page.card("Time", duration(record.seconds), rate))
     return found
 
@@ -120,7 +119,7 @@ def _notices(record: Epochs, share: bool) -> list[Markup]:
         ]
     found = []
     if not record.epochs:
-        found.append(page.notice("fair", "No epoch was finished", "There are no figures to show yet."))
+        found.append(page.notice("fair", f"No {record.counted.one} was finished", "There are no figures to show yet."))
     if record.finished is not None and record.finished.text:
         found.append(page.notice("fair", f"The run ended: {record.finished.status}", record.finished.text))
     if record.resumed:
@@ -145,7 +144,7 @@ def _learning(record: Epochs) -> list[Figure]:
             _over_epochs(
                 f"metric-{slug(name)}",
                 name,
-                "At the end of each epoch.",
+                f"At the end of each {record.counted.one}.",
                 record,
                 lambda event, name=name: event.metrics.get(name),  # type: ignore[misc]
                 "metrics",
@@ -169,7 +168,9 @@ def _learning(record: Epochs) -> list[Figure]:
     words = "Of the records of a step, now and then, for this party's eyes."
     found.append(
         Figure(
-            Chart("loss-of-steps", "Loss of steps", words, EPOCH, (Panel("loss", (series,)),), whole_x=False),
+            Chart(
+                "loss-of-steps", "Loss of steps", words, record.counted.one, (Panel("loss", (series,)),), whole_x=False
+            ),
             frozenset({"loss"}),
         )
     )
@@ -188,15 +189,22 @@ def _spending(record: Epochs) -> list[Figure]:
 
 def _costs(record: Epochs) -> list[Figure]:
     found = [
-        _over_epochs("seconds", "seconds", "How long each epoch took.", record, lambda event: event.seconds, "seconds")
+        _over_epochs(
+            "seconds",
+            "seconds",
+            f"How long each {record.counted.one} took.",
+            record,
+            lambda event: event.seconds,
+            "seconds",
+        )
     ]
     unit, size = bytes_unit(max((max(e.bytes_sent, e.bytes_received) for e in record.epochs), default=0))
     if any(event.bytes_sent or event.bytes_received for event in record.epochs):
         sent = tuple((event.epoch + 1, event.bytes_sent / size) for event in record.epochs)
         received = tuple((event.epoch + 1, event.bytes_received / size) for event in record.epochs)
         panel = Panel(unit, (Series("sent", sent, "blue"), Series("received", received, "amber")), from_zero=True)
-        words = "Of this party, on the wire, in each epoch."
-        found.append(Figure(Chart("bytes", "Traffic", words, EPOCH, (panel,)), frozenset({"bytes_sent"})))
+        words = f"Of this party, on the wire, in each {record.counted.one}."
+        found.append(Figure(Chart("bytes", "Traffic", words, record.counted.one, (panel,)), frozenset({"bytes_sent"})))
     return with_points(found)
 
 
@@ -212,7 +220,7 @@ def _over_epochs(
     points = tuple((event.epoch + 1, value(event)) for event in record.epochs)
     title = in_title(axis) if field not in EPSILONS else axis
     panel = Panel(axis, (Series(axis, points, colour),), from_zero=field in EPSILONS)
-    return Figure(Chart(name, title, caption, EPOCH, (panel,)), frozenset({field}))
+    return Figure(Chart(name, title, caption, record.counted.one, (panel,)), frozenset({field}))
 
 
 # --- the sections
@@ -220,14 +228,14 @@ def _over_epochs(
 
 def _learned(record: Epochs, drawn: Markup, share: bool, covered: frozenset[str]) -> Markup | None:
     if not record.epochs:
-        return None if share else page.paragraph("No epoch was finished: nothing was learned yet.")
+        return None if share else page.paragraph(f"No {record.counted.one} was finished: nothing was learned yet.")
     if share and "metrics" not in covered:
         return None
-    return join(drawn, page.folded("All epochs as a table", _table(record, covered if share else None)))
+    return join(drawn, page.folded(f"All {record.counted.many} as a table", _table(record, covered if share else None)))
 
 
 def _table(record: Epochs, covered: frozenset[str] | None) -> Markup:
-    columns: list[tuple[str, list[str]]] = [("epoch", [str(event.epoch + 1) for event in record.epochs])]
+    columns: list[tuple[str, list[str]]] = [(record.counted.one, [str(event.epoch + 1) for event in record.epochs])]
     for field in ("metrics", "local"):
         if covered is None or field in covered:
             for name in dict.fromkeys(name for event in record.epochs for name in getattr(event, field)):
@@ -237,7 +245,7 @@ def _table(record: Epochs, covered: frozenset[str] | None) -> Markup:
         columns.append(("seconds", [or_nothing(event.seconds) for event in record.epochs]))
     kept = [(name, cells) for name, cells in columns if any(cells)]
     rows = list(zip(*(cells for _, cells in kept), strict=True))
-    return page.table([name for name, _ in kept], rows, numbers=True, label="All epochs")
+    return page.table([name for name, _ in kept], rows, numbers=True, label=f"All {record.counted.many}")
 
 
 def _privacy(record: Epochs, made: list[Promise], drawn: Markup) -> Markup:
@@ -250,7 +258,7 @@ def _privacy(record: Epochs, made: list[Promise], drawn: Markup) -> Markup:
 def _spent_time(record: Epochs, drawn: Markup) -> Markup | None:
     if not record.epochs:
         return None
-    return join(drawn, sections.stages([event.stages for event in record.epochs], "Stages of an epoch"))
+    return join(drawn, sections.stages([event.stages for event in record.epochs], f"Stages of {record.counted.each}"))
 
 
 def _settings(record: Epochs, share: bool) -> Markup:

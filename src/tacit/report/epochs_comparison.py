@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacit.config.load import flat
-from tacit.events import EpochFinished
+from tacit.events import Counted, EpochFinished
 from tacit.report import page
 from tacit.report.chart import COLOURS, Chart, Colour, Panel, Point, Series, number
-from tacit.report.epochs import EPOCH, LEFT_OUT, footer, in_title, training
+from tacit.report.epochs import LEFT_OUT, footer, in_title, training
 from tacit.report.epochs_view import Epochs, epochs_of
 from tacit.report.figure import EPSILONS, Figure, Report, bytes_unit, slug, with_points
 from tacit.report.markup import Markup, element
@@ -23,6 +23,7 @@ from tacit.report.promises import Promise, promised
 from tacit.store.record import Record, S
 
 _LONGEST = 60  # letters of a setting
+_MIXED = Counted("epoch or round", "an epoch or round", "epochs or rounds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,13 @@ def trainings(records: Sequence[Epochs], share: bool) -> Report:
     names = " and ".join([", ".join(run.label for run in runs[:-1]), runs[-1].label])
     whole = page.page(
         f"{names}: comparison",
-        page.header("Tacit comparison", names, element("p", f"{len(runs)} trainings over the same epochs")),
+        page.header(
+            "Tacit comparison", names, element("p", f"{len(runs)} trainings over the same {_counted(runs).many}")
+        ),
         page.cards(*_cards(runs, share)),
         page.notice("plain", "This page is for sharing", LEFT_OUT) if share else None,
         *page.sections(parts),
-        footer(),
+        footer(_counted(runs)),
     )
     return Report(whole, tuple(each for found in drawn.values() for each in found))
 
@@ -86,6 +89,12 @@ def _named(records: Sequence[Epochs], share: bool) -> list[_Run]:
     return found
 
 
+def _counted(runs: list[_Run]) -> Counted:
+    """The words of all runs."""
+    found = {run.record.counted for run in runs}
+    return found.pop() if len(found) == 1 else _MIXED
+
+
 # --- the figures
 
 
@@ -102,10 +111,10 @@ class _Plot:
 
 
 def _learning(runs: list[_Run], share: bool) -> list[Figure]:
-    found = []
+    found, one = [], _counted(runs).one
     for field, caption in (
-        ("metrics", "At the end of each epoch."),
-        ("local", "Of private records, at the end of each epoch, for the party that holds them."),
+        ("metrics", f"At the end of each {one}."),
+        ("local", f"Of private records, at the end of each {one}, for the party that holds them."),
     ):
         for name in _names(runs, field, share):
             twice = field == "local" and name in _names(runs, "metrics", share)
@@ -137,12 +146,12 @@ def _privacy(runs: list[_Run], share: bool) -> list[Figure]:
 
 
 def _costs(runs: list[_Run], share: bool) -> list[Figure]:
-    plot = _Plot("seconds", "seconds", "How long each epoch took.", "seconds", "Seconds")
+    plot = _Plot("seconds", "seconds", f"How long each {_counted(runs).one} took.", "seconds", "Seconds")
     found = [_over_epochs(plot, runs, share, lambda event: event.seconds)]
     largest = max((_bytes(event) for run in runs for event in run.record.epochs), default=0)
     if largest:
         unit, size = bytes_unit(largest)
-        words = "Of one party, on the wire, sent and received in each epoch."
+        words = f"Of one party, on the wire, sent and received in each {_counted(runs).one}."
         plot = _Plot("bytes", unit, words, "bytes_sent", "Traffic")
         found.append(_over_epochs(plot, runs, share, lambda event: _bytes(event) / size or None))
     return found
@@ -166,7 +175,7 @@ def _drawn(plot: _Plot, runs: list[_Run], points: Mapping[str, tuple[Point, ...]
     )
     panel = Panel(plot.axis, series, from_zero=plot.field in {*EPSILONS, "seconds", "bytes_sent"})
     caption = plot.caption if len(series) != 1 else f"{plot.caption} Only {series[0].name} has such numbers."
-    chart = Chart(plot.name, plot.title, caption, EPOCH, (panel,), whole_x=plot.whole_x)
+    chart = Chart(plot.name, plot.title, caption, _counted(runs).one, (panel,), whole_x=plot.whole_x)
     return Figure(chart, frozenset({plot.field}))
 
 
@@ -186,7 +195,7 @@ def _last(run: _Run, share: bool) -> dict[str, float]:
 def _cards(runs: list[_Run], share: bool) -> Iterable[Markup]:
     for run in runs:
         for name, value in list(_last(run, share).items())[:1]:
-            yield page.card(run.label, metric(name, value), f"{name} after the last epoch")
+            yield page.card(run.label, metric(name, value), f"{name} after the last {run.record.counted.one}")
         for promise in run.promises:
             yield promise_card(promise, run.label)
 
@@ -206,7 +215,8 @@ def _table(runs: list[_Run], share: bool) -> Markup:
         ]
         rows.append(row if share else [*row, *_costs_of(record)])
     if not share:
-        head += ["status", "epochs", "time", "an epoch", "traffic"]
+        counted = _counted(runs)
+        head += ["status", counted.many, "time", counted.each, "traffic"]
     return page.table(head, rows, label="The runs")
 
 
@@ -220,7 +230,7 @@ def _costs_of(record: Epochs) -> list[str]:
         f"{count}{planned}",
         duration(record.seconds),
         duration(record.seconds / count) if count else "",
-        f"{short(sent / count / size, 3)} {unit} an epoch" if count and sent else "",
+        f"{short(sent / count / size, 3)} {unit} {record.counted.each}" if count and sent else "",
     ]
 
 

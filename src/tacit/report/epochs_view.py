@@ -10,6 +10,7 @@ from tacit.boundary import Boundary
 from tacit.events import (
     Aligned,
     Bars,
+    Counted,
     Curve,
     EpochFinished,
     Noted,
@@ -45,6 +46,7 @@ class Epochs:
     finished: RunFinished | None  # None while it runs, and where it was cut off
     ledgers: tuple[Account, ...]
     environment: dict[str, str]  # versions
+    counted: Counted  # the words of its kind
 
     @property
     def status(self) -> str:
@@ -114,4 +116,5 @@ def epochs_of(record: Record[S]) -> Epochs:
         finished=finished,
         ledgers=record.ledgers,
         environment=record.environment,
+        counted=record.counted,
     )

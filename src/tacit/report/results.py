@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tacit.events import Bars, Curve, Tabled, Tree
+from tacit.events import Bars, Counted, Curve, Tabled, Tree
 from tacit.report import page
 from tacit.report.bars import Bar
 from tacit.report.chart import COLOURS, Chart, Panel, Series, number
@@ -51,7 +51,7 @@ def shown(found: Results, cover: page.Cover) -> Markup:
 
 
 def _section(record: Epochs, title: str) -> Results:
-    curves = [_curve(each) for each in record.curves if each.section == title]
+    curves = [_curve(each, record.counted) for each in record.curves if each.section == title]
     bars = [_bars(each) for each in record.bars if each.section == title]
     owners = list(dict.fromkeys(owner for each in record.trees for owner in each.owners if owner))
     trees = [_tree(each, owners) for each in record.trees if each.section == title]
@@ -60,7 +60,7 @@ def _section(record: Epochs, title: str) -> Results:
     )
 
 
-def _curve(curve: Curve) -> Figure:
+def _curve(curve: Curve, counted: Counted) -> Figure:
     others = [name for name in curve.lines if name not in COMPARED]
     colours = dict(zip(others, (COLOURS[place % len(COLOURS)] for place in range(len(others))), strict=True))
     series = [
@@ -72,7 +72,7 @@ def _curve(curve: Curve) -> Figure:
     if curve.points:
         series.append(Series(curve.name, _points(curve.points), "violet"))  # above those that it is compared with
     panel = Panel(curve.y, tuple(series), from_zero=True)
-    caption = curve.caption or f"{curve.y} against {curve.x}, after the last epoch."
+    caption = curve.caption or f"{curve.y} against {curve.x}, after the last {counted.one}."
     chart = Chart(f"curve-{slug(curve.name)}", curve.name, caption, curve.x, (panel,), whole_x=False)
     return Figure(chart, frozenset({"curve"}))
 

@@ -56,7 +56,14 @@ def new_directory(
             raise ConfigError(f"{old} is a run of this coordinator that was interrupted: --resume {old}, or --new")
     named = f"{settings.name}-{seat.name}"
     return RunDirectory.create(
-        runs, settings, time.time(), named=named, party=seat.whole, at=state, fingerprint=fingerprint(settings)
+        runs,
+        settings,
+        time.time(),
+        named=named,
+        party=seat.whole,
+        at=state,
+        fingerprint=fingerprint(settings),
+        counted=kind_of(settings).counted,
     )
 
 

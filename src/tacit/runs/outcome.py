@@ -82,7 +82,7 @@ def carried_out(
         raise
     finally:
         count = finished(kept.events)
-        both.emit(RunFinished(status, count, time.perf_counter() - start, text, kind.unit))
+        both.emit(RunFinished(status, count, time.perf_counter() - start, text, kind.counted.many))
         if clients and directory is not None and (count or any(directory.path.glob("client-*.json"))):
             write_page(directory, both)
     if directory is not None and not clients:

@@ -64,6 +64,7 @@ def read_run(path: str | Path) -> Record[Settings]:
         tuple(checked_events(path)),
         ledgers(path),
         environment(path / "environment.json"),
+        kind_of(settings).counted,
     )
 
 
@@ -71,7 +72,7 @@ def _made(records: Sequence[Record[Settings]], share: bool) -> Report:
     kinds = [kind_of(record.settings) for record in records]
     if len({kind.unit for kind in kinds}) > 1:
         raise ValueError(
-            "a federation has rounds and a training has epochs, which cannot be compared: give runs of one sort"
+            "a federation and a training of one or a few parties cannot be compared: give runs of one sort"
         )
     return kinds[0].report(records, share)
 

@@ -56,7 +56,8 @@ def resumed(
     stored = load(folder / "config.yaml")
     settings = load(source if source is not None else folder / "config.yaml", overrides)
     _check_same(folder, stored, settings)
-    directory = RunDirectory.reopen(folder, fingerprint=fingerprint(settings))
+    counted = kind_of(settings).counted
+    directory = RunDirectory.reopen(folder, fingerprint=fingerprint(settings), counted=counted)
     try:
         if previous:
             _repair(directory, settings, party)
@@ -109,7 +110,7 @@ def conclude(directory: RunDirectory, settings: Settings, party: str) -> None:
         kind = kind_of(settings)
         answered = finished_of(list(read_events(directory.path / "events.jsonl")))
         count = answered if _stateless(settings, party) else dict(flat(settings))[kind.resume.length]
-        directory.emit(RunFinished("done", count, 0.0, "", kind.unit))
+        directory.emit(RunFinished("done", count, 0.0, "", kind.counted.many))
     if not (directory.path / "report.html").exists():
         report_run(directory.path)
     directory.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 from tacit.config.task import look_beside, refuse_in_import
 from tacit.events import Noted, Sink
-from tacit.kind import fingerprint
+from tacit.kind import fingerprint, kind_of
 from tacit.runs.load import load
 from tacit.runs.outcome import Outcome, carried_out
 from tacit.runs.resume import holds_run, resumed, unlike
@@ -58,7 +58,10 @@ def opened(settings: Settings, runs: Path, state: Path | None) -> tuple[Settings
     """A new directory under `runs`; or the fixed one, `state`, resumed if it holds a run."""
     if state is not None and holds_run(state):
         return resumed(state, settings.model_dump())
-    return settings, RunDirectory.create(runs, settings, time.time(), at=state, fingerprint=fingerprint(settings))
+    made = RunDirectory.create(
+        runs, settings, time.time(), at=state, fingerprint=fingerprint(settings), counted=kind_of(settings).counted
+    )
+    return settings, made
 
 
 def execute(settings: Settings, *, sink: Sink, directory: RunDirectory | None) -> Outcome:

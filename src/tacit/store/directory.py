@@ -33,7 +33,17 @@ from typing import Any, Literal, TextIO
 from tacit import events
 from tacit.config.load import ConfigError, resolved
 from tacit.errors import TacitError, comes_back, loggable
-from tacit.events import EpochFinished, Event, RoundFinished, RoundStarted, RunFinished, RunStarted, Stepped
+from tacit.events import (
+    ROUNDS,
+    Counted,
+    EpochFinished,
+    Event,
+    RoundFinished,
+    RoundStarted,
+    RunFinished,
+    RunStarted,
+    Stepped,
+)
 from tacit.sections import Settings
 from tacit.store.environment import environment
 from tacit.store.files import Arrays, json_file, make_folder, plain, replace_file
@@ -52,8 +62,9 @@ class RunDirectory:
     Used in a `with`, it makes sure that the events end with a `RunFinished`, however the run ended.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float], fingerprint: str) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float], fingerprint: str, counted: Counted) -> None:
         self.path = path
+        self._counted = counted
         self.begun = False  # whether a round was started
         self.changed = False  # whether a resumed run has other settings than it stored
         self._clock = clock
@@ -82,12 +93,13 @@ class RunDirectory:
         party: str | None = None,
         at: Path | None = None,
         fingerprint: str = "",
+        counted: Counted = ROUNDS,
         clock: Callable[[], float] = time.time,
     ) -> RunDirectory:
         """Make a new folder under `root`, named after the time (seconds since 1970) and the federation.
 
         With `at`, make it there. The settings come last: a folder that has them can be resumed. `fingerprint`: of what
-        a resumed run must not change in them.
+        a resumed run must not change in them. `counted`: the words of the kind.
         """
         name = named or settings.name
         there = at is not None and at.is_dir()
@@ -98,7 +110,7 @@ class RunDirectory:
             if not there:
                 make_folder(path)
         directory = cls(
-            path, clock, fingerprint
+            path, clock, fingerprint, counted
         )  # of two that start here together, the second is refused, and has written nothing
         if (path / "config.yaml").exists():
             directory.close()
@@ -116,13 +128,20 @@ class RunDirectory:
         return directory
 
     @classmethod
-    def reopen(cls, path: Path, *, fingerprint: str = "", clock: Callable[[], float] = time.time) -> RunDirectory:
+    def reopen(
+        cls,
+        path: Path,
+        *,
+        fingerprint: str = "",
+        counted: Counted = ROUNDS,
+        clock: Callable[[], float] = time.time,
+    ) -> RunDirectory:
         """Take up the folder of a run that stopped, and whatever a kill left half done in it."""
         for pattern in ("*", "*/*"):  # its own files first, then those of its parts
             for entry in path.glob(pattern):
                 if entry.is_symlink():
                     raise ConfigError(f"{entry}: a run's files must not be links: put the file itself there")
-        directory = cls(path, clock, fingerprint)
+        directory = cls(path, clock, fingerprint, counted)
         for name in ("events.jsonl", "run.log"):
             _cut_last_line(path / name)
         for pattern in (".*.tmp", "*/.*.tmp"):
@@ -151,7 +170,7 @@ class RunDirectory:
                 self._ended = True
         at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
         self._events.write(json.dumps({"time": at, **plain(events.to_json(event))}, allow_nan=False) + "\n")
-        if words := line(event, self._rounds):
+        if words := line(event, self._rounds, self._counted):
             self._log.write(words + "\n")
         self._events.flush()
         self._log.flush()
@@ -169,7 +188,8 @@ class RunDirectory:
         if not self._ended:
             status: Any = "stopped" if comes_back(error) else "failed"
             text = loggable(error) if error is not None else ""
-            self.emit(RunFinished(status, self._finished_rounds, self._clock() - self._start, text))
+            seconds = self._clock() - self._start
+            self.emit(RunFinished(status, self._finished_rounds, seconds, text, self._counted.many))
         self.close()
         if self._made and not self.begun and isinstance(error, Exception) and not isinstance(error, TacitError):
             self._remove_unused()

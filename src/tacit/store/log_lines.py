@@ -6,6 +6,7 @@ Rounds and epochs count from 0 in events and from 1 here: the last line of a run
 from __future__ import annotations
 
 from tacit.events import (
+    EPOCHS,
     Aligned,
     Answered,
     AnswerRefused,
@@ -13,6 +14,7 @@ from tacit.events import (
     BudgetReached,
     ClientBlamed,
     ClientRefused,
+    Counted,
     Curve,
     EndHeard,
     EpochFinished,
@@ -55,13 +57,13 @@ _REFUSALS = {
 }
 
 
-def line(event: Event, rounds: int | None = None) -> str:
+def line(event: Event, rounds: int | None = None, counted: Counted = EPOCHS) -> str:
     """The event in words; empty if it is not worth a line. `rounds` is how many the run has, if known."""
     # Reasons may quote another party: nothing in them may start a line of its own or steer a terminal.
-    return "".join(letter if letter.isprintable() else " " for letter in _words(event, rounds)).strip()
+    return "".join(letter if letter.isprintable() else " " for letter in _words(event, rounds, counted)).strip()
 
 
-def _words(event: Event, rounds: int | None) -> str:
+def _words(event: Event, rounds: int | None, counted: Counted) -> str:
     match event:
         case RunStarted():
             return (
@@ -91,18 +93,23 @@ def _words(event: Event, rounds: int | None) -> str:
             return f"{done}: {event.text}".rstrip(": ")
         case TrainingStarted():
             parties = f" of {event.parties} parties" if event.parties > 1 else ""
+            steps = f" of {event.steps} steps" if counted.steps else ""
             return (
-                f"{event.name}: {event.kind}{parties}, {event.epochs} epochs of {event.steps} steps, "
-                f"{event.protection}, {event.parameters} parameters"
+                f"{event.name}: {event.kind}{parties}, {event.epochs} {counted.many}{steps}, {event.protection}, "
+                f"{event.parameters} {counted.numbers}"
             )
+        case TrainingResumed() if not counted.steps:
+            return f"resumed after {event.epoch} {counted.many}"
         case TrainingResumed():
-            return f"resumed in epoch {event.epoch + 1} after {event.step} of its steps"
+            return f"resumed in {counted.one} {event.epoch + 1} after {event.step} of its steps"
         case Aligned():
             return f"aligned: {event.common} of {event.own} records are common to all, {event.seconds or 0:.1f} s"
         case Stepped():
-            return " ".join([f"epoch {event.epoch + 1} step {event.step}/{event.steps}", *measured_step(event)])
+            step = f" step {event.step}/{event.steps}" if counted.steps else ""
+            return " ".join([f"{counted.one} {event.epoch + 1}{step}", *measured_step(event)])
         case EpochFinished():
-            return " ".join([f"epoch {event.epoch + 1} done", *measured_epoch(event), f"{event.seconds or 0:.1f} s"])
+            done = f"{counted.one} {event.epoch + 1} done"
+            return " ".join([done, *measured_epoch(event), f"{event.seconds or 0:.1f} s"])
         case Curve():
             return f"curve: {event.name}, {sum(map(len, (event.points, *event.lines.values())))} points"
         case Bars():

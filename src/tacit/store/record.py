@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from tacit.boundary import Boundary
-from tacit.events import Event
+from tacit.events import EPOCHS, Counted, Event
 from tacit.sections import Settings
 from tacit.store.reading import Account
 
@@ -25,3 +25,4 @@ class Record(Generic[S]):
     events: tuple[Event, ...]
     ledgers: tuple[Account, ...]
     environment: dict[str, str]  # versions
+    counted: Counted = EPOCHS  # the words of its kind

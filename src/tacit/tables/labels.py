@@ -62,7 +62,10 @@ def labels_of(raw: Raw, name: str, wanted: Wanted, rows: Ints, decimal: Literal[
         problems.append(raw.problem("error", "one class", what, "a model needs rows of two or more", name))
     if len(ordered) > MOST_CLASSES:
         what = f"there are {len(ordered)} classes, at most {MOST_CLASSES} are learnt"
-        remedy = "if it is a number, set model: linear; if not, name another column as label"
+        remedy = (
+            "if it is a number, take a model of numbers (model: linear, for trees objective: squared); if not, name "
+            "another column as label"
+        )
         problems.append(raw.problem("error", "many classes", what, remedy, name))
     places_of = {text: place for place, text in enumerate(ordered)}
     codes = np.fromiter((places_of[text] for text in texts), dtype=np.int64, count=len(texts))
@@ -96,7 +99,9 @@ def _numbers(
     if not isinstance(found.cells, Numbers) or found.reading.kind != "number":
         example = Counter(canonical_texts(cells)[row] for row in rows.tolist()).most_common(1)
         what = f"the label is not a number (such as {shown([text for text, _ in example])})"
-        remedy = "set model: logistic, or name another column as label"
+        remedy = (
+            "take a model of classes (model: logistic, for trees objective: binary), or name another column as label"
+        )
         return np.zeros(len(rows)), [raw.problem("error", "label", what, remedy, name)]
     values = found.cells.values[rows]
     unread = sorted(set(found.unread) & set(rows.tolist()) | set(rows[~np.isfinite(values)].tolist()))

@@ -31,7 +31,7 @@ def active():
 
 
 def passive():
-    return Part(COLUMNS, ("bank", "shop"), bytes(16), won=Counter({key(1): 3, key(0): 1, key(1, 2): 4}))
+    return Part(COLUMNS, ("bank", "shop"), bytes(16), won=Counter({key(1): 7, key(0): 1}))
 
 
 @pytest.mark.parametrize("part", [active(), passive()])
@@ -53,6 +53,18 @@ def test_a_damaged_part_is_refused(name):
             del broken[name]
         with pytest.raises(ConfigError, match="part of the trees is damaged"):
             Part.of(broken)
+
+
+def test_splits_that_were_stored_by_their_left_sides_are_read_by_the_side_of_the_first_bin():
+    stored = Part(COLUMNS, ("bank", "shop"), bytes(16), won=Counter({key(0): 1, key(1): 3, key(1, 2): 4, key(0, 6): 2}))
+    assert Part.of(stored.file()).won == {key(0): 3, key(1): 7}
+
+
+@pytest.mark.parametrize("broken", [key(2)[:-1], key(2)])
+def test_damaged_splits_are_refused(broken):
+    file = passive().file() | {"splits": np.frombuffer(broken, dtype=np.uint8)[None], "counts": np.array([1])}
+    with pytest.raises(ConfigError, match="part of the trees is damaged"):
+        Part.of(file)
 
 
 def test_importance_is_of_own_columns_only():

@@ -155,7 +155,7 @@ def test_a_passive_answers_only_splits_of_the_training(here):
     bent = []
     for tree in part.ensemble.trees:
         left = tree.left.copy()
-        left[tree.party == 1] ^= True
+        left[tree.party == 1, -1] ^= True
         bent.append(replace(tree, left=left))
     models["bank"] = replace(part, ensemble=replace(part.ensemble, trees=tuple(bent))).file()
     with pytest.raises(PeerError, match="a split was asked for that is not in the trees of the training"):

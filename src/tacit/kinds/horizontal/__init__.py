@@ -30,6 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from tacit.events import ROUNDS
 from tacit.kind import Join, Kind, Resume, templates_in
 from tacit.kinds.horizontal.settings import Settings
 
@@ -132,6 +133,7 @@ KIND = Kind(
     attacks=_attacks,
     resume=Resume(_free, _finished, _caught_up, length="rounds", stateless=lambda party: party != "coordinator"),
     unit="rounds",
+    counted=ROUNDS,
     stopped_by="flag",
     join=Join(Settings.networked, _seat, _address, _take_part, _party_forecast),
     templates=lambda: templates_in(__name__, "sklearn", "torch", "lora"),

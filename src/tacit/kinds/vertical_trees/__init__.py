@@ -17,6 +17,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from tacit.events import Counted
 from tacit.kind import Kind, templates_in
 from tacit.kinds.vertical_trees.settings import Settings
 from tacit.lockstep import verbs
@@ -68,6 +69,8 @@ def _tables(settings: Settings, party: str | None, local: Local, folder: Path) -
     return check_tables(settings, party, local, folder)
 
 
+_ROUNDS = Counted("round", "a round", "rounds of trees", steps=False, numbers="columns")  # a tree, or one of each class
+
 KIND = Kind(
     name="vertical_trees",
     settings=Settings,
@@ -80,6 +83,7 @@ KIND = Kind(
     resume=replace(
         verbs.resume(_lockstep), length="train.trees", sized="trees behind the best one were left out at its end"
     ),
+    counted=_ROUNDS,
     join=verbs.join(_lockstep, _boundary, _forecast),
     predict=verbs.predict(_lockstep),
     tables=_tables,

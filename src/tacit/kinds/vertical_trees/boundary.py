@@ -56,9 +56,10 @@ def _grown(settings: Settings) -> list[Release]:
     bits, least = settings.privacy.bits, settings.privacy.least
     rows = "nothing: rows of nodes are hidden" if settings.hidden else "the rows of a tree"
     nodes = "nothing: rows of nodes are hidden" if settings.hidden else "the rows of each node that a split divides"
-    sides = "which rows go left: all rows" if settings.hidden else "which rows of the node go left"
+    sides = "which rows go to that side: all rows" if settings.hidden else "which rows of the node go to that side"
     found = [
         Release("Begun", "tweak", "the number of the words that come next", CLEAR, _A, _P),
+        Release("Begun", "meeting", "a random number, drawn each time the parties meet", _NO_DATA, _A, _P),
         Release("Begun", "used", "which of its features the tree may use", CLEAR, _A, _P),
         Release("Begun", "rows", rows, CLEAR, _A, _P),
         Release("Corrections", "words", f"gradient and hessian of each row, at {bits} bits", _PSEUDO, _A, _P),
@@ -66,7 +67,7 @@ def _grown(settings: Settings) -> list[Release]:
             "ShareSums", "words", f"sums of gradients and hessians by bin, of {least} rows or more", _SHARE, _P, _A
         ),
         Release("Divide", "features", "which of its features won", CLEAR, _A, _P),
-        Release("Divide", "left", "which bins of that feature go left", CLEAR, _A, _P),
+        Release("Divide", "left", "which of its bins go to one side, that of the first bin", CLEAR, _A, _P),
         Release("Divide", "nodes", nodes, CLEAR, _A, _P),
         Release("Sides", "flags", f"{sides}, for each split that won and each row to predict", _ORDER, _P, _A),
         Release("Rounds", "done", "how many rounds of trees are done", CLEAR, _A, _P),
@@ -92,8 +93,9 @@ def sentences(settings: Settings) -> list[str]:
         f"{active} sees how many features each passive has, how many bins each of them has, which are categories, and "
         "which have a monotone constraint.",
         *_passive_sees(settings, who),
-        "Edges of bins, names of columns and categories, and values within a bin stay with their owner; labels, "
-        f"gradients and the values of leaves stay with {active}. Passives see nothing of each other but common ids.",
+        "Edges of bins, names of columns and categories, and values within a bin stay with their owner. "
+        f"{active} sends no label, no gradient that a passive can read, and no value of a leaf. Passives see nothing "
+        "of each other but common ids.",
         f"In a prediction {active} sees the side of each new row at the splits that its trees ask for, and gets the "
         "predictions; "
         + (
@@ -135,11 +137,13 @@ def unprotected(settings: Settings) -> list[str]:
     else:
         found.append(
             "A passive can rank the rows by label nearly as well as the model does: trees set the rows of the less "
-            "frequent class apart, in nodes whose rows it sees. If labels must stay hidden, take partition: hidden."
+            "frequent class apart, in nodes whose rows it sees. partition: hidden tells it less."
         )
     found += [
-        f"All parties must follow the protocol. {active} can choose words that single out rows, and no check of a "
-        "passive finds that.",
+        "A passive is told which of its splits won, and they tell it which of its columns and bins go with the labels: "
+        "it ranks the rows by label better than by its columns alone, without any known label.",
+        f"All parties must follow the protocol. If {active} chooses its words, a few trees tell it the bin of every "
+        "cell, and no check of a passive finds that.",
         "Each row that is predicted tells more of the passives' columns. predict.budget limits how many are answered.",
         "A party that lies about its features can spoil the model: none of this stops it.",
     ]

@@ -28,7 +28,7 @@ from tacit.tables.labels import Labels
 ROUND_TRIP = 0.02  # seconds, of the estimate
 # Seconds of one core of about 3 GHz, both parties together, measured with `python -m bench vertical_trees`: of a cell
 # in the set-up, of a word, which a tree needs for each row and bin, and of one for each node if nodes are hidden.
-_PLANTED, _WORD, _HIDDEN_WORD = 2e-6, 2.6e-8, 8e-9
+_PLANTED, _WORD, _HIDDEN_WORD = 2e-6, 2.6e-8, 1.5e-8
 
 
 def forecast(settings: Settings) -> Forecast:
@@ -62,8 +62,8 @@ def planned(
     """
     train, privacy = settings.train, settings.privacy
     title = (
-        f"{settings.name}: {settings.active} with labels and {', '.join(settings.passives)}, {train.trees} trees of "
-        f"depth {train.depth} in up to {train.bins} bins, partition {privacy.partition}"
+        f"{settings.name}: {settings.active} with labels and {', '.join(settings.passives)}, {train.trees} rounds of "
+        f"trees of depth {train.depth} in up to {train.bins} bins, partition {privacy.partition}"
     )
     figures: dict[str, Any] = {"trees": train.trees, "parties": len(settings.parties)}
     outputs = (classes or 3) if train.objective == "softmax" else 1

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.config.source import ConfigError
+from tacit.errors import PeerError
 from tacit.kinds.vertical_trees.columns import Columns
-from tacit.kinds.vertical_trees.protocol.sides import SPLIT_BYTES
+from tacit.kinds.vertical_trees.protocol.sides import SPLIT_BYTES, told_key
 from tacit.kinds.vertical_trees.protocol.tree import Ensemble
 
 _ABOUT, _TREES, _WON, _COUNTS = "about", "trees.", "splits", "counts"
@@ -65,19 +66,20 @@ class Part:
         try:
             about = json.loads(np.asarray(file[_ABOUT], dtype=np.uint8).tobytes())
             trees = {name.removeprefix(_TREES): array for name, array in file.items() if name.startswith(_TREES)}
-            won = Counter[bytes]()
+            columns, won = Columns.restore(about["columns"]), Counter[bytes]()
             if not trees:
                 keys, counts = np.asarray(file[_WON], dtype=np.uint8), file[_COUNTS]
-                won.update({row.tobytes(): int(count) for row, count in zip(keys, counts, strict=True)})
+                for row, count in zip(keys, counts, strict=True):
+                    won[told_key(row.tobytes(), columns.bins.bins)] += int(count)  # 0.2.0 stored left sides
             return cls(
-                Columns.restore(about["columns"]),
+                columns,
                 tuple(about["parties"]),
                 bytes.fromhex(about["session"]),
                 Ensemble.of_arrays(trees) if trees else None,
                 tuple(about["classes"]),
                 won,
             )
-        except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (LookupError, ValueError, TypeError, AttributeError, RecursionError, PeerError) as error:
             raise ConfigError(f"the stored part of the trees is damaged ({error}): take it from a copy") from error
 
     def importance(self) -> dict[str, float]:

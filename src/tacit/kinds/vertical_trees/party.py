@@ -55,8 +55,8 @@ def over(settings: Settings, state: Mapping[str, Any]) -> str:
     """Why there is nothing left to do, for this party or another."""
     done = state["round"]
     if settings.train.patience is not None:
-        return f"the training ended after {done} trees: to train longer, start a new run"
-    return f"all {done} trees are grown: to train longer, give more (--set train.trees={2 * done})"
+        return f"the training ended after {done} rounds of trees: to train longer, start a new run"
+    return f"all {done} rounds of trees are done: to train longer, give more (--set train.trees={2 * done})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

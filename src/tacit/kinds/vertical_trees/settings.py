@@ -70,7 +70,9 @@ class Data(tables.Data):
 
 
 class Training(Section):
-    trees: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 100  # of each class with softmax
+    trees: Annotated[int, Field(ge=1, le=10_000, strict=True)] = (
+        100  # rounds: with softmax, each has one for each class
+    )
     objective: Objective = "binary"  # two classes; softmax: several; squared: a number; poisson: a count
     depth: Annotated[int, Field(ge=1, le=12, strict=True)] = 5
     learning_rate: Annotated[float, Field(gt=0, le=1)] = 0.1
@@ -83,7 +85,7 @@ class Training(Section):
     features: _Share = 1.0  # of all parties' features, drawn anew for each tree
     class_weight: Literal["balanced"] | dict[str, Positive] | None = None  # by class; those not named have 1
     test: Probability = 0.2  # of the rows, held out to measure the model on
-    patience: Count | None = None  # trees without a lower loss on held-out rows after which training ends
+    patience: Count | None = None  # rounds without a lower loss on held-out rows after which training ends
 
 
 class Privacy(Section):
@@ -91,7 +93,10 @@ class Privacy(Section):
 
     bits: Annotated[int, Field(ge=2, le=16, strict=True)] = 8  # of each gradient and hessian in an opened sum
     least: Annotated[int, Field(ge=1, strict=True)] = 64  # rows of a node whose sums are opened
-    partition: Literal["shown", "hidden"] = "shown"  # hidden: no passive sees the rows of nodes; about 16 times slower
+    partition: Literal["shown", "hidden"] = (
+        "hidden"  # shown: passives see the rows of nodes, and so rank rows by label;
+    )
+    # a tree then takes a word for each cell, and not one for each cell and opened node: 2^(depth - 1) times fewer
 
 
 class Prediction(Section):
@@ -183,6 +188,6 @@ class Settings(TableParties):
         if not self.hidden:
             found.append(
                 f"privacy.partition is shown: each passive can rank the rows by their labels nearly as well as the "
-                f"model; take hidden if labels must stay with {self.active}"
+                f"model; take hidden, the default, unless the passives may know as much of {self.active}'s labels"
             )
         return found

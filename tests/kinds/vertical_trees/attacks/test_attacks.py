@@ -9,7 +9,7 @@ from tacit.config.source import ConfigError
 from tacit.kinds.vertical_trees.attacks import attacks, cases
 from tests.kinds.vertical_trees.trees_tables import of_tables
 
-ON_SUMS = ["rows of a bin", "whole columns", "order of columns", "labels from nodes"]
+ON_SUMS = ["rows of a bin", "whole columns", "order of columns", "labels from nodes", "labels from splits"]
 OVER_CHANNELS = ["words of gradients", "the wire"]
 
 

@@ -19,8 +19,10 @@ def case(rows=200, loss=None, hidden=False):
 
 def test_every_attack_finds_what_it_looks_for():
     found = {step.name: step.find()[0] for step in steps(case(), Scope())}
-    assert list(found) == ["rows of a bin", "whole columns", "order of columns", "labels from nodes"]
-    for finding in found.values():
+    assert list(found) == [
+        "rows of a bin", "whole columns", "order of columns", "labels from nodes", "labels from splits"
+    ]  # fmt: skip
+    for finding in list(found.values())[:-1]:
         assert finding.off is not None
         assert finding.off.informative
     assert found["whole columns"].on.value > 0.95

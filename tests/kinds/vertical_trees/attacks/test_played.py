@@ -19,7 +19,9 @@ def test_words_that_a_passive_receives_are_uniform(hidden):
 
 
 def test_words_without_those_of_leaves_are_named(monkeypatch):
-    monkeypatch.setattr(shares, "_row_sums", lambda own: np.zeros(len(own), dtype=np.uint64))
+    parts = shares.Words.parts
+    none = lambda words, value: ((part, np.zeros_like(own)) for part, own in parts(words, value))  # noqa: E731
+    monkeypatch.setattr(shares.Words, "parts", none)
     finding = audit_words(short(case(), 200, 4))
     assert any("are not uniform" in text for text in finding.broken)
     assert finding.on.informative

@@ -9,7 +9,16 @@ from tacit.crypto.counter import Counter
 from tacit.errors import PeerError
 from tacit.kinds.vertical_trees.protocol import active, passive
 from tacit.kinds.vertical_trees.protocol.features import Chosen, PlainFeatures
-from tacit.kinds.vertical_trees.protocol.messages import Begun, Corrections, Described, Open, Prepared, ShareSums, Sides
+from tacit.kinds.vertical_trees.protocol.messages import (
+    FRAME,
+    Begun,
+    Corrections,
+    Described,
+    Open,
+    Prepared,
+    ShareSums,
+    Sides,
+)
 from tacit.oblivious import Sums
 from tacit.store.counter_file import new_counter, open_counter
 from tacit.store.files import copy_of
@@ -80,8 +89,8 @@ def test_sides_are_those_of_the_plain_table(hidden):
     plain = PlainFeatures(table.cells, table.bins)
     rng = np.random.default_rng(0)
     splits = [
-        Chosen(np.flatnonzero(rng.random(50) < share), feature, rng.random(int(table.bins[feature])) < 0.5)
-        for feature, share in [(0, 0.5), (1, 1.0)]
+        Chosen(rows, feature, rng.random(int(table.bins[feature])) < 0.5)
+        for feature, rows in [(0, np.arange(20)), (1, np.arange(20, 50))]
     ]
 
     def ask(remote):
@@ -310,8 +319,9 @@ def test_orders_and_signs_arrive():
     assert (remote.bins.tolist(), remote.ordered.tolist(), remote.signs.tolist()) == ([3, 4], [True, False], [-1, 0])
 
 
-def test_share_sums_of_a_wrong_length_are_refused():
-    table = random_table(10, [4])
+def answering(*answers):
+    """A passive's answers that are not the protocol's, to what an active asks of one node of ten rows."""
+    table = random_table(10, [4, 3])
     made, _ = cells_of(table)
     columns = active.Description(table.bins, table.ordered, table.signs)
 
@@ -321,9 +331,52 @@ def test_share_sums_of_a_wrong_length_are_refused():
         remote.histograms([np.arange(10)])
 
     def second(channel):
-        for kind in (Begun, Corrections, Open):
+        for kind in (Begun, Corrections, Corrections, Open):
             channel.recv(kind)
-        channel.send(ShareSums(bytes(24)))
+        for each in answers:
+            channel.send(each)
 
-    with pytest.raises(PeerError, match="sums of 1 nodes has 32 bytes, got 24"):
-        both(first, second)
+    both(first, second)
+
+
+@pytest.mark.parametrize("words", [bytes(56), b"\xff" * 56, bytes(55) + b"\x01"])
+def test_sums_that_are_not_those_of_the_nodes_rows_are_refused(words):
+    with pytest.raises(PeerError, match="do not add up to the gradients of its rows"):
+        answering(ShareSums(words))
+
+
+@HIDDEN
+def test_parties_that_were_both_restored_from_older_copies_use_no_word_twice(hidden):
+    """They take the same tweaks again: the words of what the active drew for the meeting differ, so all do."""
+    table, seen = random_table(40, [4]), []
+    pair = cells_of(table)
+    columns = active.Description(table.bins, table.ordered, table.signs)
+    for values in (np.arange(40), np.arange(40)[::-1].copy()):
+        recorders = {}
+
+        def first(channel, values=values):
+            met = active.Met(columns, pair[0], False)
+            remote = active.RemoteFeatures(channel, met, counter(7), hidden=hidden)
+            remote.start(values)
+            found = remote.histograms([np.arange(40)])[0]
+            remote.close()
+            return found
+
+        found, _ = both(first, lambda channel: passive.serve(channel, pair[1], counter(7), 1, hidden=hidden), recorders)
+        assert found.tolist() == plain_sums(table, values, range(40), [True])
+        seen.append(recorders["passive"].seen)
+    assert [m.tweak for each in seen for m in each if isinstance(m, Begun)] == [7, 7]
+    words = [np.frombuffer(m.words, dtype="<u8") for each in seen for m in each if isinstance(m, Corrections)]
+    difference = words[0] - words[1]
+    assert len(np.intersect1d(difference, (np.arange(40) - np.arange(40)[::-1]).astype(np.uint64))) == 0
+    assert len(np.unique(np.concatenate(words))) == 80
+
+
+def test_share_sums_of_a_wrong_length_are_refused():
+    with pytest.raises(PeerError, match="sums of 1 nodes has 56 bytes, got 24"):
+        answering(ShareSums(bytes(24)))
+
+
+def test_longer_share_sums_are_not_read():
+    with pytest.raises(PeerError, match="at most 120 are allowed"):
+        answering(ShareSums(bytes(57 + FRAME)))

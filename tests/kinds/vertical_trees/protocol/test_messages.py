@@ -55,6 +55,14 @@ def test_a_node_beyond_the_table_is_refused_before_its_rows_are_read():
         unpack_nodes(sizes_of(101), 100, 1)
 
 
+def test_many_nodes_of_many_rows_are_refused_before_they_are_read(monkeypatch):
+    """A bit of a message becomes a row number of 64."""
+    monkeypatch.setattr("tacit.kinds.vertical_trees.protocol.messages.MOST_TOGETHER", 250)
+    assert len(unpack_nodes(pack_nodes([np.arange(100)] * 2, 100), 100, 5)) == 2
+    with pytest.raises(PeerError, match="3 nodes with 300 rows at once: at most 250"):
+        unpack_nodes(pack_nodes([np.arange(100)] * 3, 100), 100, 5)
+
+
 def test_more_nodes_than_allowed_are_refused():
     with pytest.raises(PeerError, match="at most 1 nodes"):
         unpack_nodes(pack_nodes([np.arange(1), np.arange(2)], 100), 100, 1)

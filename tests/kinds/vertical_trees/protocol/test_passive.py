@@ -38,7 +38,7 @@ def held():
 
 
 def begun(tweak=0, used=b"\x01", rows=None):
-    return Begun(tweak, used, pack_nodes([ALL], ROWS) if rows is None else rows)
+    return Begun(tweak, bytes(16), used, pack_nodes([ALL], ROWS) if rows is None else rows)
 
 
 def words(count=ROWS):
@@ -147,7 +147,7 @@ def some_bytes(*valid):
 
 NODES = some_bytes(b"", pack_nodes([ALL], ROWS), pack_nodes([ALL[:20]], ROWS), pack_nodes([], ROWS))
 ANY = st.one_of(
-    st.builds(Begun, st.integers(0, 3), some_bytes(b"\x01", b"\x00"), NODES),
+    st.builds(Begun, st.integers(0, 3), st.just(bytes(16)), some_bytes(b"\x01", b"\x00"), NODES),
     st.builds(Corrections, some_bytes(bytes(8 * ROWS), bytes(8 * 20), b"")),
     st.builds(Open, NODES),
     st.builds(Divide, some_bytes(bytes(4), b""), some_bytes(bytes(32), b""), NODES),
@@ -173,6 +173,13 @@ def test_flags_of_other_features_are_refused():
         served(begun(used=b"\x01\x00"))
 
 
+@pytest.mark.parametrize("rows", [ALL[:1], ALL[5:6], ALL[:39], ALL[:0]], ids=len)
+def test_a_side_of_single_rows_is_not_told(rows):
+    """An active that follows the protocol up to a split, and then asks for one row of its choice."""
+    with pytest.raises(PeerError, match="divides one whole node"):
+        served(begun(), words(), Divide(bytes(4), b"\x01" + bytes(31), pack_nodes([rows], ROWS)), least=10)
+
+
 def test_no_more_splits_are_answered_than_a_tree_has_nodes():
     def ask(remote):
         remote.start(np.arange(ROWS))
@@ -180,13 +187,15 @@ def test_no_more_splits_are_answered_than_a_tree_has_nodes():
         for _ in range(2):
             remote.divide([Chosen(ALL, 0, np.zeros(4, dtype=bool))])
 
-    with pytest.raises(PeerError, match="2 splits were asked for, and there are at most 1"):
+    with pytest.raises(PeerError, match="divides one whole node whose sums are known, and each of them once"):
         asked(TABLE, ask)
 
 
 def test_no_split_is_answered_before_a_tree():
-    with pytest.raises(PeerError, match="1 splits were asked for, and there are at most 0"):
+    with pytest.raises(PeerError, match="splits were asked for before the words of a tree"):
         served(split())
+    with pytest.raises(PeerError, match="1 splits were asked for, and there are at most 0"):
+        served(Divide(bytes(4), bytes(32), b""), hidden=True)
 
 
 @pytest.mark.parametrize("hidden", [False, True])
@@ -265,6 +274,12 @@ def test_a_plan_lets_each_round_have_its_trees():
 def test_a_plan_allows_no_more_than_it_says(messages):
     with pytest.raises(PeerError, match="agreed on"):
         counted(*messages, plan=Plan(2, 1))
+
+
+@pytest.mark.parametrize("later", [1, 3])
+def test_all_rounds_have_as_many_trees_as_the_first(later):
+    with pytest.raises(PeerError, match="of as many trees as the first"):
+        counted(Rounds(0, 2), Rounds(1, later), plan=Plan(5, 10))
 
 
 def test_a_plan_counts_nodes_if_they_are_hidden():

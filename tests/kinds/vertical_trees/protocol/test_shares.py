@@ -1,5 +1,7 @@
 """Sums of shares against plain integers, and words that are uniform to the passive."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from tacit.kinds.vertical_trees.protocol.shares import TreeShares, Value, Words,
 from tests.kinds.vertical_trees.protocol.remote import cells_of, new_ends, random_table, table_of
 
 MANY = 1 << 20
+VALUE = Value(2, bytes(16), 0, None)
 
 
 def joined(parts, rows, bins):
@@ -24,12 +27,12 @@ def in_parts(array):
     return iter([(slice(0, 5), array[:5]), (slice(5, None), array[5:])])
 
 
-def shared(pair, tweak, feature, rows, values, keep=MANY):
+def shared(pair, tweak, feature, rows, values, keep=MANY, meeting=bytes(16)):
     """Both parties' shares of values, and the corrections that cross."""
     made, held = pair
     count, bins = len(values), int(made.bins[feature])
     corrections = np.empty(count, dtype=np.uint64)
-    value = Value(tweak, feature, rows)
+    value = Value(tweak, meeting, feature, rows)
     active = joined(shares.given(Words(made, keep), value, values, corrections), count, bins)
     passive = joined(taken(Words(held, keep), value, held.table, corrections), count, bins)
     return active, passive, corrections
@@ -69,10 +72,16 @@ def test_the_passive_cannot_tell_the_words_from_uniform_ones():
     assert len(np.unique(np.concatenate([left, again]))) == 2 * rows
 
 
-def test_words_of_other_features_rows_and_tweaks_are_other_words():
+def test_words_of_other_features_rows_tweaks_and_meetings_are_other_words():
     pair = cells_of(random_table(30, [4, 4]))
-    found = [shared(pair, tweak, feature, None, uniform_words(30, 0))[2] for tweak in (0, 1) for feature in (0, 1)]
-    assert len(np.unique(np.concatenate(found))) == 4 * 30
+    values = uniform_words(30, 0)
+    found = [
+        shared(pair, tweak, feature, None, values, meeting=meeting)[2]
+        for tweak in (0, 1)
+        for feature in (0, 1)
+        for meeting in (bytes(16), bytes(15) + b"1")
+    ]
+    assert len(np.unique(np.concatenate(found))) == 8 * 30
 
 
 def test_leaves_that_are_kept_and_those_that_are_grown_again_give_the_same_words(monkeypatch):
@@ -119,12 +128,12 @@ def test_parts_add_up(monkeypatch):
     monkeypatch.setattr(shares, "_LEAVES_AT_ONCE", 40)
     made, _ = cells_of(random_table(33, [4]))
     words = Words(made, MANY)
-    whole = joined(words.parts(2, 0, None), 33, 4)
-    assert np.array_equal(added(words.parts(2, 0, None), 4), whole.sum(axis=0, dtype=np.uint64))
+    whole = joined(words.parts(VALUE), 33, 4)
+    assert np.array_equal(added(words.parts(VALUE), 4), whole.sum(axis=0, dtype=np.uint64))
 
 
 @pytest.mark.parametrize("tweak", [-1, 2**63])
 def test_a_tweak_that_no_counter_gives_is_refused(tweak):
     made, _ = cells_of(random_table(3, [2]))
     with pytest.raises(ValueError, match="a tweak is a number"):
-        next(Words(made).parts(tweak, 0, None))
+        next(Words(made).parts(replace(VALUE, tweak=tweak)))

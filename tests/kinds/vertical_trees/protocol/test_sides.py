@@ -11,7 +11,7 @@ from tacit.errors import PeerError
 from tacit.kinds.vertical_trees.protocol import sides
 from tacit.kinds.vertical_trees.protocol.features import Chosen
 from tacit.kinds.vertical_trees.protocol.messages import MOST_REQUEST, Divide, Sides, pack_nodes
-from tacit.kinds.vertical_trees.protocol.sides import RemoteSides, answer, batches
+from tacit.kinds.vertical_trees.protocol.sides import RemoteSides, answer, batches, read, told
 from tests.kinds.vertical_trees.protocol.remote import both
 
 TABLE = np.zeros((20, 3), dtype=np.uint8)
@@ -31,13 +31,13 @@ NODE = pack_nodes([np.arange(20)], 20)
 )
 def test_requests_that_do_not_fit_are_refused(asked, hidden, message):
     with pytest.raises(PeerError, match=message):
-        answer(None, TABLE, asked, hidden=hidden)
+        read(asked, TABLE, hidden=hidden)
 
 
-def test_too_many_hidden_splits_at_once_are_refused_before_they_are_answered():
+def test_too_many_hidden_splits_at_once_are_refused():
     table = np.zeros((MOST_REQUEST, 1), dtype=np.uint8)
     with pytest.raises(PeerError, match="too many splits"):
-        answer(None, table, Divide(bytes(4 * 9), bytes(32 * 9), b""), hidden=True)
+        read(Divide(bytes(4 * 9), bytes(32 * 9), b""), table, hidden=True)
 
 
 def test_an_answer_of_a_wrong_length_is_refused():
@@ -48,7 +48,7 @@ def test_an_answer_of_a_wrong_length_is_refused():
         channel.send(Sides(bytes(2)))
 
     with pytest.raises(PeerError, match="sides of 20 rows has 3 bytes, got 2"):
-        both(lambda channel: RemoteSides(channel, 20).divide(remote), second)
+        both(lambda channel: RemoteSides(channel, 20, np.array([2])).divide(remote), second)
 
 
 @given(st.lists(st.integers(0, 50), max_size=30))
@@ -59,3 +59,33 @@ def test_batches_hold_everything_in_order_and_are_as_long_as_they_may(lengths):
     assert [each for part in parts for each in part] == lengths
     assert all(len(part) == 1 or sum(part) <= 40 for part in parts)
     assert all(sum(part) + following[0] > 40 for part, following in pairwise(parts))
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=20))
+def test_a_split_and_the_one_with_its_sides_exchanged_are_told_alike(left):
+    one, other = told(np.array(left)), told(~np.array(left))
+    assert one[0].tolist() == other[0].tolist()
+    assert one[0][0]
+    assert one[1] != other[1]
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_the_owner_of_a_split_does_not_learn_which_side_is_left(hidden):
+    """It sees the same request, and the active gets opposite answers."""
+    table = np.arange(20, dtype=np.uint8)[:, None] % 4
+    left = np.array([False, True, True, False])
+    seen, found = [], []
+    for chosen in (left, ~left):
+        recorders = {}
+        splits = [Chosen(np.arange(3, 17), 0, chosen)]
+
+        def second(channel):
+            answer(channel, table, read(channel.recv(Divide), table, hidden=hidden))
+
+        def first(channel, splits=splits):
+            return RemoteSides(channel, 20, np.array([4]), hidden=hidden).divide(splits)
+
+        found.append(both(first, second, recorders)[0][0])
+        seen.append(recorders["passive"].seen)
+    assert seen[0] == seen[1]
+    assert found[0].tolist() == (~found[1]).tolist() == left[table[3:17, 0]].tolist()

@@ -4,6 +4,7 @@ record              what each party sees of a training; training, one in one pla
 bin_rows            rows of a bin from the sums of one node; small columns by lattices
 whole_columns       the bin of every cell, from the sums of all nodes and the partitions
 labels_from_nodes   labels, from the rows of nodes
+labels_from_splits  labels, from the splits that won
 split_bits          the order of a column, from the answers to splits
 audit_steps         all of them, as the steps of an audit
 played              a short training over channels: the words that a passive receives, and the wire
@@ -42,7 +43,9 @@ def attacks(settings: Settings, scope: Scope) -> Attacks:
     if settings.train.class_weight is not None:
         not_tested.append("gradients under class weights: all rows weigh 1 here")
     if settings.train.objective != "binary":
-        not_tested.append(f"labels of objective: {settings.train.objective} from the rows of nodes")
+        not_tested.append(
+            f"labels of objective: {settings.train.objective} from the rows of nodes, and from splits that won"
+        )
     return Attacks(_protection(settings), found, (), list(dict.fromkeys(not_tested)))
 
 

@@ -17,6 +17,7 @@ from tacit.audit.steps import Step
 from tacit.fixedpoint import Floats, Ints
 from tacit.kinds.vertical_trees.attacks.bin_rows import audit_bins
 from tacit.kinds.vertical_trees.attacks.labels_from_nodes import audit_labels
+from tacit.kinds.vertical_trees.attacks.labels_from_splits import audit_splits
 from tacit.kinds.vertical_trees.attacks.record import Record
 from tacit.kinds.vertical_trees.attacks.split_bits import audit_order, for_all_rows
 from tacit.kinds.vertical_trees.attacks.training import Table, train
@@ -94,13 +95,16 @@ def _steps(case: Case, own: Callable[[], Record], scope: Scope) -> list[Step]:
         found = audit_labels(shown, passive.binned, case.labels.astype(np.int64), known=known, seed=scope.seed)
         return [found if case.hidden else _unprotected(found, "partition: hidden")]
 
+    def splits() -> Sequence[Finding | Cost]:
+        return [audit_splits(own(), passive, case.labels.astype(np.int64), seed=scope.seed)]
+
     found = [
         Step("rows of a bin", bins),
         Step("whole columns", columns),
         Step("order of columns", order),
     ]
     if case.loss.name == "logistic":
-        found.append(Step("labels from nodes", labels))
+        found += [Step("labels from nodes", labels), Step("labels from splits", splits)]
     return found
 
 

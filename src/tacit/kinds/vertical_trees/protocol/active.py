@@ -1,12 +1,12 @@
 """A passive's features at the active, over a channel.
 
     meet(channel, rows, counter, saved)       what the passive has, and the punctured trees of its cells
-    RemoteFeatures(channel, met, counter)     `Features` whose sums and sides the passive helps with
+    RemoteFeatures(channel, met, counter)     `Features` whose sums and sides the passive helps with, for one meeting
     say_rounds(channels, done, trees)         tell all passives how many rounds are done; they have stored it
 
 For each tree the active sends one word for each row and used feature (`shares`), once the first node, that of all
 rows of the tree, is asked for. Then it sends rows of nodes and gets share sums, to which it adds its own. Sums are
-exact modulo 2^64.
+exact modulo 2^64; those that do not add up to the values of the node's rows are refused.
 
 With `hidden` the passive gets new words for each node instead, of zero for rows that are not in it, and no rows; it
 adds up all of them. A split that won is then answered for all rows.
@@ -33,6 +33,7 @@ from tacit.kinds.vertical_trees.protocol.cells import Made
 from tacit.kinds.vertical_trees.protocol.features import MOST_BINS, BoolArray, Chosen, IntArray
 from tacit.kinds.vertical_trees.protocol.messages import (
     FRAME,
+    MEETING_BYTES,
     MOST_FEATURES,
     MOST_ROWS,
     Begun,
@@ -50,6 +51,7 @@ from tacit.kinds.vertical_trees.protocol.messages import (
 )
 from tacit.kinds.vertical_trees.protocol.shares import Parts, Ring, TreeShares, Value, Words
 from tacit.kinds.vertical_trees.protocol.sides import RemoteSides, batches
+from tacit.randomness import secure_rng
 
 __all__ = ["Description", "Met", "RemoteFeatures", "described", "meet", "say_rounds"]
 
@@ -126,14 +128,17 @@ class RemoteFeatures:
     The first node that is asked for after `start` holds all rows of the tree, and later ones are parts of it.
     """
 
-    def __init__(self, channel: Channel, met: Met, counter: Counter, *, hidden: bool = False) -> None:
+    def __init__(
+        self, channel: Channel, met: Met, counter: Counter, *, hidden: bool = False, rng: Generator | None = None
+    ) -> None:
         self.bins, self.ordered, self.signs = met.described.bins, met.described.ordered, met.described.signs
         self._channel = channel
         self._rows = met.made.rows
         self._counter = counter
+        self._meeting = (rng or secure_rng()).bytes(MEETING_BYTES)
         self._hidden = hidden
         self._words = Words(met.made)
-        self._sides = RemoteSides(channel, self._rows, hidden=hidden)
+        self._sides = RemoteSides(channel, self._rows, self.bins, hidden=hidden)
         self._values: Ring = np.zeros(self._rows, dtype=np.uint64)
         self._used: list[int] = []
         self._tweak = -1
@@ -191,14 +196,14 @@ class RemoteFeatures:
     def _opened(self, nodes: Sequence[IntArray], places: Sequence[IntArray]) -> list[IntArray]:
         self._channel.send(Open(pack_nodes(nodes, self._rows)))
         own = self._shares.sums(places, self.bins)  # while the passive adds up its own
-        return [self._spread(sums) for sums in self._received(len(nodes)) - own]
+        return self._checked(nodes, self._received(len(nodes)) - own)
 
     def _hidden_sums(self, rows: IntArray) -> IntArray:
         """The sums of a node that the passive does not see: new words for all rows, zero outside the node."""
         values = np.zeros_like(self._values)
         values[rows] = self._values[rows]
         own = [shares.added(parts, int(self.bins[feature])) for feature, parts in self._given(values, None)]
-        return self._spread(self._received(1)[0] - np.concatenate(own))
+        return self._checked([rows], self._received(1) - np.concatenate(own))[0]
 
     def _given(self, values: Ring, rows: IntArray | None) -> Iterator[tuple[int, Parts]]:
         """Of each used feature this party's shares under a new tweak; their corrections are sent once they are used."""
@@ -206,16 +211,28 @@ class RemoteFeatures:
         used[self._used] = True
         self._tweak = self._counter.take()[0]
         packed = b"" if rows is None else pack_nodes([rows], self._rows)
-        self._channel.send(Begun(self._tweak, pack_flags(used), packed))
+        self._channel.send(Begun(self._tweak, self._meeting, pack_flags(used), packed))
         sent = np.empty(len(values), dtype=np.uint64)
         for feature in self._used:
-            yield feature, shares.given(self._words, Value(self._tweak, feature, rows), values, sent)
+            yield feature, shares.given(self._words, self._value(feature, rows), values, sent)
             self._channel.send(Corrections(sent.astype("<u8").tobytes()))
 
     def _received(self, nodes: int) -> Ring:
         """The passive's share sums of so many nodes."""
         message = self._channel.recv(ShareSums, 8 * nodes * self._width + FRAME).words
         return array_of(message, "<u8", nodes * self._width, f"sums of {nodes} nodes").reshape(nodes, -1)
+
+    def _checked(self, nodes: Sequence[IntArray], sums: Ring) -> list[IntArray]:
+        """The sums of nodes: over the bins of each feature they are the sum of the values of the node's rows."""
+        bins = self.bins[self._used]
+        added = np.add.reduceat(sums, np.cumsum(bins) - bins, axis=1)
+        values = np.array([self._values[rows].sum() for rows in nodes], dtype=np.uint64)
+        if (added != values[:, None]).any():
+            raise PeerError(
+                "the sums of a node do not add up to the gradients of its rows: the other party's answer is wrong, and "
+                "the tree would be too"
+            )
+        return [self._spread(each) for each in sums]
 
     def _spread(self, sums: Ring) -> IntArray:
         """Sums of the used features one after another as an array [features, most bins]."""
@@ -226,7 +243,10 @@ class RemoteFeatures:
         return found
 
     def _again(self, feature: int) -> Parts:
-        return self._words.parts(self._tweak, feature, self._root)
+        return self._words.parts(self._value(feature, self._root))
+
+    def _value(self, feature: int, rows: IntArray | None) -> Value:
+        return Value(self._tweak, self._meeting, feature, rows)
 
 
 def _places(rows: IntArray, root: IntArray) -> IntArray:

@@ -26,9 +26,11 @@ from tacit.wire import Message
 __all__ = [
     "FRAME",
     "MASK_BYTES",
+    "MEETING_BYTES",
     "MOST_FEATURES",
     "MOST_REQUEST",
     "MOST_ROWS",
+    "MOST_TOGETHER",
     "Begun",
     "Corrections",
     "Described",
@@ -53,9 +55,12 @@ MASK_BYTES = 32  # one bit for each of 256 bins
 MOST_FEATURES = 1 << 16
 MOST_ROWS = 1 << 24  # whose words, 8 bytes each, fit a message
 MOST_REQUEST = 1 << 24  # bytes of a request with nodes: one node has at most an eighth of it
+MOST_TOGETHER = 1 << 25  # rows of all nodes of a request, 8 bytes each once they are read
 _SIZE = np.dtype("<u4")
 Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS)]
+MEETING_BYTES = 16
 Tweak = Annotated[int, msgspec.Meta(ge=0, le=MOST_TWEAK - 1)]
+Meeting = Annotated[bytes, msgspec.Meta(min_length=MEETING_BYTES, max_length=MEETING_BYTES)]
 
 
 class Described(Message, frozen=True, tag=150):
@@ -80,10 +85,12 @@ class Prepared(Message, frozen=True, tag=151):
 class Begun(Message, frozen=True, tag=152):
     """A value of each row is sent next, under this tweak: one `Corrections` for each used feature.
 
-    `rows` are those of the tree; nothing if all rows count and nodes stay hidden.
+    `meeting` is random, and drawn anew by the active each time the parties meet: no word is used twice, even if both
+    were restored from older copies. `rows` are those of the tree; nothing if all rows count and nodes stay hidden.
     """
 
     tweak: Tweak
+    meeting: Meeting
     used: bytes  # one bit for each feature
     rows: bytes  # one node
 
@@ -160,6 +167,8 @@ def unpack_nodes(data: bytes, total: int, most: int) -> list[IntArray]:
     sizes = np.frombuffer(data, dtype=_SIZE, count=count, offset=width).tolist()
     if max(sizes, default=0) > total:
         raise PeerError(f"a node with {max(sizes)} rows of a table with {total}")
+    if sum(sizes) > MOST_TOGETHER:
+        raise PeerError(f"{count} nodes with {sum(sizes):,} rows at once: at most {MOST_TOGETHER:,} are taken")
     check_length(data, width * (1 + count) + sum(node_bytes(size, total) for size in sizes), f"{count} nodes")
     nodes, start = [], width * (1 + count)
     for size in sizes:

@@ -4,10 +4,11 @@
     serve(channel, held, counter, least, hidden)      answer until the training is over; what was told
     answer_splits(channel, table, hidden, known)      answer splits of new rows, for a prediction
 
-The passive refuses, with a PeerError that ends the run, a tweak that is not its own next one, more splits than a tree
-has nodes, nodes that are not parts of the tree's nodes so far, and nodes below `least` rows (`opened`), unless nodes
-are hidden from it: then it cannot tell, and only the active keeps to `least`. With a `Plan` it refuses more rounds and
-trees than were agreed on, and in a prediction splits that did not win in training.
+The passive refuses, with a PeerError that ends the run, a tweak that is not its own next one, nodes that are not parts
+of the tree's nodes so far, nodes below `least` rows, and splits of anything but a whole node of the tree, once
+(`opened`), unless nodes are hidden from it: then it cannot tell, only the active keeps to `least`, and splits are
+counted. With a `Plan` it refuses more rounds and trees than were agreed on, and in a prediction splits that did not win
+in training.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def answer_splits(
     while not isinstance(asked := channel.recv(_IN_PREDICTION, MOST_REQUEST + FRAME), Over):
         if known is not None and any(key not in known for key in sides.split_keys(asked)):
             raise PeerError("a split was asked for that is not in the trees of the training: nothing was answered")
-        tally.answered(*sides.answer(channel, table.cells, asked, hidden=hidden))
+        tally.answered(*sides.answer(channel, table.cells, sides.read(asked, table.cells, hidden=hidden)))
     return tally
 
 
@@ -184,23 +185,25 @@ class _Server:
         self._root: IntArray | None = None
         self._shares = TreeShares(self._again)
         self._corrections: dict[int, Ring] = {}
-        self._tweak = -1
+        self._tweak, self._meeting = -1, b""
         self._plan = plan
         self._done = -1  # rounds, as the active said last
         self._most_values = 0  # received in all, by the plan
-        self._splits = 0  # of the current tree; of all trees if nodes are hidden
+        self._trees = 0  # of a round, as the active said first
+        self._splits = 0  # if nodes are hidden
 
     def count(self, rounds: Rounds) -> None:
         """Allow the words of one more round, if the plan has one."""
         plan = self._plan
         if plan is None:
             return
-        if not self._done < rounds.done <= plan.rounds or not 1 <= rounds.trees <= plan.trees:
+        trees = self._trees or rounds.trees
+        if not self._done < rounds.done <= plan.rounds or not 1 <= rounds.trees == trees <= plan.trees:
             raise PeerError(
                 f"{rounds.done} rounds of {rounds.trees} trees are done, and at most {plan.rounds} of {plan.trees} "
-                "were agreed on, each told once"
+                "were agreed on, each told once and of as many trees as the first"
             )
-        self._done = rounds.done
+        self._done, self._trees = rounds.done, trees
         more = rounds.trees * plan.values if rounds.done < plan.rounds else 0
         self._most_values = self.tally.values + more
 
@@ -221,7 +224,7 @@ class _Server:
         nodes = unpack_nodes(begun.rows, self._held.rows, 1)
         rows = nodes[0] if nodes else np.empty(0, dtype=np.int64)
         self._known, self._root = KnownNodes(rows, self._held.rows, self._least), rows
-        self._corrections, self._splits = {}, 0
+        self._corrections = {}
         self._shares.begin(len(rows))
         for feature in used:
             self._corrections[feature] = self._received(len(rows))
@@ -245,12 +248,17 @@ class _Server:
         self._send(np.concatenate([np.empty(0, dtype=np.uint64), *found])[None])
 
     def _divide(self, asked: Divide) -> None:
-        """Say which rows go left. A node is divided once, so there are no more splits than nodes."""
-        nodes = 2 * self.tally.values if self._hidden else self._known.count if self._known is not None else 0
-        self._splits += len(asked.features) // 4
-        if self._splits > nodes:
-            raise PeerError(f"{self._splits} splits were asked for, and there are at most {nodes} nodes to divide")
-        self.tally.answered(*sides.answer(self._channel, self._held.table, asked, hidden=self._hidden))
+        """Say on which side rows are. A node is divided once, so there are no more splits than nodes."""
+        splits = sides.read(asked, self._held.table, hidden=self._hidden)
+        if splits.nodes is None:
+            self._splits += len(splits.features)
+            if self._splits > (most := 2 * self.tally.values):
+                raise PeerError(f"{self._splits} splits were asked for, and there are at most {most} nodes to divide")
+        elif self._known is None:
+            raise PeerError("splits were asked for before the words of a tree")
+        else:
+            self._known.divide(splits.nodes)
+        self.tally.answered(*sides.answer(self._channel, self._held.table, splits))
         self.tally.won.update(sides.split_keys(asked))
 
     def _used(self, begun: Begun) -> list[int]:
@@ -265,7 +273,7 @@ class _Server:
             raise PeerError(
                 f"words of more trees or nodes came than the {self._most_values} that were agreed on so far"
             )
-        self._tweak = self._counter.take()[0]
+        self._tweak, self._meeting = self._counter.take()[0], begun.meeting
         self.tally.values += 1
         used: list[int] = np.flatnonzero(flags).tolist()
         return used
@@ -283,4 +291,5 @@ class _Server:
         return self._taken(feature, self._root, self._corrections[feature])
 
     def _taken(self, feature: int, rows: IntArray | None, corrections: Ring) -> Parts:
-        return shares.taken(self._words, Value(self._tweak, feature, rows), self._held.table, corrections)
+        value = Value(self._tweak, self._meeting, feature, rows)
+        return shares.taken(self._words, value, self._held.table, corrections)

@@ -50,9 +50,10 @@ class _Stop:
 
 def meet(channel: Channel, rows: int, *, hidden: bool = False, session: bytes = b"") -> RemoteSides:
     """The splits of a passive's features for new rows. Call its `close` in the end. `session` names the training."""
-    if described(channel, rows)[1] != session:
+    columns, trained = described(channel, rows)
+    if trained != session:
         raise PeerError("the parts of the model are of different trainings: give those of the same one")
-    return RemoteSides(channel, rows, hidden=hidden)
+    return RemoteSides(channel, rows, columns.bins, hidden=hidden)
 
 
 def scores(ensemble: Ensemble, sources: Sequence[Source], rows: int, *, hidden: bool = False) -> Floats:

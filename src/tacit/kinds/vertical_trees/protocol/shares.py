@@ -1,6 +1,6 @@
 """Shares of one value of each row, at the bin of each of its cells, and their sums over nodes.
 
-    Words(cells, keep)                 the words of all leaves of `Made` or `Held` cells, under one tweak after another
+    Words(cells, keep)                 the words of all leaves of `Made` or `Held` cells, of one value after another
     given(words, value, values, corrections)     the active: the corrections of one feature, and its shares, by parts
     taken(words, value, table, corrections)      the passive: its shares
     added(parts, bins)                           their sum over all rows
@@ -10,12 +10,14 @@ W_k is the word of leaf k of a cell under a tweak. The active sends C = v + Σ W
 of bin k is W_k, and C minus the others = v + W_b at its own bin b. The active's is -W_k (it keeps W_k). So the sums
 over the rows of a node differ by the sum of their values in each bin, modulo 2^64, without an error.
 
-W_k = π(K) ⊕ K, the low 64 bits, for the leaf K and a permutation π of its own for each tweak: no tweak is added to
-each block, so that a leaf is read once and its word written once.
+W_k = π(K) ⊕ K, the low 64 bits, for the leaf K and a permutation π of its own for each meeting and tweak: no tweak is
+added to each block, so that a leaf is read once and its word written once.
 
 Guarantee: C is pseudo-random to the passive, which lacks one W_k of each cell, if no tweak comes twice for the same
-    cells, also not after a restart: tweaks come from a stored counter (`tacit.crypto.counter`). Opened sums over a node
-    tell the active the sum of its values in each bin, and no more.
+    cells and the same `meeting`, also not after a restart. Tweaks come from a stored counter (`tacit.crypto.counter`);
+    the meeting is a number that the active draws each time the parties meet, so that words are fresh even if both
+    parties' folders were restored from older copies. Opened sums over a node tell the active the sum of its values in
+    each bin, and no more.
 Assumes: AES under different public keys is a family of independent ideal permutations; what `punctured` assumes. The
     passive's advantage is of the order of (p·q + p²)/2^128 for q evaluations of AES and p words that it lacks, one for
     each cell and tweak.
@@ -53,6 +55,7 @@ class Value:
     """Which words hide a value of each row: those of one feature's cells under a tweak; `rows` None for all rows."""
 
     tweak: int
+    meeting: bytes  # in which the tweak was taken
     feature: int
     rows: IntArray | None
 
@@ -64,15 +67,16 @@ class Words:
         self.cells = cells
         self._kept: dict[int, Blocks] | None = {} if cells.rows * int(cells.bins.sum()) <= keep else None
 
-    def parts(self, tweak: int, feature: int, rows: IntArray | None) -> Parts:
-        """The words of one feature's cells under a tweak, (rows, bins), part by part; `rows` None for all rows.
+    def parts(self, value: Value) -> Parts:
+        """The words that hide a value, (rows, bins), part by part.
 
         What is done with a part while it is in the cache is done at little cost.
         """
+        feature, rows = value.feature, value.rows
         count = self.cells.rows if rows is None else len(rows)
         if count == self.cells.rows:
             rows = None  # in ascending order these are all: their leaves need not be copied
-        hashed = _permutation(self.cells.session, tweak)
+        hashed = _permutation(self.cells.session, value)
         step = max(1, _LEAVES_AT_ONCE // int(self.cells.bins[feature]))
         for start in range(0, count, step):
             part = slice(start, min(start + step, count))
@@ -102,7 +106,7 @@ def given(words: Words, value: Value, values: Ring, corrections: Ring) -> Parts:
 
     With each part its corrections, one for each of the `values`, are written to `corrections`.
     """
-    for part, own in words.parts(value.tweak, value.feature, value.rows):
+    for part, own in words.parts(value):
         np.add(_row_sums(own), values[part], out=corrections[part])
         yield part, own
 
@@ -110,7 +114,7 @@ def given(words: Words, value: Value, values: Ring, corrections: Ring) -> Parts:
 def taken(words: Words, value: Value, table: BinArray, corrections: Ring) -> Parts:
     """The passive's shares of one feature's cells, part by part; the `table` is that of its bins."""
     holes = table[:, value.feature] if value.rows is None else table[value.rows, value.feature]
-    for part, own in words.parts(value.tweak, value.feature, value.rows):
+    for part, own in words.parts(value):
         # What stands at the hole is in the sum, and added to the difference: it cancels out.
         own[np.arange(len(own)), holes[part]] += corrections[part] - _row_sums(own)
         yield part, own
@@ -199,7 +203,7 @@ def _bin_sums(shares: Shares) -> Ring:
     return found
 
 
-def _permutation(session: bytes, tweak: int) -> Permutation:
-    if not 0 <= tweak < MOST_TWEAK:
-        raise ValueError(f"a tweak is a number from 0 to below 2^63, got {tweak}")
-    return permutation(session, f"words of leaves under tweak {tweak}")
+def _permutation(session: bytes, value: Value) -> Permutation:
+    if not 0 <= value.tweak < MOST_TWEAK:
+        raise ValueError(f"a tweak is a number from 0 to below 2^63, got {value.tweak}")
+    return permutation(session, f"words of leaves under tweak {value.tweak} of {value.meeting.hex()}")
