@@ -33,12 +33,12 @@ def by_the_page(fields: dict, salt: bytes, before: bytes) -> bytes:
     def joined(*parts: bytes) -> bytes:
         return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
-    parts = [b"tacit event", before]
+    parts = [b"tacit event line"]
     for name in sorted(fields):
         own = hmac.new(salt, name.encode(), "sha256").digest()
         text = json.dumps(fields[name], sort_keys=True, separators=(",", ":")).encode()
         parts += [name.encode(), hashlib.sha256(joined(b"tacit event field", name.encode(), own, text)).digest()]
-    return hashlib.sha256(joined(*parts)).digest()
+    return hashlib.sha256(joined(b"tacit event", before, hashlib.sha256(joined(*parts)).digest())).digest()
 
 
 @given(LINES)

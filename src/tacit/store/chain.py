@@ -2,8 +2,8 @@
 
 Each line of `events.jsonl` ends with `salt`, which is random, and `chain`, a digest of this line and all before it:
 
-    field     f(name) = SHA-256("tacit event field" | name | HMAC-SHA-256(salt, name) | value as JSON)
-    line      the field digests in the order of their names
+    field     SHA-256("tacit event field" | name | HMAC-SHA-256(salt, name) | value as JSON)
+    line      SHA-256("tacit event line" | each name and the digest of its field, in the order of the names)
     chain     SHA-256("tacit event" | chain of the line before | line)
 
 Someone who is shown a field with its own salt can recompute its digest; of a field that is withheld only the digest is
@@ -37,7 +37,8 @@ _TAIL_BYTES = 1 << 20  # of a log, among which its last line is looked for first
 def chained(fields: Mapping[str, Any], before: bytes, salt: bytes | None = None) -> tuple[dict[str, Any], bytes]:
     """A line with its salt and the chain up to it, and that chain. `fields` are what JSON can hold."""
     salt = os.urandom(_SALT_BYTES) if salt is None else salt
-    digest = follow(before, {name: field_digest(name, field_salt(salt, name), value) for name, value in fields.items()})
+    own = {name: field_digest(name, field_salt(salt, name), value) for name, value in fields.items()}
+    digest = follow(before, line_digest(own))
     return {**fields, SALT: salt.hex(), CHAIN: digest.hex()}, digest
 
 
@@ -52,10 +53,15 @@ def field_digest(name: str, salt: bytes, value: Any) -> bytes:
     return hashlib.sha256(frame(b"tacit event field", name.encode(), salt, text)).digest()
 
 
-def follow(before: bytes, fields: Mapping[str, bytes]) -> bytes:
-    """The chain after a line with these field digests."""
+def line_digest(fields: Mapping[str, bytes]) -> bytes:
+    """What stands for a line with these field digests."""
     parts = [part for name in sorted(fields) for part in (name.encode(), fields[name])]
-    return hashlib.sha256(frame(b"tacit event", before, *parts)).digest()
+    return hashlib.sha256(frame(b"tacit event line", *parts)).digest()
+
+
+def follow(before: bytes, line: bytes) -> bytes:
+    """The chain after a line with this digest."""
+    return hashlib.sha256(frame(b"tacit event", before, line)).digest()
 
 
 def fields_of(line: Mapping[str, Any]) -> dict[str, Any]:

@@ -121,6 +121,14 @@ def _party_forecast(settings: Settings, own: Own) -> PartyForecast:
     return party_forecast(settings, own)
 
 
+def _recompute(
+    settings: Settings, events: Sequence[Event], ledgers: Sequence[dict[str, Any]]
+) -> Iterable[Check]:
+    from tacit.kinds.horizontal.recomputed import recompute
+
+    return recompute(settings, events, ledgers)
+
+
 KIND = Kind(
     name="horizontal",
     settings=Settings,
@@ -135,4 +143,5 @@ KIND = Kind(
     stopped_by="flag",
     join=Join(Settings.networked, _seat, _address, _take_part, _party_forecast),
     templates=lambda: templates_in(__name__, "sklearn", "torch", "lora"),
+    recompute=_recompute,
 )

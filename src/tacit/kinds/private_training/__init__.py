@@ -71,6 +71,14 @@ def _caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any]
     return caught_up(settings, state, ledger)
 
 
+def _recompute(
+    settings: Settings, events: Sequence[Event], ledgers: Sequence[dict[str, Any]]
+) -> Iterable[Check]:
+    from tacit.kinds.private_training.recomputed import recompute
+
+    return recompute(settings, events, ledgers)
+
+
 KIND = Kind(
     name="private_training",
     settings=Settings,
@@ -83,4 +91,5 @@ KIND = Kind(
     resume=Resume(_free, _finished, _caught_up),
     stopped_by="flag",
     templates=lambda: templates_in(__name__, "torch"),
+    recompute=_recompute,
 )
