@@ -14,7 +14,9 @@ _PATH = click.Path(path_type=Path)
 @click.command("verify")
 @click.argument("pack", type=_PATH)
 @click.option("--public-key", "key", metavar="FILE", type=_PATH, help="The signer's request or certificate.")
-@click.option("--authority", metavar="FILE", type=_PATH, help="authority.pem, if the pack has the signer's certificate.")
+@click.option(
+    "--authority", metavar="FILE", type=_PATH, help="authority.pem, if the pack has the signer's certificate."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def command(pack: Path, key: Path | None, authority: Path | None, as_json: bool) -> None:
     """Check a PACK that `tacit evidence` made: every hash, the chain of the log, the signature, and every ε.
@@ -27,7 +29,7 @@ def command(pack: Path, key: Path | None, authority: Path | None, as_json: bool)
     import json
     from dataclasses import asdict
 
-    from tacit.net.key_files import public_key_of
+    from tacit.net.signer import public_key_of
     from tacit.runs.verification import verified
     from tacit.store.pack import BadPack
 

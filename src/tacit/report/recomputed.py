@@ -1,8 +1,8 @@
 """What becomes of a run's figures if somebody computes them again.
 
-    Check                       one figure or file: it holds, it does not, or it cannot be checked here, and why
-    count_of(price, stated, low, high)
-                                how many times something was paid for, judging by the epsilon that is stated
+Check                       one figure or file: it holds, it does not, or it cannot be checked here, and why
+count_of(price, stated, low, high)
+                            how many times something was paid for, judging by the epsilon that is stated
 """
 
 from __future__ import annotations

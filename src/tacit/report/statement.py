@@ -54,9 +54,9 @@ def statement(facts: Facts) -> str:
 def _limits() -> Markup:
     return join(
         page.paragraph(
-            "tacit verify shows who signed this pack, that nothing in it was changed since, and that its figures follow "
-            "from the events that it lists. It needs the signer's public key, or the authority's certificate, from "
-            "another source than this pack."
+            "tacit verify shows who signed this pack, that nothing in it was changed since, and that its figures "
+            "follow from the events that it lists. It needs the signer's public key, or the authority's certificate, "
+            "from another source than this pack."
         ),
         page.notice(
             "fair",
@@ -94,9 +94,9 @@ def _nist(facts: Facts) -> Markup:
             (
                 "Implementation",
                 "Noise is drawn from keyed generators (ChaCha20, AES) whose keys come from the operating system. "
-                "Discrete Laplace, discrete Gaussian and Skellam noise is exact or within a stated distance, which is part "
-                "of delta; the fast tier of private training draws floating-point noise, whose last bits are not covered. "
-                "Side channels of timing and memory are not covered.",
+                "Discrete Laplace, discrete Gaussian and Skellam noise is exact or within a stated distance, which is "
+                "part of delta; the fast tier of private training draws floating-point noise, whose last bits are not "
+                "covered. Side channels of timing and memory are not covered.",
             ),
             ("Software", f"Tacit {facts.packages['installed']['tacit']}" + _listed(versions)),
             ("Source of the installed package, SHA-256", element("code", str(facts.packages["installed"]["sha256"]))),
@@ -160,7 +160,9 @@ def _gdpr(facts: Facts) -> Markup:
 def _processing(facts: Facts, sent: Sequence[str]) -> Markup:
     kind = facts.settings.kind.replace("_", " ")
     return join(
-        page.paragraph(f"A training of the kind {kind}. Records stay with the party that holds them. What leaves a party:"),
+        page.paragraph(
+            f"A training of the kind {kind}. Records stay with the party that holds them. What leaves a party:"
+        ),
         page.bullets(sent) if sent else page.paragraph("Nothing: there is one party."),
     )
 
@@ -170,9 +172,15 @@ def _act(facts: Facts) -> Markup:
         [
             ("1. Intended purpose, persons who developed it", _BLANK),
             ("1. Versions of software", f"Tacit {facts.packages['installed']['tacit']}"),
-            ("2(a). Methods of development", f"{facts.settings.kind.replace('_', ' ')}; all settings are in config.yaml"),
+            (
+                "2(a). Methods of development",
+                f"{facts.settings.kind.replace('_', ' ')}; all settings are in config.yaml",
+            ),
             ("2(d). Data: where it comes from, how it was selected and labelled", _BLANK),
-            ("2(g). Validation and testing: metrics", "In events.jsonl, if an epsilon covers them; otherwise not in this pack."),
+            (
+                "2(g). Validation and testing: metrics",
+                "In events.jsonl, if an epsilon covers them; otherwise not in this pack.",
+            ),
             ("2(h). Cybersecurity", page.bullets(facts.boundary.sees)),
             ("3. Limitations, foreseeable risks", page.bullets(facts.boundary.unprotected)),
             ("5. Risk management (Article 9)", _BLANK),
@@ -182,10 +190,13 @@ def _act(facts: Facts) -> Markup:
 
 
 def _signature(facts: Facts) -> Markup:
-    rows: list[tuple[str, Markup | str]] = [(what, _BLANK) for what in ("Name and function", "Place and date", "Signature")]
+    rows: list[tuple[str, Markup | str]] = [
+        (what, _BLANK) for what in ("Name and function", "Place and date", "Signature")
+    ]
     return join(
         page.paragraph(
-            "The signature by key is in manifest.sig. A person who takes responsibility for the answers above signs here."
+            "The signature by key is in manifest.sig. A person who takes responsibility for the answers above signs "
+            "here."
         ),
         _table(rows),
     )

@@ -2,9 +2,10 @@
 
     make(run, output, key, certificate)     writes the pack, and returns what is in it
 
-What it holds is what `tacit report --share` shows, and nothing else of the run: no paths, addresses or names of parties,
-no time of an event, no figure that no epsilon covers, no finding about single records. Names of parties are replaced by
-their roles. Of everything else in the log there is a digest (`store.chain`), so that the log cannot be shortened.
+What it holds is what `tacit report --share` shows, and nothing else of the run: no paths, addresses or names of
+parties, no time of an event, no figure that no epsilon covers, no finding about single records. Names of parties are
+replaced by their roles. Of everything else in the log there is a digest (`store.chain`), so that the log cannot be
+shortened.
 
     manifest.json, manifest.sig     every file with its digest, and the party's signature
     certificate.pem                 of the signer, if it gave one: to be checked against the authority's, from elsewhere

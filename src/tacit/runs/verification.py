@@ -3,9 +3,9 @@
     verified(path, public)                  every check of a pack that was signed with this key
     signer_of(pack, authority)              the key of the certificate in a pack, if this authority signed it
 
-What the checks show is authorship and arithmetic: who signed, that nothing was changed since, that every epsilon is what
-the listed events cost, and that the file, its boundary, its ledgers and its log fit each other. They do not show that
-the run happened as it is told, or that it is all that was released.
+What the checks show is authorship and arithmetic: who signed, that nothing was changed since, that every epsilon is
+what the listed events cost, and that the file, its boundary, its ledgers and its log fit each other. They do not show
+that the run happened as it is told, or that it is all that was released.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ def _told(pack: Pack, log: Chained) -> Iterator[Check]:
     yield check("chain of events", whole, text if whole else "the log ends before, or after, what the manifest says")
     if log.begin != bytes(32):
         yield Check(
-            "events before the chain", "not checked", "a release before 0.3 wrote the first lines, and they are not shown"
+            "events before the chain",
+            "not checked",
+            "a release before 0.3 wrote the first lines, and they are not shown",
         )
     installed = read_json(pack.files["environment.json"], "environment.json").get("installed", {})
     theirs = installed.get("tacit"), installed.get("sha256")
@@ -112,8 +114,8 @@ def _told(pack: Pack, log: Chained) -> Iterator[Check]:
         yield Check(
             "package",
             "not checked",
-            f"the signer states Tacit {theirs[0]} with the digest {str(theirs[1])[:16]}…, here is {__version__}: install "
-            "that release to compare",
+            f"the signer states Tacit {theirs[0]} with the digest {str(theirs[1])[:16]}…, here is {__version__}: "
+            "install that release to compare",
         )
 
 

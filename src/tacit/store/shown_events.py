@@ -51,9 +51,7 @@ def shown(log: bytes, allowed: Callable[[Mapping[str, Any]], frozenset[str]]) ->
 
 def _part(line: Mapping[str, Any], allowed: frozenset[str]) -> dict[str, Any]:
     fields, salt = chain.fields_of(line), bytes.fromhex(line[chain.SALT])
-    digests = {
-        name: chain.field_digest(name, chain.field_salt(salt, name), value) for name, value in fields.items()
-    }
+    digests = {name: chain.field_digest(name, chain.field_salt(salt, name), value) for name, value in fields.items()}
     end = {"chain": line[chain.CHAIN]}
     if not allowed:
         return {"line": chain.line_digest(digests).hex(), **end}
@@ -118,7 +116,7 @@ def _event(fields: Mapping[str, Any]) -> Event:
         raise ValueError(f"{fields.get('event')!r} is no event")
     empty = {"int": 0, "float": 0.0, "str": "", "bool": False}
     missing = {
-        name: empty.get(str(field.type), None)
+        name: empty.get(str(field.type))
         for name, field in kind.__dataclass_fields__.items()
         if name not in fields and _needs(field)
     }

@@ -26,7 +26,7 @@ vector of a secure aggregation, whose messages travel in between. An engine carr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     from tacit.audit.scope import Scope
     from tacit.audit.steps import Attacks
     from tacit.boundary import Boundary
+    from tacit.events import Event
     from tacit.kind import Here, Result, Seat
     from tacit.net.site import Site
     from tacit.report.figure import Report
     from tacit.report.forecast import Forecast, PartyForecast
     from tacit.report.party_forecast import Own
+    from tacit.report.recomputed import Check
     from tacit.store.record import Record
 
 
@@ -121,9 +123,7 @@ def _party_forecast(settings: Settings, own: Own) -> PartyForecast:
     return party_forecast(settings, own)
 
 
-def _recompute(
-    settings: Settings, events: Sequence[Event], ledgers: Sequence[dict[str, Any]]
-) -> Iterable[Check]:
+def _recompute(settings: Settings, events: Sequence[Event], ledgers: Sequence[dict[str, Any]]) -> Iterable[Check]:
     from tacit.kinds.horizontal.recomputed import recompute
 
     return recompute(settings, events, ledgers)

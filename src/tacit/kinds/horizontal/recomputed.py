@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from tacit.dp.accounting import Ledger
@@ -99,7 +100,7 @@ def _answers(ledgers: Sequence[dict[str, Any]], events: Sequence[Event]) -> Iter
         return
     falls = any(
         later.epsilons.get(what, math.inf) < epsilon and not same(later.epsilons.get(what, math.inf), epsilon)
-        for earlier, later in zip(told, told[1:], strict=False)
+        for earlier, later in pairwise(told)
         if earlier.client == later.client
         for what, epsilon in earlier.epsilons.items()
     )

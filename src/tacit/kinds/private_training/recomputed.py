@@ -18,7 +18,9 @@ def recompute(settings: Settings, events: Sequence[Event], ledgers: Sequence[dic
         return
     (data,) = ledgers
     stated = settings.privacy
-    yield check("delta of the ledger", data["delta"] == stated.delta, f"{data['delta']:g}, the file says {stated.delta:g}")
+    yield check(
+        "delta of the ledger", data["delta"] == stated.delta, f"{data['delta']:g}, the file says {stated.delta:g}"
+    )
     if stated.noise_multiplier is not None and settings.noise.kind == "gaussian":
         found = {line.get("noise_multiplier") for line in data["lines"]}
         text = f"noise multipliers {sorted(map(str, found))}, the file says {stated.noise_multiplier:g}"
