@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tacit.report.figure import Report
     from tacit.report.forecast import Forecast, PartyForecast
     from tacit.report.party_forecast import Own
+    from tacit.report.recomputed import Check
     from tacit.store.party_folder import Store
     from tacit.store.record import Record
     from tacit.store.scores import Scores
@@ -179,6 +180,8 @@ class Kind(Generic[S]):
     join: Join[S] | None = None
     predict: Predict[S] | None = None
     scorecard: Scorecard[S] | None = None
+    recompute: Callable[[S, Sequence[Event], Sequence[dict[str, Any]]], Iterable[Check]] | None = None
+    """What its epsilons come to if they are computed again from the file and the events (`runs.verification`)."""
     tables: Callable[[S, str | None, Local, Path], Mapping[str, Checked]] | None = None
     """Everything that is wrong with the table of one party, or of all that are here; None if it has no tables."""
     templates: Callable[[], Templates] = dict  # folders to start from, the first by default

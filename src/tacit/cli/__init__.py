@@ -14,7 +14,22 @@ import click
 
 from tacit.version import __version__
 
-VERBS = ("init", "data", "plan", "run", "join", "predict", "scorecard", "audit", "report", "export", "keys", "flower")
+VERBS = (
+    "init",
+    "data",
+    "plan",
+    "run",
+    "join",
+    "predict",
+    "scorecard",
+    "audit",
+    "report",
+    "evidence",
+    "verify",
+    "export",
+    "keys",
+    "flower",
+)
 
 
 class _Verbs(click.Group):

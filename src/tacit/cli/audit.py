@@ -57,7 +57,7 @@ def command(
     without the protection and with it. Lower bounds on ε are compared with the proved ε.
 
     The page is RUN/audit.html, or NAME-audit.html in the current folder for a FILE called NAME.yaml. It may show
-    records that the attacks recovered: do not share it.
+    records that the attacks recovered: do not share it. RUN/audit.json has the findings for `tacit evidence`.
 
     Without FILE or RUN, --mechanism, --opacus or --flower names code of others whose ε is recomputed from its
     parameters and measured on samples: docs/audit-claims.md says what each expects.
@@ -99,7 +99,10 @@ def _audit_training(
     except Exception as error:
         _failed(error)
     _write(page, whole_page(made))
-    click.echo(json.dumps(plain(made), indent=2) if as_json else print_table(made, _width()), nl=as_json)
+    found = json.dumps(plain(made), indent=2)
+    if target.is_dir():
+        _write(target / "audit.json", f"{found}\n")  # for `tacit evidence`
+    click.echo(found if as_json else print_table(made, _width()), nl=as_json)
     click.echo(f"Audit: {page}", err=as_json)
     if made.false_claims:
         end("\n".join(false_claim(each) for each in made.false_claims), FAILED)

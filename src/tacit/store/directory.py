@@ -3,7 +3,8 @@
     config.yaml         the settings, every default filled in
     environment.json    versions and processors; nothing about who or where
     party               whose folder it is, where the parties live on different machines
-    events.jsonl        what happened, one event a line with its time; only ever added to
+    events.jsonl        what happened, one event a line with its time, each tied to those before it (`chain`); only
+                        ever added to
     run.log             the same in words
     ledger.json         what the run cost in privacy, with a copy in ledger.copy.json
     peers.json          over a network: the fingerprints of the parties that were met, with a copy in peers.copy.json
@@ -45,6 +46,7 @@ from tacit.events import (
     Stepped,
 )
 from tacit.sections import Settings
+from tacit.store import chain
 from tacit.store.environment import environment
 from tacit.store.files import Arrays, json_file, make_folder, plain, replace_file
 from tacit.store.log_lines import line
@@ -81,6 +83,7 @@ class RunDirectory:
             self._events.close()
             raise ConfigError(f"{path}: another process is writing there: wait until it ends, or stop it") from None
         self._log = _appending(path / "run.log")
+        self._chain: bytes | None = None  # of the events so far, once one is written
 
     @classmethod
     def create(
@@ -169,7 +172,10 @@ class RunDirectory:
             case RunFinished():
                 self._ended = True
         at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
-        self._events.write(json.dumps({"time": at, **plain(events.to_json(event))}, allow_nan=False) + "\n")
+        if self._chain is None:
+            self._chain = chain.end_of(self.path / "events.jsonl")
+        told, self._chain = chain.chained({"time": at, **plain(events.to_json(event))}, self._chain)
+        self._events.write(json.dumps(told, allow_nan=False) + "\n")
         if words := line(event, self._rounds, self._counted):
             self._log.write(words + "\n")
         self._events.flush()

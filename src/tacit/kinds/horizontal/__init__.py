@@ -26,7 +26,7 @@ vector of a secure aggregation, whose messages travel in between. An engine carr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     from tacit.audit.scope import Scope
     from tacit.audit.steps import Attacks
     from tacit.boundary import Boundary
+    from tacit.events import Event
     from tacit.kind import Here, Result, Seat
     from tacit.net.site import Site
     from tacit.report.figure import Report
     from tacit.report.forecast import Forecast, PartyForecast
     from tacit.report.party_forecast import Own
+    from tacit.report.recomputed import Check
     from tacit.store.record import Record
 
 
@@ -122,6 +124,12 @@ def _party_forecast(settings: Settings, own: Own) -> PartyForecast:
     return party_forecast(settings, own)
 
 
+def _recompute(settings: Settings, events: Sequence[Event], ledgers: Sequence[dict[str, Any]]) -> Iterable[Check]:
+    from tacit.kinds.horizontal.recomputed import recompute
+
+    return recompute(settings, events, ledgers)
+
+
 KIND = Kind(
     name="horizontal",
     settings=Settings,
@@ -137,4 +145,5 @@ KIND = Kind(
     stopped_by="flag",
     join=Join(Settings.networked, _seat, _address, _take_part, _party_forecast),
     templates=lambda: templates_in(__name__, "sklearn", "torch", "lora"),
+    recompute=_recompute,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from tacit.audit.scope import Scope
     from tacit.audit.steps import Attacks
     from tacit.boundary import Boundary
+    from tacit.events import Event
     from tacit.kind import Here, Result
     from tacit.report.figure import Report
     from tacit.report.forecast import Forecast
+    from tacit.report.recomputed import Check
     from tacit.store.record import Record
 
 
@@ -71,6 +73,12 @@ def _caught_up(settings: Settings, state: dict[str, Any], ledger: dict[str, Any]
     return caught_up(settings, state, ledger)
 
 
+def _recompute(settings: Settings, events: Sequence[Event], ledgers: Sequence[dict[str, Any]]) -> Iterable[Check]:
+    from tacit.kinds.private_training.recomputed import recompute
+
+    return recompute(settings, events, ledgers)
+
+
 KIND = Kind(
     name="private_training",
     settings=Settings,
@@ -83,4 +91,5 @@ KIND = Kind(
     resume=Resume(_free, _finished, _caught_up),
     stopped_by="flag",
     templates=lambda: templates_in(__name__, "torch"),
+    recompute=_recompute,
 )

@@ -1,0 +1,49 @@
+"""What becomes of a run's figures if somebody computes them again.
+
+Check                       one figure or file: it holds, it does not, or it cannot be checked here, and why
+count_of(price, stated, low, high)
+                            how many times something was paid for, judging by the epsilon that is stated
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+Verdict = Literal["holds", "does not hold", "not checked"]
+TOLERANCE = 1e-6  # relative: the same formula on another processor or in another version of a library
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was looked at, and what came out."""
+
+    what: str
+    verdict: Verdict
+    text: str
+
+
+def check(what: str, holds: bool, text: str) -> Check:
+    return Check(what, "holds" if holds else "does not hold", text)
+
+
+def same(stated: float, recomputed: float) -> bool:
+    """Whether two figures are the same, but for rounding."""
+    if math.isinf(stated) or math.isinf(recomputed):
+        return stated == recomputed
+    return abs(stated - recomputed) <= TOLERANCE * max(abs(stated), abs(recomputed), 1e-12)
+
+
+def count_of(price: Callable[[int], float], stated: float, low: int, high: int) -> int | None:
+    """The first count from `low` to `high` at which `price`, which rises with it, is the stated epsilon."""
+    low, high = max(0, low), max(0, high)
+    while low < high:
+        middle = (low + high) // 2
+        found = price(middle)
+        if found >= stated or same(found, stated):
+            high = middle
+        else:
+            low = middle + 1
+    return low if same(price(low), stated) else None

@@ -1,0 +1,221 @@
+"""Checking a pack of evidence, offline and without the party's data: `tacit verify PACK`.
+
+    verified(path, public)                  every check of a pack that was signed with this key
+    signer_of(pack, authority)              the key of the certificate in a pack, if this authority signed it
+
+What the checks show is authorship and arithmetic: who signed, that nothing was changed since, that every epsilon is
+what the listed events cost, and that the file, its boundary, its ledgers and its log fit each other. They do not show
+that the run happened as it is told, or that it is all that was released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tacit.dp.accounting import Ledger
+from tacit.errors import PeerError
+from tacit.events import BudgetReached, EpochFinished, Event, RoundFinished, RunStarted, TrainingStarted
+from tacit.kind import kind_of
+from tacit.net.identity import Identity, identity_of
+from tacit.report.recomputed import Check, check, same
+from tacit.runs.evidence import plain_boundary, read_json, read_settings, without_names
+from tacit.sections import Settings
+from tacit.store.environment import package_digest
+from tacit.store.pack import BadPack, Pack, read_pack
+from tacit.store.shown_events import Chained, follow_chain
+from tacit.version import __version__
+
+_NEEDED = ("config.yaml", "boundary.json", "ledgers.json", "events.jsonl", "environment.json", "statement.html")
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What came out."""
+
+    signer: str
+    checks: tuple[Check, ...]
+
+    @property
+    def holds(self) -> bool:
+        return all(each.verdict != "does not hold" for each in self.checks)
+
+
+def signer_of(pack: Pack, authority: bytes) -> Identity:
+    """Who signed, by the certificate in the pack: raises BadPack unless this authority signed it, in time.
+
+    `authority` must come from elsewhere: a pack that brought its own would prove nothing.
+    """
+    certificate = pack.files.get("certificate.pem")
+    if certificate is None:
+        raise BadPack("there is no certificate in the pack: give the signer's key with --public-key")
+    try:
+        return identity_of(certificate, authority, datetime.fromisoformat(str(pack.manifest.get("made"))))
+    except (PeerError, ValueError) as error:
+        raise BadPack(f"certificate.pem: {error}") from None
+
+
+def verified(path: Path, *, public: bytes | None = None, authority: bytes | None = None) -> Verified:
+    """Every check. Raises BadPack if the pack is none, was changed, or was signed by somebody else."""
+    pack = read_pack(path)
+    if authority is not None:
+        signer = signer_of(pack, authority)
+        public, who = signer.signing_public, f"{signer.name}, whose certificate that authority signed"
+    elif public is not None:
+        who = f"the holder of the key {public.hex()[:16]}…"
+    else:
+        raise ValueError("give the signer's public key, or the certificate of the authority")
+    pack.check_signature(public)
+    if missing := [name for name in _NEEDED if name not in pack.files]:
+        raise BadPack(f"{missing[0]} is missing: this is no pack of tacit evidence")
+    log = follow_chain(pack.files["events.jsonl"], _hex(pack.manifest, "begin"))
+    checks = [
+        Check("signature", "holds", f"signed by {who}; the pack says on {pack.manifest.get('made')}"),
+        Check("files", "holds", f"{len(pack.files)} files are those of the manifest"),
+        *_told(pack, log),
+        *_figures(pack, log),
+    ]
+    return Verified(who, tuple(checks))
+
+
+def _hex(manifest: Mapping[str, Any], name: str) -> bytes:
+    try:
+        found = bytes.fromhex(manifest["events"][name])
+    except (KeyError, TypeError, ValueError):
+        raise BadPack(f"manifest.json: events.{name} is no digest") from None
+    if len(found) != 32:
+        raise BadPack(f"manifest.json: events.{name} is no digest")
+    return found
+
+
+def _told(pack: Pack, log: Chained) -> Iterator[Check]:
+    """The log, and the release it was made with."""
+    events = pack.manifest.get("events", {})
+    whole = log.end.hex() == events.get("end") and log.lines == events.get("lines")
+    text = f"{log.lines} lines, {log.withheld} of them withheld, follow each other up to {log.end.hex()[:16]}…"
+    yield check("chain of events", whole, text if whole else "the log ends before, or after, what the manifest says")
+    if log.begin != bytes(32):
+        yield Check(
+            "events before the chain",
+            "not checked",
+            "a release before 0.3 wrote the first lines, and they are not shown",
+        )
+    installed = read_json(pack.files["environment.json"], "environment.json").get("installed", {})
+    theirs = installed.get("tacit"), installed.get("sha256")
+    if theirs == (__version__, package_digest()):
+        yield Check("package", "holds", f"the signer states the same source as is installed here: Tacit {__version__}")
+    else:
+        yield Check(
+            "package",
+            "not checked",
+            f"the signer states Tacit {theirs[0]} with the digest {str(theirs[1])[:16]}…, here is {__version__}: "
+            "install that release to compare",
+        )
+
+
+def _figures(pack: Pack, log: Chained) -> Iterator[Check]:
+    """The file, what it says leaves a party, and every epsilon."""
+    try:
+        settings = read_settings(_yaml(pack.files["config.yaml"]))
+    except (ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        yield check("config.yaml", False, f"this release cannot read it: {reason}")
+        return
+    renamed = without_names(settings)[0] == settings
+    yield check(
+        "config.yaml",
+        renamed,
+        f"kind {settings.kind}, name {settings.name}" if renamed else "it has keys that a pack does not show",
+    )
+    about = (pack.manifest.get("kind"), pack.manifest.get("name"))
+    yield check("manifest", about == (settings.kind, settings.name), "it names the run of config.yaml")
+    stated = read_json(pack.files["boundary.json"], "boundary.json")
+    own = plain_boundary(kind_of(settings).boundary(settings))
+    if stated == own:
+        yield Check("boundary", "holds", f"{len(own['releases'])} releases are those of this file")
+    else:
+        other = pack.manifest.get("tacit") != __version__
+        yield Check(
+            "boundary",
+            "not checked" if other else "does not hold",
+            f"it differs from what Tacit {__version__} says of this file"
+            + (f"; the pack was made with {pack.manifest.get('tacit')}" if other else ""),
+        )
+    ledgers = read_json(pack.files["ledgers.json"], "ledgers.json").get("ledgers")
+    yield from _ledgers(settings, ledgers)
+    if isinstance(ledgers, list):
+        yield from _of_events(settings, log.events, ledgers)
+
+
+def _yaml(data: bytes) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(data)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"this is not YAML: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError("it holds no settings")
+    return found
+
+
+def _ledgers(settings: Settings, ledgers: Any) -> Iterator[Check]:
+    if not isinstance(ledgers, list):
+        yield check("ledgers", False, "ledgers.json holds no list")
+        return
+    if not ledgers:
+        yield Check("ledgers", "holds", "none: nothing in this run has an epsilon")
+    for number, data in enumerate(ledgers):
+        try:
+            yield _ledger(settings, data)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            yield check(f"ledger {number + 1}", False, f"it cannot be priced: {error}")
+
+
+def _ledger(settings: Settings, data: Mapping[str, Any]) -> Check:
+    """Its epsilon against the least that the listed events cost, by any method of this release."""
+    what = f"epsilon of {' and '.join(map(str, data['covers']))} ({data['view']})"
+    stated = math.inf if data["epsilon"] == "infinite" else float(data["epsilon"])
+    if math.isinf(stated):
+        return Check(what, "holds", "infinite: it promises nothing")
+    if settings.insecure:
+        return check(what, False, f"{stated:.6g} is stated, and the file fixes the noise: it is infinite")
+    ledger = Ledger.from_json({**data, "budget": data.get("budget")})
+    delta = float(data["delta"])
+    if not ledger.lines:
+        return Check(what, "not checked", f"{stated:.6g} is a limit; the events behind it are with each client")
+    least = ledger.pure_epsilon() if delta == 0 else min(_priced(ledger, delta))
+    holds = stated >= least or same(stated, least)
+    times = sum(count for _, count in ledger.lines)
+    text = f"{stated:.6g} at delta {delta:.3g} is stated; its {times:,} events cost {least:.6g}"
+    return check(what, holds, text)
+
+
+def _priced(ledger: Ledger, delta: float) -> Iterator[float]:
+    for method in ("pld", "rdp"):
+        try:
+            yield ledger.epsilon(delta, method)  # type: ignore[arg-type]
+        except ValueError:
+            continue  # this method has no price for one of the events
+    yield math.inf
+
+
+def _of_events(settings: Settings, events: Sequence[Event], ledgers: Sequence[Any]) -> Iterator[Check]:
+    kind = kind_of(settings)
+    for event in events:
+        if isinstance(event, RunStarted | TrainingStarted) and (event.kind, event.name) != (kind.name, settings.name):
+            yield check("events", False, f"they are of {event.kind} {event.name}, and not of this file")
+            return
+    stated = [e for e in events if isinstance(e, RoundFinished | EpochFinished | BudgetReached) and e.epsilon]
+    if kind.recompute is None:
+        if stated:
+            yield Check("epsilons in events", "not checked", f"the kind {kind.name} does not say how")
+        return
+    try:
+        yield from kind.recompute(settings, events, ledgers)
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
+        yield check("epsilons in events", False, f"they cannot be computed again: {error}")

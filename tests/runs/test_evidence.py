@@ -1,0 +1,146 @@
+"""What a pack holds of a run, and what it must not hold."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import tacit
+from tacit.runs.evidence import make
+from tacit.store import chain
+from tests.runs.packs import KEY, unpacked
+
+FLEET = {
+    "kind": "horizontal",
+    "name": "fleet",
+    "task": "digits",
+    "rounds": 2,
+    "clients": 5,
+    "seed": 987654321,
+    "encrypt": {"encrypt_type": "PW_ENCRYPT"},
+}
+DEAL = {
+    "kind": "vertical_logistic",
+    "name": "deal",
+    "task": "cancer",
+    "protocol": "masked",
+    "align": False,
+    "seed": 987654321,
+    "parties": {"firstbank": {"role": "active"}, "cornershop": {"role": "passive"}},
+    "paillier": {"bits": 2048},
+    "train": {"epochs": 1, "batch": 128},
+}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "secret-place"
+    return tacit.run(FLEET, runs=folder).directory
+
+
+def contents(run, name="pack.zip"):
+    pack = run / name
+    make(run, pack, KEY)
+    return pack, unpacked(pack)
+
+
+def test_no_place_no_seed_no_time_and_no_figure_without_an_epsilon_is_in_it(fleet):
+    """Everything that the log says of single clients, times, traffic and scores is looked for in all bytes."""
+    _, files = contents(fleet)
+    whole = b"\n".join(data for name, data in files.items() if name != "manifest.json")
+    log = [json.loads(line) for line in (fleet / "events.jsonl").read_text().splitlines()]
+    rounds = [event for event in log if event["event"] == "RoundFinished"]
+    told = [rounds[0]["metrics"]["accuracy"], rounds[0]["seconds"], log[-1]["seconds"], rounds[1]["update_norm"]]
+    for secret in ["secret-place", "987654321", *(event["time"] for event in log), *(repr(each) for each in told)]:
+        assert secret.encode() not in whole, secret
+    for name in (b"bytes_up", b"survivors", b"stages"):
+        values = [event for event in files["events.jsonl"].splitlines() if b'"shown"' in event and name in event]
+        assert all(name.decode() in json.loads(event)["withheld"] for event in values)
+
+
+def test_no_salt_of_a_line_is_in_it(fleet):
+    """With it, a withheld field could be guessed from its digest."""
+    _, files = contents(fleet)
+    for line in (fleet / "events.jsonl").read_text().splitlines():
+        told = json.loads(line)
+        assert told["salt"].encode() not in files["events.jsonl"]
+        for name, value in chain.fields_of(told).items():
+            salt = chain.field_salt(bytes.fromhex(told["salt"]), name)
+            own = [json.loads(each) for each in files["events.jsonl"].splitlines()]
+            shown = [each for each in own if each.get("salts", {}).get(name) == salt.hex()]
+            assert all(each["shown"][name] == value for each in shown)
+
+
+def test_names_of_parties_are_their_roles(tmp_path):
+    run = tacit.run(DEAL, runs=tmp_path).directory
+    _, files = contents(run)
+    whole = b"\n".join(files.values())
+    assert b"firstbank" not in whole
+    assert b"cornershop" not in whole
+    assert b"active:" in files["config.yaml"]
+
+
+def test_what_an_epsilon_covers_is_shown(tmp_path):
+    private = {**FLEET, "encrypt": {"encrypt_type": "DP_ENCRYPT", "dp_eps": 5.0}}
+    run = tacit.run(private, runs=tmp_path).directory
+    _, files = contents(run)
+    log = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    accuracy = [event["metrics"]["accuracy"] for event in log if event["event"] == "RoundFinished"]
+    shown = [json.loads(line).get("shown", {}) for line in files["events.jsonl"].splitlines()]
+    assert [each["metrics"]["accuracy"] for each in shown if each.get("event") == "RoundFinished"] == accuracy
+
+
+def test_findings_of_an_audit_are_bounds_and_no_scores(fleet):
+    finding = {
+        "attack": "members",
+        "adversary": "server",
+        "protection": "p",
+        "sees": "client 3's record 17",
+        "proved": None,
+        "audited": {"epsilon": 0.1},
+        "curve": None,
+        "watched": 0,
+        "broken": [],
+        "refuted": False,
+        "off": {"value": 0.98123, "metric": "AUC"},
+        "on": {"value": 0.51717, "metric": "AUC"},
+    }
+    scored = {**finding, "audited": None, "attack": "records recovered"}
+    audit = {
+        "quick": True,
+        "proved": [],
+        "confidence": 0.95,
+        "findings": [finding, scored],
+        "false_claims": [],
+        "not_tested": [],
+    }
+    (fleet / "audit.json").write_text(json.dumps(audit))
+    try:
+        _, files = contents(fleet)
+    finally:
+        (fleet / "audit.json").unlink()
+    found = json.loads(files["audit.json"])["findings"]
+    assert [each["attack"] for each in found] == ["members"]
+    for secret in (b"0.98123", b"0.51717", b"record 17", b"records recovered"):
+        assert secret not in files["audit.json"]
+        assert secret not in files["statement.html"]
+
+
+def test_the_page_says_what_is_not_proved_and_leaves_room(fleet):
+    _, files = contents(fleet)
+    page = files["statement.html"].decode()
+    assert "Not proved" in page
+    assert "honest execution" in page
+    assert "completeness" in page
+    assert page.count('class="blank"') >= 12
+    assert "<script" not in page
+    for question in ("NIST SP 800-226", "Article 35(7)", "Annex IV", "Neighbouring relation", "Place and date"):
+        assert question in page
+
+
+def test_a_damaged_audit_is_a_sentence(fleet):
+    (fleet / "audit.json").write_text("{")
+    with pytest.raises(ValueError, match="run tacit audit again"):
+        contents(fleet)
+    (fleet / "audit.json").unlink()

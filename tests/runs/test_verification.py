@@ -1,0 +1,318 @@
+"""Checking packs: honest ones hold; what somebody changed, and figures that a signer made up, are found."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import tacit
+from tacit.crypto.signing import SigningKey
+from tacit.net.identity import Authority, request
+from tacit.runs.evidence import make
+from tacit.runs.verification import verified
+from tacit.store.pack import BadPack
+from tacit.store.shown_events import follow_chain
+from tests.runs.packs import KEY, change_json, repacked, signed_anew, unpacked
+
+LOCAL = {
+    "kind": "horizontal",
+    "name": "fleet",
+    "task": "digits",
+    "rounds": 3,
+    "clients": 5,
+    "encrypt": {"encrypt_type": "DP_ENCRYPT", "dp_eps": 5.0},
+}
+PRIVATE = {
+    "kind": "private_training",
+    "name": "training",
+    "task": "digits",
+    "privacy": {"noise_multiplier": 2.0},
+    "train": {"epochs": 2, "batch": 256},
+}
+
+
+def packed(settings, folder):
+    run = tacit.run(settings, runs=folder).directory
+    make(run, run / "pack.zip", KEY)
+    return run / "pack.zip"
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    return packed(LOCAL, tmp_path_factory.mktemp("local"))
+
+
+@pytest.fixture(scope="module")
+def private(tmp_path_factory):
+    pytest.importorskip("torch")
+    return packed(PRIVATE, tmp_path_factory.mktemp("private"))
+
+
+def wrong(pack, public=KEY.public):
+    """What does not hold."""
+    return {each.what: each.text for each in verified(pack, public=public).checks if each.verdict == "does not hold"}
+
+
+def test_an_honest_pack_holds(local, private):
+    for pack in (local, private):
+        found = verified(pack, public=KEY.public)
+        assert found.holds
+        assert {each.verdict for each in found.checks} == {"holds"}
+    assert "epsilon of each round" in {each.what for each in verified(local, public=KEY.public).checks}
+    assert "epsilon of each epoch" in {each.what for each in verified(private, public=KEY.public).checks}
+
+
+@pytest.mark.parametrize(
+    ("protection", "unchecked"),
+    [
+        ({"encrypt_type": "NOT_ENCRYPT"}, set()),
+        ({"encrypt_type": "PW_ENCRYPT"}, set()),
+        ({"encrypt_type": "DDP_ENCRYPT"}, set()),
+        (
+            {"encrypt_type": "DDP_ENCRYPT", "privacy_eval_type": "LAPLACE", "laplace_eval": {"laplace_eval_eps": 2.0}},
+            {"noise of the ledger of updates and inference vectors"},
+        ),
+    ],
+    ids=["clear", "masked", "distributed", "both"],
+)
+def test_honest_packs_of_each_protection_hold(tmp_path, protection, unchecked):
+    extra = {"task": "digits_unsupervised", "unsupervised": {"cluster_client_num": 4}} if unchecked else {}
+    found = verified(packed({**LOCAL, "rounds": 2, "encrypt": protection, **extra}, tmp_path), public=KEY.public)
+    assert found.holds, found
+    assert {each.what for each in found.checks if each.verdict == "not checked"} == unchecked
+
+
+@pytest.mark.parametrize(
+    "name", ["boundary.json", "config.yaml", "environment.json", "events.jsonl", "ledgers.json", "statement.html"]
+)
+def test_every_file_that_somebody_changes_is_found(local, name):
+    files = unpacked(local)
+    changed = files[name].replace(b"1", b"2", 1)
+    assert changed != files[name]
+    with pytest.raises(BadPack, match="it was changed"):
+        verified(repacked(local, {**files, name: changed}), public=KEY.public)
+
+
+def test_a_manifest_that_fits_the_change_has_no_signature_that_fits(local):
+    def change(files, about):
+        change_json(files, "ledgers.json", lambda data: data["ledgers"][0].update(epsilon=1.0))
+
+    forged = signed_anew(local, change, SigningKey(bytes(32)))
+    with pytest.raises(BadPack, match="the signature is not of this key"):
+        verified(forged, public=KEY.public)
+
+
+# --- a signer who lies: hashes and signature fit
+
+
+def test_a_ledger_with_a_smaller_epsilon_is_found(local):
+    def change(files, about):
+        change_json(files, "ledgers.json", lambda data: data["ledgers"][0].update(epsilon=1.0))
+
+    assert wrong(signed_anew(local, change)).keys() == {"epsilon of updates (local)"}
+
+
+def test_a_ledger_with_fewer_events_and_their_price_is_found(local):
+    """Its arithmetic is right, and it is not that of the rounds."""
+
+    def change(files, about):
+        from tacit.dp.accounting import Ledger
+
+        def fewer(data):
+            own = data["ledgers"][0]
+            own["lines"][0]["noise_multiplier"] *= 4
+            bare = {key: own[key] for key in ("version", "unit", "relation", "budget", "lines")}
+            own["epsilon"] = Ledger.from_json(bare).epsilon(own["delta"])
+
+        change_json(files, "ledgers.json", fewer)
+
+    assert wrong(signed_anew(local, change)).keys() == {"noise of the ledger of updates"}
+
+
+def events_with(files, about, change):
+    """The log with other values, under a chain that fits."""
+    from tacit.store import chain
+
+    before, lines = bytes.fromhex(about["events"]["begin"]), []
+    for number, text in enumerate(files["events.jsonl"].splitlines()):
+        line = json.loads(text)
+        if "line" in line:
+            own = bytes.fromhex(line["line"])
+        else:
+            change(number, line["shown"])
+            digests = {name: bytes.fromhex(digest) for name, digest in line["withheld"].items()}
+            for name, value in line["shown"].items():
+                digests[name] = chain.field_digest(name, bytes.fromhex(line["salts"][name]), value)
+            own = chain.line_digest(digests)
+        before = chain.follow(before, own)
+        lines.append(json.dumps({**line, "chain": before.hex()}))
+    files["events.jsonl"] = "".join(f"{text}\n" for text in lines).encode()
+    about["events"] |= {"end": before.hex(), "lines": len(lines)}
+
+
+def test_a_round_with_a_smaller_epsilon_is_found(local):
+    def change(files, about):
+        def smaller(number, shown):
+            if shown.get("event") == "RoundFinished" and shown["round"] == 1:
+                shown["epsilon"] *= 0.9
+
+        events_with(files, about, smaller)
+
+    found = wrong(signed_anew(local, change))
+    assert found.keys() == {"epsilon of each round"}
+    assert "round 2" in found["epsilon of each round"]
+
+
+def test_an_epoch_with_a_smaller_epsilon_is_found(private):
+    def change(files, about):
+        def smaller(number, shown):
+            if shown.get("event") == "EpochFinished" and shown["epoch"] == 1:
+                shown["epsilon"] *= 0.99
+
+        events_with(files, about, smaller)
+
+    assert wrong(signed_anew(private, change)).keys() == {"epsilon of each epoch"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        (b"dp_eps: 5.0", b"dp_eps: 1.0", {"noise of the ledger of updates", "epsilon of each round"}),
+        (b"DP_ENCRYPT", b"NOT_ENCRYPT", {"boundary", "noise of the ledger of updates"}),
+        (b"kind: horizontal", b"kind: diagonal", {"config.yaml"}),
+        (b"name: fleet", b"name: other", {"manifest", "events"}),
+        (b"rounds: 3", b"rounds: 3\nseed: 5", {"config.yaml"}),
+    ],
+)
+def test_a_file_that_does_not_fit_the_run_is_found(local, old, new, found):
+    def change(files, about):
+        assert old in files["config.yaml"]
+        files["config.yaml"] = files["config.yaml"].replace(old, new, 1)
+
+    assert found <= wrong(signed_anew(local, change)).keys()
+
+
+def test_a_boundary_that_leaves_something_out_is_found(local):
+    def change(files, about):
+        change_json(files, "boundary.json", lambda data: data["releases"].pop())
+
+    assert wrong(signed_anew(local, change)).keys() == {"boundary"}
+
+
+def test_a_noise_that_the_file_fixes_costs_everything(local):
+    def change(files, about):
+        text = files["config.yaml"].replace(b"insecure_noise_seed: null", b"insecure_noise_seed: 3")
+        assert text != files["config.yaml"]
+        files["config.yaml"] = text
+
+    assert "epsilon of updates (local)" in wrong(signed_anew(local, change))
+
+
+# --- the log
+
+
+@pytest.mark.parametrize("at", [0, 1, 4, -1])
+def test_a_line_that_is_taken_out_is_found(local, at):
+    def change(files, about):
+        lines = files["events.jsonl"].splitlines(keepends=True)
+        del lines[at]
+        files["events.jsonl"] = b"".join(lines)
+
+    pack = signed_anew(local, change)
+    if at == -1:
+        assert wrong(pack).keys() == {"chain of events"}
+    else:
+        with pytest.raises(BadPack, match=r"events\.jsonl:\d+: .*changed, removed, added or moved"):
+            verified(pack, public=KEY.public)
+
+
+def test_lines_that_change_places_are_found(local):
+    def change(files, about):
+        lines = files["events.jsonl"].splitlines(keepends=True)
+        lines[3], lines[4] = lines[4], lines[3]
+        files["events.jsonl"] = b"".join(lines)
+
+    with pytest.raises(BadPack, match="changed, removed, added or moved"):
+        verified(signed_anew(local, change), public=KEY.public)
+
+
+def test_a_field_that_is_shown_with_another_value_is_found(local):
+    def change(files, about):
+        files["events.jsonl"] = files["events.jsonl"].replace(b'"rounds": 3', b'"rounds": 2', 1)
+
+    with pytest.raises(BadPack, match="changed, removed, added or moved"):
+        verified(signed_anew(local, change), public=KEY.public)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b'{"chain": 3}',
+        b'{"line": "zz", "chain": ""}',
+        b'{"line": "00", "chain": "", "shown": {}}',
+        b'{"shown": {"a": 1}, "salts": {}, "withheld": {}, "chain": ""}',
+        b'{"shown": [], "salts": [], "withheld": [], "chain": ""}',
+        b'{"shown": {"event": "RunFinished"}, "salts": {"event": 5}, "withheld": {}, "chain": ""}',
+        b"[" * 100_000,
+    ],
+)
+def test_lines_that_are_none_are_refused(line):
+    with pytest.raises(BadPack, match=r"events\.jsonl:1: this is no line of a pack"):
+        follow_chain(line + b"\n", bytes(32))
+
+
+# --- who signed
+
+
+def certificate_of(key_holder: Authority, days=100, now=None):
+    private, asked = request("bank")
+    from tacit.net.identity import read_private
+
+    return read_private(private).signing, key_holder.sign(asked, days, now)
+
+
+def with_certificate(pack, key, certificate, **about_keys):
+    def change(files, about):
+        files["certificate.pem"] = certificate
+        about.update(about_keys)
+
+    return signed_anew(pack, change, key)
+
+
+def test_the_authority_comes_from_outside(local):
+    ours, theirs = Authority.create(), Authority.create()
+    key, certificate = certificate_of(ours)
+    pack = with_certificate(local, key, certificate)
+    assert verified(pack, authority=ours.certificate_pem).signer.startswith("bank")
+    with pytest.raises(BadPack, match=r"certificate\.pem"):
+        verified(pack, authority=theirs.certificate_pem)
+
+
+def test_a_certificate_of_other_keys_does_not_help(local):
+    ours = Authority.create()
+    _, certificate = certificate_of(ours)
+    with pytest.raises(BadPack, match="the signature is not of this key"):
+        verified(with_certificate(local, KEY, certificate), authority=ours.certificate_pem)
+
+
+def test_a_certificate_that_was_over_when_the_pack_was_made_is_refused(local):
+    past = datetime.now(UTC) - timedelta(days=400)
+    ours = Authority.create(now=past)
+    key, certificate = certificate_of(ours, days=30, now=past)
+    with pytest.raises(BadPack, match="expired"):
+        verified(with_certificate(local, key, certificate), authority=ours.certificate_pem)
+
+
+def test_a_pack_without_a_certificate_needs_the_key(local):
+    with pytest.raises(BadPack, match="--public-key"):
+        verified(local, authority=Authority.create().certificate_pem)
+
+
+def test_a_pack_of_another_format_is_refused(local):
+    with pytest.raises(BadPack, match="missing"):
+        verified(signed_anew(local, lambda files, about: files.pop("boundary.json")), public=KEY.public)
