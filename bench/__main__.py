@@ -103,7 +103,9 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Tacit against its peers.")
     parser.add_argument("name", metavar="NAME", help="a benchmark, or all; or sabotage, which has options of its own")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line, not a table")
-    parser.add_argument("--quick", action="store_true", help=f"small inputs; a benchmark ends within {QUICK_LIMIT:.0f} s")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"small inputs; a benchmark ends within {QUICK_LIMIT:.0f} s"
+    )
     parser.add_argument("--data", metavar="DIR", type=Path, help="a folder with data for the benchmarks that use it")
     parser.add_argument("--plots", metavar="DIR", type=Path, help="a folder for the pictures that some benchmarks draw")
     parser.add_argument("--store", metavar="DIR", type=Path, help="a folder for the results, one JSON file a benchmark")

@@ -71,9 +71,7 @@ def test_all_runs_each_and_fails_with_any(write: Write, capsys: pytest.CaptureFi
     assert [(row["benchmark"], row["verdict"]) for row in rows] == [("fast", "on target"), ("slow", "below floor")]
 
 
-def test_a_benchmark_that_fails_ends_no_other(
-    write: Write, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_benchmark_that_fails_ends_no_other(write: Write, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     bodies = ["raise RuntimeError('late')", "return []", "import os; os._exit(3)", "import no_such_module_of_ours"]
     for number, body in enumerate(bodies):
         write(f"late{number}", f"def run(options):\n    {body}\n")
@@ -111,7 +109,9 @@ def test_a_benchmark_that_hangs_ends_no_other(
 
 def test_a_benchmark_leaves_no_process_behind(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     write("fast", FAST)
-    started = "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'])"
+    started = (
+        "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'])"
+    )
     write("wild", HEADER + f"def run(options):\n    {started}\n    return [Row('pid', child.pid, None, '', 'lower')]\n")
     assert cli.main(["all", "--json"]) == 0
     pid = next(row["ours"] for row in last_line(capsys.readouterr().out)["rows"] if row["name"] == "pid")

@@ -79,10 +79,8 @@ class Link:
         frame = self._unconfirmed[self._at]
         size, stop = len(frame), min(self._offset + PIECE_BYTES, len(frame))
         number = (self._first + self._at).to_bytes(8, "big")
-        if self._offset == 0:
-            head = bytes([_FIRST]) + number + size.to_bytes(8, "big")
-        else:
-            head = bytes([_FURTHER]) + number
+        first = self._offset == 0
+        head = bytes([_FIRST if first else _FURTHER]) + number + (size.to_bytes(8, "big") if first else b"")
         piece = b"".join([head, *frame.between(self._offset, stop)])
         self._at, self._offset = (self._at + 1, 0) if stop == size else (self._at, stop)
         return piece

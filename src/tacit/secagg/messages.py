@@ -84,7 +84,7 @@ class Inbox(Message, frozen=True, tag=4):
 class Masked(Message, frozen=True, tag=5):
     session: Digest
     sender: Id
-    words: bytes
+    words: memoryview
 
 
 class Survivors(Message, frozen=True, tag=6):

@@ -216,7 +216,7 @@ class FramedCoordinator:
 
 
 def _own(answer: ToCoordinator) -> ToCoordinator:
-    """An answer whose numbers nobody else has: the task may write over the arrays that it returned, while they are sent."""
+    """An answer whose numbers nobody else has: the task may write over the arrays that it returned."""
     if isinstance(answer, Update) and not answer.vector.flags.owndata:
         return replace(answer, vector=answer.vector.copy())
     return answer
