@@ -95,6 +95,7 @@ def is_finite(flat: Flat) -> bool:
     return all(np.isfinite(block).all() for block in blocks(flat))
 
 
-def largest(flat: Flat) -> float:
-    """The largest absolute value; NaN if there is one."""
-    return float(np.max([np.abs(block).max() for block in blocks(flat)]))
+def largest(flat: Flat) -> np.floating[Any]:
+    """The largest absolute value, in the vector's own type, in which bounds are rounded too; NaN if there is one."""
+    found: np.floating[Any] = np.max([np.abs(block).max() for block in blocks(flat)])
+    return found
