@@ -44,9 +44,9 @@ def measured(
     process.start()
     there.close()
     try:
-        wait([here, process.sentinel], max(0.0, deadline - time.monotonic()))
+        told = wait([here, process.sentinel], max(0.0, deadline - time.monotonic()))
         if not here.poll():
-            how = "its process ended" if process.exitcode is not None else f"it was not done after {limit:.0f} s"
+            how = "its process ended" if told else f"it was not done after {limit:.0f} s"
             raise Failed(f"Benchmark {name} has no result: {how}.")
         found = here.recv()  # EOFError: it ended before
     except EOFError:
