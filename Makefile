@@ -50,7 +50,7 @@ reference: $(DEV) ## write the pages that are generated from the code
 	$(RUN) -m pages
 
 bench: $(BENCH) ## install the peers, run all benchmarks, and store the results for docs/benchmarks.md and the READMEs
-	$(RUN) -m bench all --store docs/benchmarks; status=$$?; $(RUN) -m pages benchmarks.md ../README.md ../README.zh-CN.md && exit $$status
+	$(RUN) -m bench all --store docs/benchmarks $(if $(DATA),--data $(DATA)); status=$$?; $(RUN) -m pages benchmarks.md ../README.md ../README.zh-CN.md && exit $$status
 
 sabotage: $(DEV) ## plant known faults in copies of the package, and see that tests and audits notice each
 	$(RUN) -m bench sabotage

@@ -1,8 +1,11 @@
 """The command line: `python -m bench NAME [--json] [--quick] [--data DIR] [--plots DIR] [--store DIR]`.
 
+`python -m bench all` runs each benchmark in a process of its own. One that fails, or is not done in its time, does not
+end the others, and what each found is stored when it is there: the run may be interrupted, and begun again.
 `python -m bench sabotage` measures nothing and is not among `all`: see `bench/sabotage`.
 
-Exit codes: 0 every judged row reaches its floor, 1 one does not, 2 the user's input or a missing package.
+Exit codes: 0 every judged row reaches its floor, 1 one does not or a benchmark failed, 2 the user's input or a missing
+package.
 """
 
 import argparse
@@ -19,14 +22,18 @@ from pathlib import Path
 from rich.console import Console
 
 import bench
+from bench.apart import Failed, measured
 from bench.measure import Budget, Options, Result, Row
 from bench.stored import store
 from bench.table import json_line, table
 
-QUICK_LIMIT = 50.0  # seconds for the whole process
+QUICK_LIMIT = 50.0  # seconds for the whole process, or for the process of each benchmark
 QUICK_BUDGET = 40.0  # of which the benchmarks plan with this much; the rest is for imports and one call too many
 FULL_BUDGET = 600.0  # seconds for one benchmark
 ALL_BUDGET = 3000.0  # seconds for all of them; the rest of an hour is for what a benchmark does besides its rounds
+ALL_LIMIT = 3540.0  # seconds after which all of them have ended, done or not, ...
+LAST_RESERVE = 30.0  # ... with so many left for each that comes later
+ONE_LIMIT = 900.0  # seconds after which one of them is ended
 FILE_WIDTH = 140  # columns where no terminal sets a width
 
 # Where each package that is not in the core comes from: import name to extra.
@@ -66,13 +73,18 @@ def benchmark_names() -> list[str]:
     return sorted(names)
 
 
-def run_benchmark(name: str, options: Options) -> Result:
-    """Import and run one benchmark."""
+def run_benchmark(name: str, options: Options, limit: float | None = None) -> Result:
+    """Import and run one benchmark; with a `limit` of seconds, in a process of its own."""
     try:
-        run: Callable[[Options], list[Row]] = importlib.import_module(f"bench.{name}").run
-        rows = tuple(run(options))
+        if limit is not None:
+            rows = measured(name, options.budget.remaining(), options.quick, options.data, options.plots, limit=limit)
+        else:
+            run: Callable[[Options], list[Row]] = importlib.import_module(f"bench.{name}").run
+            rows = tuple(run(options))
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS and limit is not None:
+            raise Failed(f"Benchmark {name} failed: {error}.") from error
         if package not in EXTRAS:
             raise  # a mistake in the benchmark, not in the user's environment
         extra = EXTRAS[package]
@@ -80,6 +92,8 @@ def run_benchmark(name: str, options: Options) -> Result:
             f"Benchmark {name} needs the package {package}: install it with "
             f"pip install -c constraints.txt '.[{extra}]'."
         ) from error
+    if not rows and limit is not None:
+        raise Failed(f"Benchmark {name} measured nothing.")
     if not rows:
         raise RuntimeError(f"benchmark {name} measured nothing")  # an empty result must not pass
     return Result(name, rows)
@@ -89,7 +103,9 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Tacit against its peers.")
     parser.add_argument("name", metavar="NAME", help="a benchmark, or all; or sabotage, which has options of its own")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line, not a table")
-    parser.add_argument("--quick", action="store_true", help=f"small inputs; the run ends within {QUICK_LIMIT:.0f} s")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"small inputs; a benchmark ends within {QUICK_LIMIT:.0f} s"
+    )
     parser.add_argument("--data", metavar="DIR", type=Path, help="a folder with data for the benchmarks that use it")
     parser.add_argument("--plots", metavar="DIR", type=Path, help="a folder for the pictures that some benchmarks draw")
     parser.add_argument("--store", metavar="DIR", type=Path, help="a folder for the results, one JSON file a benchmark")
@@ -121,23 +137,34 @@ def stop_at_limit() -> threading.Timer:
 
 def measure(
     names: Sequence[str], *, quick: bool, data: Path | None, plots: Path | None, folder: Path | None = None
-) -> tuple[list[Result], list[str]]:
-    """Run the benchmarks, and store each result when it is there. Returns them, and the names that lack a package."""
-    results, missing = [], []
+) -> tuple[list[Result], list[str], list[str]]:
+    """Run the benchmarks, and store each result when it is there.
+
+    Returns them, the names that lack a package, and those that failed: one by itself raises its error.
+    """
+    results, missing, failed = [], [], []
     whole = Budget(QUICK_BUDGET if quick else min(ALL_BUDGET, FULL_BUDGET * len(names)))
+    last = Budget(ALL_LIMIT)
     for index, name in enumerate(names):
         if len(names) > 1 or sys.stderr.isatty():
             print(f"measuring {name} ({index + 1} of {len(names)})", file=sys.stderr, flush=True)
         load = os.getloadavg()[0]
+        left = len(names) - index
+        longest = QUICK_LIMIT if quick else min(ONE_LIMIT, last.remaining() - LAST_RESERVE * (left - 1))
         try:
-            results.append(run_benchmark(name, Options(whole.share(len(names) - index), quick, data, plots)))
+            options = Options(whole.share(left), quick, data, plots)
+            results.append(run_benchmark(name, options, max(LAST_RESERVE, longest) if len(names) > 1 else None))
         except MissingPackage as error:
             print(error, file=sys.stderr)
             missing.append(name)
             continue
+        except Failed as error:
+            print(error, file=sys.stderr, flush=True)
+            failed.append(name)
+            continue
         if folder is not None:
             store(results[-1], folder, with_data=data is not None, load=load)
-    return results, missing
+    return results, missing, failed
 
 
 def sabotage(argv: Sequence[str]) -> int:
@@ -171,19 +198,21 @@ def main(argv: Sequence[str]) -> int:
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2
-    limit = stop_at_limit() if options.quick else None
+    limit = stop_at_limit() if options.quick and len(names) == 1 else None
     try:
-        results, missing = measure(
+        results, missing, failed = measure(
             names, quick=options.quick, data=options.data, plots=options.plots, folder=options.store
         )
     finally:
         if limit is not None:
             limit.cancel()
     if options.json:
-        print(json_line(results, quick=options.quick, missing=missing))
+        print(json_line(results, quick=options.quick, missing=missing, failed=failed))
     elif results:
         Console(width=None if sys.stdout.isatty() else FILE_WIDTH).print(table(results))
-    if not all(result.passed for result in results):
+    if failed:
+        print(f"No result of {', '.join(failed)}: see the reasons above.", file=sys.stderr)
+    if failed or not all(result.passed for result in results):
         return 1
     return 2 if missing else 0
 

@@ -70,8 +70,10 @@ def plain(row: Row) -> dict[str, Any]:
     }
 
 
-def json_line(results: Sequence[Result], *, quick: bool, missing: Sequence[str]) -> str:
-    """The same as one JSON object on one line. `missing` names the benchmarks that could not run."""
+def json_line(results: Sequence[Result], *, quick: bool, missing: Sequence[str], failed: Sequence[str] = ()) -> str:
+    """The same as one JSON object on one line. `missing` names the benchmarks that lack a package, `failed` those that
+    came to no result."""
     rows = [{"benchmark": result.benchmark, **plain(row)} for result in results for row in result.rows]
-    passed = not missing and all(result.passed for result in results)
-    return json.dumps({"quick": quick, "passed": passed, "missing": list(missing), "rows": rows})
+    passed = not missing and not failed and all(result.passed for result in results)
+    found = {"quick": quick, "passed": passed, "missing": list(missing), "failed": list(failed), "rows": rows}
+    return json.dumps(found)

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tacit import wire
 from tacit.errors import PeerError
 from tacit.secagg.messages import Abort, Advertise, Masked, ToClient, ToServer
 from tacit.secagg.settings import Settings
-from tacit.wire import Finite, Message, Text, decode, encode
+from tacit.wire import Finite, Message, Text, bulk_at, decode, encode, in_parts
 from tests.secagg.federation import federation
 
 LIMIT = 1 << 20
@@ -38,6 +39,70 @@ Both = Sample | Other
 def test_round_trip(number, text, data):
     message = Sample(number, text, data)
     assert decode(encode(message), Both, LIMIT) == message
+
+
+class Bulky(Message, frozen=True, tag=200):
+    """With bulk data in the middle, as an update has them."""
+
+    round: int
+    factor: float | None
+    small: bytes
+    bulk: memoryview
+    after: int | None
+    more: memoryview
+
+
+BULKY = st.builds(
+    Bulky,
+    st.integers(-(2**63), 2**63 - 1),
+    st.none() | st.floats(allow_nan=False),
+    st.binary(max_size=300),
+    st.sampled_from([0, 1, 255, 256, 65_535, 65_536, 70_000]).map(
+        lambda size: memoryview(bytes(range(256)) * 300)[:size]
+    ),
+    st.none() | st.integers(0, 2**63 - 1),
+    st.binary(max_size=300).map(memoryview),
+)
+
+
+@given(BULKY, st.integers(0, 80_000), st.integers(0, 80_000))
+def test_a_frame_in_parts_is_the_frame(message, one, other):
+    frame, parts = encode(message), in_parts(message)
+    assert (len(parts), bytes(parts)) == (len(frame), frame)
+    start, stop = sorted((one, other))
+    assert b"".join(parts.between(start, stop)) == frame[start:stop]
+    assert decode(frame, Both | Bulky, LIMIT) == message
+
+
+@given(BULKY)
+def test_the_place_of_bulk_data_is_found_in_the_head_of_a_frame(message):
+    frame, at = encode(message), len(in_parts(message).parts[0])
+    assert bulk_at(frame[:1000]) == (at if len(message.bulk) >= 65_536 else 0)
+
+
+@given(st.binary(max_size=60))
+def test_looking_for_bulk_data_in_anything_ends(head):
+    assert 0 <= bulk_at(head) <= len(head) + 4
+
+
+def test_bulk_data_are_neither_copied_into_a_frame_nor_out_of_it():
+    numbers = np.arange(1_000_000, dtype="<f4")
+    parts = in_parts(Bulky(1, None, b"", numbers.data, None, memoryview(b"")))
+    assert any(np.shares_memory(np.frombuffer(part, np.uint8), numbers) for part in parts.parts if len(part))
+    frame = bytes(parts)
+    found = decode(frame, Bulky, len(frame)).bulk
+    assert np.shares_memory(np.frombuffer(found, np.uint8), np.frombuffer(frame, np.uint8))
+    assert found.readonly
+
+
+def test_a_masked_vector_is_a_part_of_its_frame():
+    words = bytes(1_000_000)
+    assert any(part.obj is words for part in map(memoryview, in_parts(Masked(bytes(32), 1, memoryview(words))).parts))
+
+
+def test_bulk_data_that_no_frame_holds_are_refused():
+    with pytest.raises(ValueError, match="less than 4 GiB"):
+        wire._bin_header(1 << 32)
 
 
 @pytest.mark.parametrize(

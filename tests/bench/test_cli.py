@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,14 +71,89 @@ def test_all_runs_each_and_fails_with_any(write: Write, capsys: pytest.CaptureFi
     assert [(row["benchmark"], row["verdict"]) for row in rows] == [("fast", "on target"), ("slow", "below floor")]
 
 
-def test_a_result_is_stored_before_the_next_benchmark_fails(write: Write, tmp_path: Path) -> None:
+def test_a_benchmark_that_fails_ends_no_other(write: Write, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    bodies = ["raise RuntimeError('late')", "return []", "import os; os._exit(3)", "import no_such_module_of_ours"]
+    for number, body in enumerate(bodies):
+        write(f"late{number}", f"def run(options):\n    {body}\n")
     write("fast", FAST)
-    write("late", HEADER + "def run(options): raise RuntimeError('late')\n")
+    write("rest", FAST)
     folder = tmp_path / "kept"
     folder.mkdir()
-    with pytest.raises(RuntimeError, match="late"):
-        cli.main(["all", "--store", str(folder)])
-    assert [path.name for path in folder.iterdir()] == ["fast.json"]
+    assert cli.main(["all", "--store", str(folder), "--json"]) == 1
+    output, errors = capfd.readouterr()
+    assert {
+        "Benchmark late0 failed: RuntimeError: late",
+        "Benchmark late1 measured nothing.",
+        "Benchmark late2 has no result: its process ended.",
+        "Benchmark late3 failed: No module named 'no_such_module_of_ours'.",
+        "No result of late0, late1, late2, late3: see the reasons above.",
+    } <= set(errors.splitlines())
+    found = last_line(output)
+    assert (found["passed"], found["failed"]) == (False, ["late0", "late1", "late2", "late3"])
+    assert [row["benchmark"] for row in found["rows"]] == ["fast", "rest"]
+    assert sorted(path.name for path in folder.iterdir()) == ["fast.json", "rest.json"]
+
+
+@pytest.mark.slow
+def test_a_benchmark_that_hangs_ends_no_other(
+    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "ONE_LIMIT", 30.0)
+    write("hangs", "import time\ndef run(options): time.sleep(3600)\n")
+    write("rest", FAST)
+    assert cli.main(["all", "--json"]) == 1
+    output, errors = capsys.readouterr()
+    assert "Benchmark hangs has no result: it was not done after 30 s." in errors.splitlines()
+    assert [row["benchmark"] for row in last_line(output)["rows"]] == ["rest"]
+
+
+def test_a_benchmark_leaves_no_process_behind(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("fast", FAST)
+    started = (
+        "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'])"
+    )
+    write("wild", HEADER + f"def run(options):\n    {started}\n    return [Row('pid', child.pid, None, '', 'lower')]\n")
+    assert cli.main(["all", "--json"]) == 0
+    pid = next(row["ours"] for row in last_line(capsys.readouterr().out)["rows"] if row["name"] == "pid")
+    deadline = time.monotonic() + HANGS
+    while _lives(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_benchmarks_end_with_the_run_that_is_killed(tmp_path: Path) -> None:
+    """The benchmark writes who it is, and then takes for ever."""
+    (tmp_path / "endless.py").write_text(
+        f"import os, pathlib, time\ndef run(options):\n"
+        f"    pathlib.Path({str(tmp_path / 'new')!r}).write_text(str(os.getpid()))\n"
+        f"    os.rename({str(tmp_path / 'new')!r}, {str(tmp_path / 'pid')!r})\n    time.sleep(3600)\n"
+    )
+    (tmp_path / "other.py").write_text(FAST)
+    code = (
+        "import sys, bench; from bench import __main__ as cli\n"
+        f"bench.__path__ = [{str(tmp_path)!r}]\n"
+        "if __name__ == '__main__': sys.exit(cli.main(['all']))"
+    )
+    root = Path(bench.__file__).parents[1]
+    with subprocess.Popen([sys.executable, "-c", code], cwd=root, stderr=subprocess.DEVNULL) as run:
+        deadline = time.monotonic() + HANGS
+        while not (tmp_path / "pid").exists():
+            assert run.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        run.kill()
+    pid = int((tmp_path / "pid").read_text())
+    while _lives(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_all_benchmarks_share_the_time_of_one_run(write: Write, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ from tacit.net.handshake import Hello, check_hello
 from tacit.net.identity import Identity, identity_of
 from tacit.net.loopback import check_guarded
 from tacit.net.transport import Conversation, Guest, Listener
+from tacit.wire import AnyFrame
 
 _PAUSE = 0.01  # seconds before a connection that broke comes back
 
@@ -32,8 +33,8 @@ class Way:
         self.changed = asyncio.Event()
         self._frames: deque[bytes] = deque()
 
-    def send(self, frame: bytes) -> None:
-        self._frames.append(frame)
+    def send(self, frame: AnyFrame) -> None:
+        self._frames.append(bytes(frame))
         self.pending += len(frame)
         self.changed.set()
 
@@ -121,7 +122,7 @@ class MemoryServer:
         if (peer := self.peers.pop(name, None)) is not None:
             peer.left = True
 
-    def send(self, name: str, frame: bytes) -> None:
+    def send(self, name: str, frame: AnyFrame) -> None:
         if (peer := self.peers.get(name)) is not None:
             peer.down.send(frame)
 
@@ -189,7 +190,7 @@ class MemoryConnection:
     def pending(self) -> int:
         return self._up.pending
 
-    def send(self, frame: bytes) -> None:
+    def send(self, frame: AnyFrame) -> None:
         self._up.send(frame)
 
     async def run(self) -> None:

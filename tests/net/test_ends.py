@@ -136,7 +136,7 @@ class Curious(Hub):
         self.frames = []
 
     async def arrived(self, name, frame):
-        self.frames.append(frame)
+        self.frames.append(bytes(frame))
         await super().arrived(name, frame)
 
 

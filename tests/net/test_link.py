@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from tacit.errors import PeerError
 from tacit.net import link as module
 from tacit.net.link import OVERHEAD_BYTES, PIECE_BYTES, Link
+from tacit.wire import Message, decode, in_parts
 
 LIMIT = 4 * PIECE_BYTES
 
@@ -226,3 +228,45 @@ def test_confirmed_frames_cannot_be_taken_back():
     link.receive(confirms(2))
     with pytest.raises(PeerError):
         link.reconnected(1)
+
+
+def numbers_in(frame):
+    return np.frombuffer(decode(frame, Numbers, len(frame)).numbers, "<f8")
+
+
+class Numbers(Message, frozen=True, tag=201):
+    round: int
+    numbers: memoryview
+    after: int | None = None
+
+
+@pytest.mark.parametrize("round", [0, 200, 70_000, 2**40])
+def test_a_frame_is_put_together_where_its_numbers_are_aligned(round):
+    numbers = np.arange(100_000, dtype="<f8")
+    sender, receiver = Link(LIMIT), Link(LIMIT)
+    sender.send(in_parts(Numbers(round, numbers.data)))
+    (frame,) = [frame for piece in pieces_of(sender) for frame in receiver.receive(piece)]
+    found = numbers_in(frame)
+    assert found.flags.aligned
+    assert not found.flags.writeable
+    assert (found == numbers).all()
+
+
+def test_links_share_a_frame_and_neither_end_copies_it():
+    numbers = np.arange(1_000_000, dtype="<f8")
+    frame = in_parts(Numbers(1, numbers.data))
+    senders, receiver = [Link(2 * numbers.nbytes) for _ in range(10)], Link(2 * numbers.nbytes)
+    tracemalloc.start()
+    for sender in senders:
+        sender.send(frame)
+        assert sender.next() is not None
+    shared = tracemalloc.get_traced_memory()[1]
+    came = []
+    senders[0].reconnected(0)
+    while (piece := senders[0].next()) is not None:
+        came += receiver.receive(piece)
+    whole = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert shared < 4 * PIECE_BYTES
+    assert whole < 1.2 * numbers.nbytes
+    assert (numbers_in(came[0]) == numbers).all()

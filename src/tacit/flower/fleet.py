@@ -176,12 +176,13 @@ class FleetEngine:
 
     def _send(self, frames: Frames) -> None:
         met = self._acquaintances([client for client, _ in frames])
-        kinds: dict[int, type[ToClient]] = {}  # one frame goes to many
+        made: dict[int, tuple[type[ToClient], bytes]] = {}  # one frame goes to many
         left: list[int] = []
         for client, frame in frames:
-            if id(frame) not in kinds:
-                kinds[id(frame)] = kind_of(frame)
-            if not self._sent(client, kinds[id(frame)], frame, met):
+            if id(frame) not in made:
+                whole = bytes(frame)
+                made[id(frame)] = (kind_of(whole), whole)
+            if not self._sent(client, *made[id(frame)], met):
                 left.append(client)
         for client in left:
             self._send(self._star.gone(client, self._clock()))

@@ -168,7 +168,7 @@ class Hub(Ends):
             self._interrupt_for(name, "it was started again")
         self._notify()
 
-    async def arrived(self, name: str, frame: bytes) -> None:
+    async def arrived(self, name: str, frame: bytes | memoryview) -> None:
         message: Any = decode(frame, Envelope | Introduction | Left, self._limit + OVERHEAD)  # type: ignore[arg-type]
         match message:
             case Introduction(party=party) if party == name and self._finished:
@@ -195,7 +195,7 @@ class Hub(Ends):
             case _:
                 raise PeerError(f"{type(message).__name__} in another's name, or out of turn")
 
-    async def relay(self, sender: str, receiver: str, frame: bytes) -> None:
+    async def relay(self, sender: str, receiver: str, frame: bytes | memoryview) -> None:
         """Pass on an envelope as it came. Where the receiver is slow, so is the sender."""
         inbox = self._inboxes[sender]
         while self._full(receiver) and receiver not in self._done and inbox is self._inboxes[sender]:

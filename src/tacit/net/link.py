@@ -22,9 +22,11 @@ from __future__ import annotations
 from collections import deque
 
 from tacit.errors import PeerError
+from tacit.wire import AnyFrame, Parted, bulk_at
 
 PIECE_BYTES = 1 << 18
 OVERHEAD_BYTES = 17
+_ALIGNED = 16  # bytes, as memory is that is allocated
 _ACKNOWLEDGE, _FIRST, _FURTHER = b"A"[0], b"F"[0], b"C"[0]
 
 
@@ -39,12 +41,13 @@ class Link:
         self.limit = limit
         self.received = 0  # whole frames
         self.pending = 0  # bytes that the other side has not confirmed
-        self._unconfirmed: deque[bytes] = deque()
+        self._unconfirmed: deque[Parted] = deque()
         self._first = 0  # the number of the first of them
         self._at = 0  # which of them is being sent, ...
         self._offset = 0  # ... and from where on
         self._confirm = False
         self._parts = bytearray()
+        self._lead = 0  # bytes of them before the frame, so that its bulk data are aligned
         self._total: int | None = None  # of the frame that is coming in
 
     @property
@@ -62,8 +65,8 @@ class Link:
         """Frames that have arrived, on either side."""
         return self.received + self._first
 
-    def send(self, frame: bytes) -> None:
-        self._unconfirmed.append(frame)
+    def send(self, frame: AnyFrame) -> None:
+        self._unconfirmed.append(frame if isinstance(frame, Parted) else Parted((frame,)))
         self.pending += len(frame)
 
     def next(self) -> bytes | None:
@@ -74,16 +77,13 @@ class Link:
         if self._at >= len(self._unconfirmed):
             return None
         frame = self._unconfirmed[self._at]
-        data = memoryview(frame)[self._offset : self._offset + PIECE_BYTES]
+        size, stop = len(frame), min(self._offset + PIECE_BYTES, len(frame))
         number = (self._first + self._at).to_bytes(8, "big")
-        if self._offset == 0:
-            head = bytes([_FIRST]) + number + len(frame).to_bytes(8, "big")
-        else:
-            head = bytes([_FURTHER]) + number
-        self._offset += len(data)
-        if self._offset >= len(frame):
-            self._at, self._offset = self._at + 1, 0
-        return head + data
+        first = self._offset == 0
+        head = bytes([_FIRST if first else _FURTHER]) + number + (size.to_bytes(8, "big") if first else b"")
+        piece = b"".join([head, *frame.between(self._offset, stop)])
+        self._at, self._offset = (self._at + 1, 0) if stop == size else (self._at, stop)
+        return piece
 
     def announced(self, piece: bytes) -> int:
         """How many bytes of memory the frame needs that begins with this piece; 0 for any other piece."""
@@ -92,8 +92,11 @@ class Link:
         total = int.from_bytes(piece[9:17], "big")
         return total if total <= self.limit else 0  # `receive` refuses it
 
-    def receive(self, piece: bytes) -> list[bytes]:
-        """Take a piece that came in. Raises PeerError where it is none that an honest other side sends."""
+    def receive(self, piece: bytes) -> list[memoryview]:
+        """Take a piece that came in. Raises PeerError where it is none that an honest other side sends.
+
+        A frame lies where its pieces were put together: no copy is made of it.
+        """
         if len(piece) > PIECE_BYTES + OVERHEAD_BYTES or len(piece) < 9:
             raise PeerError(f"a piece of {len(piece)} bytes on the wire")
         kind, number = piece[0], int.from_bytes(piece[1:9], "big")
@@ -116,7 +119,7 @@ class Link:
 
     def disconnected(self) -> None:
         """Drop the frame that was coming in: the other side sends it again from its beginning."""
-        self._parts, self._total = bytearray(), None
+        self._parts, self._lead, self._total = bytearray(), 0, None
 
     def _confirmed(self, count: int) -> None:
         if not self._first <= count <= self._first + len(self._unconfirmed):
@@ -131,7 +134,7 @@ class Link:
             else:
                 self._offset = 0
 
-    def _begin(self, number: int, total: int, data: bytes) -> list[bytes]:
+    def _begin(self, number: int, total: int, data: bytes) -> list[memoryview]:
         if self._total is not None:
             raise PeerError("a frame begins inside another")
         if number != self.received:
@@ -139,21 +142,24 @@ class Link:
         if total > self.limit:
             raise PeerError(f"a frame of {total} bytes is announced, at most {self.limit} are allowed here")
         self._total = total
+        self._lead = -bulk_at(data) % _ALIGNED
+        self._parts = bytearray(self._lead)
         return self._add(data)
 
-    def _go_on(self, number: int, data: bytes) -> list[bytes]:
+    def _go_on(self, number: int, data: bytes) -> list[memoryview]:
         if self._total is None or number != self.received:
             raise PeerError(f"a further piece of frame {number}, which has not begun")
         return self._add(data)
 
-    def _add(self, data: bytes) -> list[bytes]:
+    def _add(self, data: bytes) -> list[memoryview]:
         self._parts += data
-        total = self._total or 0
-        if len(self._parts) > total or (not data and total):
+        total, there = self._total or 0, len(self._parts) - self._lead
+        if there > total or (not data and total):
             raise PeerError(f"a frame of {total} bytes has more, or an empty piece")
-        if len(self._parts) < total:
+        if there < total:
             return []
-        frame, self._parts, self._total = bytes(self._parts), bytearray(), None
+        frame = memoryview(self._parts)[self._lead :].toreadonly()
+        self.disconnected()
         self.received += 1
         self._confirm = True
         return [frame]

@@ -161,7 +161,7 @@ class Spoke(Ends):
         self._missing_since(self.hub)
         self._notify()
 
-    async def arrived(self, frame: bytes) -> None:
+    async def arrived(self, frame: bytes | memoryview) -> None:
         union: Any = Envelope | Introduction | Left | Begun | Away
         try:
             self._take(decode(frame, union, self._limit + OVERHEAD))

@@ -14,11 +14,12 @@ from typing import Protocol
 
 from tacit.events import Event
 from tacit.net.handshake import Parting
+from tacit.wire import AnyFrame
 
 COORDINATOR = "coordinator"
 _CLIENT = re.compile(r"client-(0|[1-9][0-9]{0,9})")
 
-Frames = Sequence[tuple[int, bytes]]  # what goes out: the client, and the frame for it
+Frames = Sequence[tuple[int, AnyFrame]]  # what goes out: the client, and the frame for it
 
 
 def client_name(identity: int) -> str:
@@ -79,7 +80,7 @@ class Star(Protocol):
     def begin(self, now: float, available: Collection[int]) -> Frames:
         """Begin the next round with clients that are `available`; no frames if no round is left."""
 
-    def receive(self, client: int, frame: bytes, now: float) -> Frames:
+    def receive(self, client: int, frame: bytes | memoryview, now: float) -> Frames:
         """Take a frame; PeerError if it is none that a client sends."""
 
     def tick(self, now: float) -> Frames:
@@ -96,7 +97,7 @@ class Star(Protocol):
 class Answer:
     """What a client answers to a frame, and what its own site is told."""
 
-    frames: tuple[bytes, ...] = ()
+    frames: tuple[AnyFrame, ...] = ()
     events: tuple[Event, ...] = ()  # for the site, when the frames have left
     error: Exception | None = None  # for which it takes no part any more
 
@@ -124,7 +125,7 @@ class Leaf(Protocol):
     def leave_out(self, client: int, reason: str) -> None:
         """Another client is not believed until it is met again."""
 
-    def receive(self, frame: bytes, now: float) -> Answer:
+    def receive(self, frame: bytes | memoryview, now: float) -> Answer:
         """Take a frame; PeerError if it is none that a coordinator sends."""
 
     def store(self) -> None:

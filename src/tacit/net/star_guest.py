@@ -120,7 +120,7 @@ class StarGuest:
             self._sink.emit(Noted(f"waiting for the coordinator: {reason}"))
             self._said_waiting = reason
 
-    async def arrived(self, frame: bytes) -> None:
+    async def arrived(self, frame: bytes | memoryview) -> None:
         try:
             about = _about_the_party(frame)
             if isinstance(about, Parting) and about.status == "stopped":
@@ -141,7 +141,7 @@ class StarGuest:
         except BaseException as error:  # `run` raises it to its caller
             self._failed = error
 
-    async def _answer(self, frame: bytes) -> None:
+    async def _answer(self, frame: bytes | memoryview) -> None:
         answer = await self._call(self.leaf.receive, frame, asyncio.get_running_loop().time())
         if isinstance(answer.error, BudgetError):
             self.connection.send(encode(Parting("budget reached", "its privacy budget is spent")))
@@ -200,7 +200,7 @@ class StarGuest:
         self.leaf.leave_out(identity, reasons[-1])
 
 
-def _about_the_party(frame: bytes) -> Parting | Identities | None:
+def _about_the_party(frame: bytes | memoryview) -> Parting | Identities | None:
     try:
         found: Any = decode(frame, Parting | Identities, 1 << 21)  # type: ignore[arg-type]
     except PeerError:

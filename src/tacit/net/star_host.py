@@ -258,7 +258,7 @@ class StarHost:
     async def _call(self, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
-    async def _taken(self, client: int, frame: bytes | None) -> Frames:
+    async def _taken(self, client: int, frame: bytes | memoryview | None) -> Frames:
         """Have the coordinator take what a client caused: a frame, or that it is gone.
 
         PeerError: the frame makes no sense. Whatever else goes wrong is not the client's fault: `_rounds` raises it.
@@ -317,7 +317,7 @@ class StarHost:
         reason = f"it was started anew, and has no state of the {answered} rounds that this client answered"
         self.server.send(name, encode(Parting("stopped", reason)))
 
-    async def arrived(self, name: str, frame: bytes) -> None:
+    async def arrived(self, name: str, frame: bytes | memoryview) -> None:
         identity = _numbered(name)
         if (parting := _parting(frame)) is None:
             self._send(await self._taken(identity, frame))
@@ -380,7 +380,7 @@ def _numbered(name: str) -> int:
     return identity
 
 
-def _parting(frame: bytes) -> Parting | None:
+def _parting(frame: bytes | memoryview) -> Parting | None:
     try:
         return decode(frame, Parting, 2048)
     except PeerError:

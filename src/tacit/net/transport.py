@@ -16,6 +16,8 @@ What a transport does, and nobody above it does again (tests/net/memory_transpor
                     `handshake.check_hello`, against the name in the certificate, before anything else is read
     pins            the server calls `pins.check` once it knows whose certificate it is, `pins.meet` after the hello
     limit           both sides refuse a longer frame with PeerError, before it is in memory if they can
+    frames          `send` is given bytes or a `Parted`, which all receivers share and which does not change; what
+                    arrives is bytes, or a view of them, and no copy of it is kept
     no certificates both sides call `loopback.check_guarded`: then `identity` is None, `certificate` is b"", and a
                     party is who its hello says
 """
@@ -32,6 +34,7 @@ from tacit.net.identity import Credentials, Identity
 from tacit.net.pins import Pins
 from tacit.sections import Network
 from tacit.version import __version__
+from tacit.wire import AnyFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class Listener(Protocol):
     async def refused(self, name: str, reason: str) -> None:
         """An expected party came with a certificate that is not valid, and may come back with a renewed one."""
 
-    async def arrived(self, name: str, frame: bytes) -> None:
+    async def arrived(self, name: str, frame: bytes | memoryview) -> None:
         """A PeerError ends the conversation with this party."""
 
     async def broke(self, name: str, reason: str) -> None:
@@ -91,7 +94,7 @@ class Guest(Protocol):
 
     async def connected(self, resumed: bool) -> None: ...
 
-    async def arrived(self, frame: bytes) -> None: ...
+    async def arrived(self, frame: bytes | memoryview) -> None: ...
 
     async def waiting(self, reason: str) -> None: ...
 
@@ -128,7 +131,7 @@ class Server(Protocol):
     def forget(self, name: str) -> None:
         """A party said that it goes: nothing is queued for it until it joins anew."""
 
-    def send(self, name: str, frame: bytes) -> None:
+    def send(self, name: str, frame: AnyFrame) -> None:
         """Queue a frame for a party that has joined; for one that never did there is nowhere to."""
 
 
@@ -139,7 +142,7 @@ class Connection(Protocol):
     def pending(self) -> int:
         """Bytes that the server has not confirmed."""
 
-    def send(self, frame: bytes) -> None: ...
+    def send(self, frame: AnyFrame) -> None: ...
 
     async def run(self) -> None:
         """Converse until `close`. Raises PeerError where the other side refuses, or is not who it should be."""

@@ -228,7 +228,7 @@ class Client:
         self._open(senders, inbox)
         self._sharers = set(senders) | ({self.identity} if self._own_rows is not None else set())
         masked = self._masked(senders)
-        return self._move(State.UPLOADED, now, [Masked(self._session, self.identity, masked)])
+        return self._move(State.UPLOADED, now, [Masked(self._session, self.identity, memoryview(masked))])
 
     def _open(self, senders: tuple[int, ...], inbox: Inbox) -> None:
         """Keep the shares that open and match the hashes that their owners published.

@@ -84,7 +84,7 @@ class Inbox(Message, frozen=True, tag=4):
 class Masked(Message, frozen=True, tag=5):
     session: Digest
     sender: Id
-    words: bytes
+    words: memoryview
 
 
 class Survivors(Message, frozen=True, tag=6):
@@ -144,4 +144,4 @@ def cut(data: bytes, count: int, size: int, what: str) -> list[bytes]:
 
 def fingerprint(message: ToServer) -> int:
     """To tell a repeated message from a second one. Both are ignored, so that the start of a long vector will do."""
-    return hash((message.session, message.words[:1024])) if isinstance(message, Masked) else hash(message)
+    return hash((message.session, bytes(message.words[:1024]))) if isinstance(message, Masked) else hash(message)

@@ -65,7 +65,7 @@ def pack(words: Words, bits: int) -> bytes:
     return made.getvalue()
 
 
-def unpack(data: bytes, columns: int, bits: int) -> Words:
+def unpack(data: bytes | memoryview, columns: int, bits: int) -> Words:
     """The words that were packed, each below 2^bits. The result may be read-only."""
     lanes, planes, width = _shape(bits)
     due = packed_bytes(columns, bits)

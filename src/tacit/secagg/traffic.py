@@ -38,7 +38,7 @@ def traffic(settings: Settings) -> tuple[Sizes, Sizes]:
             bytes(others * SEALED_BYTES),
             signature,
         ),
-        Masked(_DIGEST, identity, b""),
+        Masked(_DIGEST, identity, memoryview(b"")),
         *([Agreed(_DIGEST, identity, signature)] if active else []),
         Reveal(_DIGEST, identity, bytes(4 * held), bytes(held * shamir.ROW_BYTES)),
     ]

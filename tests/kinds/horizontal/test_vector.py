@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from tacit.errors import PeerError
 from tacit.kinds.horizontal.sums import Group, Sum
-from tacit.kinds.horizontal.vector import Layout
+from tacit.kinds.horizontal.vector import Layout, is_finite, largest
 
 MODEL = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([7.0], dtype=np.float32)}
 
@@ -107,3 +109,70 @@ def test_groups_that_were_added_up_elsewhere_give_the_same_bits(group):
     one, other = here.mean(), parts.mean()
     assert (one == other).all()
     assert one == pytest.approx(exact, abs=1e-5)
+
+
+def added_at_once(base, models, weights, group):
+    """Group by group in the model's type, and those in float64: numpy's own sums, of whole vectors."""
+    total, whole = np.zeros(len(base)), 0.0
+    for start in range(0, len(models), group):
+        unit, part, relative = weights[start], np.zeros_like(base), 0.0
+        for model, weight in zip(models[start : start + group], weights[start : start + group], strict=True):
+            part = part + (model - base) * (weight / unit)
+            relative += weight / unit
+        total, whole = total + part * unit, whole + unit * relative
+    return (total / whole).astype(base.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("group", [1, 2, 7])
+@pytest.mark.parametrize("count", [1, 2, 3, 15])
+def test_a_mean_has_the_bits_of_sums_of_whole_vectors_wherever_it_lies_in_memory(dtype, group, count):
+    rng = np.random.default_rng([group, count])
+    base = rng.normal(size=300_001).astype(dtype)  # of several blocks, and of odd length
+    models = [base + rng.normal(size=len(base)).astype(dtype) for _ in range(count)]
+    weights = [float(weight) for weight in rng.integers(1, 200, count)]
+    total = Sum(base, 1e4, group)
+    for model, weight in zip(models, weights, strict=True):
+        with pytest.raises(PeerError):
+            total.add_model(model * np.nan, weight)
+        total.add_model(model, weight)
+    mean = total.mean()
+    assert mean.dtype == base.dtype
+    assert mean.shape == base.shape
+    assert (mean == added_at_once(base, models, weights, group)).all()
+
+
+def test_a_part_that_comes_after_a_refused_update_is_not_written_over():
+    base = np.zeros(10, np.float32)
+    elsewhere, total = Group(base, 1e4), Sum(base, 1e4, 2)
+    elsewhere.add_update(np.ones(10, np.float32))
+    with pytest.raises(PeerError):
+        total.add_update(np.full(10, np.nan, np.float32))
+    total.add_part(elsewhere.part)
+    total.add_update(np.full(10, 3, np.float32))
+    assert total.mean().tolist() == [2.0] * 10
+
+
+def test_arrays_that_nobody_else_has_are_let_go_one_by_one():
+    size, count = 1 << 18, 16
+    layout = Layout.of({f"w{place}": np.zeros(size, np.float32) for place in range(count)})
+    tracemalloc.start()
+    arrays = {f"w{place}": np.full(size, place, np.float32) for place in range(count)}
+    before = tracemalloc.get_traced_memory()[0]
+    flat = layout.drain(arrays)
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert arrays == {}
+    assert after < 1.1 * before
+    assert (flat == np.repeat(np.arange(count), size)).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_looked_at_block_by_block_is_seen_in_each(bad):
+    for place in (0, 131_071, 131_072, 299_999):
+        numbers = np.ones(300_000, np.float32)
+        assert is_finite(numbers)
+        assert largest(-2 * numbers) == 2
+        numbers[place] = bad
+        assert not is_finite(numbers)
+        assert not largest(numbers) <= 1e30

@@ -92,7 +92,7 @@ def _frames(stream: bytes, *, from_client: bool) -> Iterator[bytes]:
         if place == 0 or piece[:1] == b"A":  # the handshake, and confirmations
             continue
         try:
-            yield from link.receive(piece)
+            yield from map(bytes, link.receive(piece))
         except PeerError:
             return
 

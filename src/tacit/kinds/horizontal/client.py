@@ -29,7 +29,7 @@ from tacit.kinds.horizontal.record_level import RecordLedger
 from tacit.kinds.horizontal.record_privacy import most_answers
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Infers
-from tacit.kinds.horizontal.vector import Layout
+from tacit.kinds.horizontal.vector import Layout, largest
 from tacit.randomness import seeded_rng
 from tacit.secagg.messages import Abort
 
@@ -190,7 +190,7 @@ class Client:
         """Before anything is paid or trained."""
         if work.model.shape != (self._layout.size,) or str(work.model.dtype) != self._layout.dtype:
             raise PeerError(f"a model of {work.model.shape} numbers, this task has {self._layout.size}")
-        if not np.abs(work.model).max() <= ENORMOUS:  # NaN is not
+        if not largest(work.model) <= ENORMOUS:  # NaN is not
             raise PeerError("a model with NaN, infinite or enormous numbers")
         if type(work.round) is not int:
             raise PeerError("work for a round that is no number")
@@ -280,12 +280,15 @@ class Client:
         if not isinstance(samples, int | np.integer) or samples < 1:
             raise UnusableUpdate("its training used no samples")
         try:
-            trained = self._layout.flatten(fitted.model)
+            self._layout.check(fitted.model)
         except ValueError as error:  # names, shapes and types
             raise UnusableUpdate(str(error)) from None
+        loss, arrays = fitted.loss, dict(fitted.model)
+        del fitted, model  # a trained model may be large, and is copied
+        trained = self._layout.drain(arrays)
         if settings.train.privacy is not None:  # how many records there are, and their loss, no epsilon covers
             return Learned(work.model, trained, 1)
-        return Learned(work.model, trained, int(samples), fitted.loss)
+        return Learned(work.model, trained, int(samples), loss)
 
     def _pay_records(self, fitted: Fitted) -> None:
         """Before anything else is looked at: what the training left at the client, and later uploads, depend on it."""

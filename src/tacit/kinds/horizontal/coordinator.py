@@ -37,7 +37,7 @@ from tacit.kinds.horizontal.stopping import Stopping
 from tacit.kinds.horizontal.sums import Together
 from tacit.kinds.horizontal.tally import Tally
 from tacit.kinds.horizontal.task import Arrays
-from tacit.kinds.horizontal.vector import Flat, Layout
+from tacit.kinds.horizontal.vector import Flat, Layout, is_finite
 from tacit.secagg.messages import Abort, Masked
 from tacit.secagg.unmask import Unmasking, unmask_ranges
 
@@ -84,8 +84,8 @@ class Coordinator:
         self._settings = settings
         self._answers = Answers(settings)
         self._host = Host(identities, unmasking, self._answers)
-        self._model = self.layout.flatten(model).copy()
-        if not np.isfinite(self._model).all():
+        self._model = self.layout.own(model)
+        if not is_finite(self._model):
             raise ValueError("the task's model holds NaN or infinite numbers: model() must return finite ones")
         self._sink = sink
         self._clock = clock
@@ -299,16 +299,16 @@ class Coordinator:
     def _finish(self, update: Flat, survivors: int) -> None:
         before = self._optimizer.state()
         with np.errstate(over="ignore", invalid="ignore"):
-            update = update.astype(self.layout.dtype)
+            update = update.astype(self.layout.dtype, copy=False)
+            norm = float(np.linalg.norm(update))
             moved = self._optimizer.step(self._model, update)
-        if not np.isfinite(moved).all():
+        if not is_finite(moved):
             self._optimizer.restore(before)
             self._abort("the step leads to NaN or infinite numbers: lower server.learning_rate or train.learning_rate")
             return
         if not same_download(self.layout, moved, self._model, self._settings.round.down):
             self._answers.moved()
         self._model = moved
-        norm = float(np.linalg.norm(update))
         self._clip = self._carrier.next_clip(self._clip, norm)
         self._score()
         tally = self._tally
@@ -396,8 +396,8 @@ class Coordinator:
             raise ValueError(f"a coordinator is restored between rounds, not while {self.phase.name}")
         if model.keys() != set(self.layout.names):
             raise ValueError(f"a model of {', '.join(self.layout.names)} is due, got {', '.join(model)}")
-        flat = self.layout.flatten({name: model[name] for name in self.layout.names}).copy()  # files sort their names
-        if not np.isfinite(flat).all():
+        flat = self.layout.own({name: model[name] for name in self.layout.names})  # files sort their names
+        if not is_finite(flat):
             raise ValueError("the stored model has NaN or infinite numbers")
         check_state(state, self._settings, self._carrier.first_clip)
         self._model = flat

@@ -20,7 +20,7 @@ import numpy as np
 from tacit.errors import PeerError
 from tacit.fixedpoint import residues, signed, word_type
 from tacit.kinds.horizontal.protections.contract import ENORMOUS
-from tacit.kinds.horizontal.vector import Flat, Layout
+from tacit.kinds.horizontal.vector import Flat, Layout, blocks
 from tacit.secagg.packed_words import pack, packed_bytes, unpack
 
 
@@ -59,7 +59,7 @@ def download(layout: Layout, model: Flat, bits: int | None) -> Download:
     return Download(restored(layout, coded, bits), coded)
 
 
-def restored(layout: Layout, data: bytes, bits: int) -> Flat:
+def restored(layout: Layout, data: bytes | memoryview, bits: int) -> Flat:
     """The numbers that `download` made these bytes of; PeerError for any other bytes."""
     if len(data) != (due := download_bytes(layout, bits)):
         raise PeerError(f"a model of {len(data)} bytes, {due} are due")
@@ -82,4 +82,5 @@ def _parts(layout: Layout) -> list[slice]:
 
 def same_download(layout: Layout, one: Flat, other: Flat, bits: int | None) -> bool:
     """Whether clients are sent the same of two models."""
-    return np.array_equal(download(layout, one, bits).model, download(layout, other, bits).model)
+    pairs = zip(*(blocks(download(layout, each, bits).model) for each in (one, other)), strict=True)
+    return all(np.array_equal(mine, theirs) for mine, theirs in pairs)

@@ -1,13 +1,15 @@
 """The messages of a federation as frames for a network, and back; coordinator and clients that speak in frames.
 
 Secure aggregation's messages are frames already (`secagg.messages`). A model or an update is its little-endian numbers
-in the layout that both sides know from the task: whatever has another size is refused.
+in the layout that both sides know from the task: whatever has another size is refused. These numbers lie in memory
+once: a frame that goes out has views of them (`in_parts`), and what comes in is a view of the frame.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -32,7 +34,7 @@ from tacit.net.identity import Credentials
 from tacit.net.star import Answer, Frames, Terms
 from tacit.secagg.messages import Abort, Advertise, Agreed, Agreements, Inbox, Masked, Reveal, Roster, Shares, Survivors
 from tacit.secagg.session import UnknownClient
-from tacit.wire import Finite, Message, decode, encode
+from tacit.wire import Finite, Message, Parted, decode, in_parts
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Id = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
@@ -41,13 +43,13 @@ Id = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 class WorkFrame(Message, frozen=True, tag=20):
     round: Number
     clip: Finite | None
-    model: bytes
+    model: memoryview
 
 
 class UpdateFrame(Message, frozen=True, tag=21):
     round: Number
     sender: Id
-    vector: bytes
+    vector: memoryview
     samples: Number | None
     loss: float | None
 
@@ -55,7 +57,7 @@ class UpdateFrame(Message, frozen=True, tag=21):
 class InferenceFrame(Message, frozen=True, tag=22):
     round: Number
     sender: Id
-    vectors: bytes
+    vectors: memoryview
 
 
 _FromClient = UpdateFrame | InferenceFrame | Advertise | Shares | Masked | Agreed | Reveal | Abort
@@ -63,27 +65,32 @@ _FromCoordinator = WorkFrame | Roster | Inbox | Survivors | Agreements | Abort
 
 
 def to_frame(message: ToClient | ToCoordinator) -> bytes:
-    """The frame of a message."""
+    """The frame of a message, put together."""
+    return bytes(parted(message))
+
+
+def parted(message: ToClient | ToCoordinator) -> Parted:
+    """The frame of a message, in which its numbers are views: they must not change until it has arrived."""
     match message:
         case Work():
-            model = _bytes(message.model) if message.coded is None else message.coded
-            return encode(WorkFrame(message.round, message.clip, model))
+            model = _view(message.model) if message.coded is None else memoryview(message.coded)
+            return in_parts(WorkFrame(message.round, message.clip, model))
         case Update():
-            vector = _bytes(message.vector)
-            return encode(UpdateFrame(message.round, message.sender, vector, message.samples, message.loss))
+            vector = _view(message.vector)
+            return in_parts(UpdateFrame(message.round, message.sender, vector, message.samples, message.loss))
         case Inference():
-            return encode(InferenceFrame(message.round, message.sender, _bytes(message.vectors)))
+            return in_parts(InferenceFrame(message.round, message.sender, _view(message.vectors)))
         case _:
-            return encode(message)
+            return in_parts(message)
 
 
-def kind_of(frame: bytes) -> type[ToClient]:
+def kind_of(frame: bytes | memoryview) -> type[ToClient]:
     """Which message to a client a frame is."""
     message: Any = decode(frame, _FromCoordinator, len(frame))  # type: ignore[arg-type]
     return Work if isinstance(message, WorkFrame) else type(message)
 
 
-def to_client(frame: bytes, layout: Layout, limit: int, down: int | None = None) -> ToClient:
+def to_client(frame: bytes | memoryview, layout: Layout, limit: int, down: int | None = None) -> ToClient:
     """The message that the coordinator sent. A model has `down` bits for each number, if that is given."""
     message: Any = decode(frame, _FromCoordinator, limit)  # type: ignore[arg-type]
     if not isinstance(message, WorkFrame):
@@ -94,7 +101,7 @@ def to_client(frame: bytes, layout: Layout, limit: int, down: int | None = None)
     return Work(message.round, model, message.clip)
 
 
-def to_coordinator(frame: bytes, layout: Layout, classes: int | None, limit: int) -> ToCoordinator:
+def to_coordinator(frame: bytes | memoryview, layout: Layout, classes: int | None, limit: int) -> ToCoordinator:
     """The message that a client sent. Inference results have `classes` columns."""
     message: Any = decode(frame, _FromClient, limit)  # type: ignore[arg-type]
     match message:
@@ -111,15 +118,19 @@ def to_coordinator(frame: bytes, layout: Layout, classes: int | None, limit: int
             return message  # type: ignore[no-any-return]
 
 
-def _bytes(array: NDArray[Any]) -> bytes:
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()
+def _view(array: NDArray[Any]) -> memoryview:
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
 
 
-def _numbers(data: bytes, dtype: str, count: int, what: str) -> Flat:
+def _numbers(data: memoryview, dtype: str, count: int, what: str) -> Flat:
+    """Read-only numbers; a view of the data, if these are where numbers of this type may be."""
     kind = np.dtype(dtype).newbyteorder("<")
     if len(data) != count * kind.itemsize:
         raise PeerError(f"{what} of {len(data)} bytes, {count * kind.itemsize} are due")
-    return np.frombuffer(data, dtype=kind).astype(dtype, copy=False)
+    numbers = np.frombuffer(data, dtype=kind)
+    numbers = (numbers if numbers.flags.aligned else numbers.copy()).astype(dtype, copy=False)
+    numbers.flags.writeable = False
+    return numbers
 
 
 def common(settings: Settings) -> dict[str, Any]:
@@ -188,7 +199,7 @@ class FramedCoordinator:
     def begin(self, now: float, available: Collection[int]) -> Frames:
         return _framed(self.coordinator.begin(now, available))
 
-    def receive(self, client: int, frame: bytes, now: float) -> Frames:
+    def receive(self, client: int, frame: bytes | memoryview, now: float) -> Frames:
         message = to_coordinator(frame, self.coordinator.layout, self._classes, self.terms.limits[0])
         if isinstance(message, Abort) and self._leaving:
             self.refuse(client, f"{self._leaving}{sentence(message.reason)}")
@@ -204,14 +215,21 @@ class FramedCoordinator:
         self.coordinator.refuse(client, reason)
 
 
+def _own(answer: ToCoordinator) -> ToCoordinator:
+    """An answer whose numbers nobody else has: the task may write over the arrays that it returned."""
+    if isinstance(answer, Update) and not answer.vector.flags.owndata:
+        return replace(answer, vector=answer.vector.copy())
+    return answer
+
+
 def _framed(outgoing: Outgoing) -> Frames:
     """The frames of messages that go out together. What goes to several clients becomes a frame once."""
-    made: dict[Hashable, bytes] = {}
+    made: dict[Hashable, Parted] = {}
     frames = []
     for client, message in outgoing:
         same: Hashable = message.round if isinstance(message, Work) else ("at", id(message))
         if same not in made:
-            made[same] = to_frame(message)
+            made[same] = parted(message)
         frames.append((client, made[same]))
     return frames
 
@@ -265,7 +283,7 @@ class FramedClient:
         if client != self.identity:
             self._identities.pop(client, None)
 
-    def receive(self, frame: bytes, now: float) -> Answer:
+    def receive(self, frame: bytes | memoryview, now: float) -> Answer:
         message = to_client(frame, self._layout, self.terms.limits[1], self._down)
         self._work = message if isinstance(message, Work) else None
         if isinstance(message, Work):
@@ -315,7 +333,7 @@ class FramedClient:
         sent: Counter[str] = Counter()
         frames = []
         for answer in answers:
-            frames.append(to_frame(answer))
+            frames.append(parted(_own(answer)))
             sent[type(answer).__name__] += len(frames[-1])
         spent = self.client.spent() if any(isinstance(answer, Update | Masked) for answer in answers) else []
         epsilons = {" and ".join(each.covers): each.epsilon for each in spent}

@@ -21,7 +21,7 @@ class Work:
     round: int  # begun before this one, whatever came of them: a client answers each number once, and only upwards
     model: Flat
     clip: float | None = None  # the norm to clip to, where the protection clips
-    coded: bytes | None = None  # the model as it travels, if its numbers are rounded: see `download`
+    coded: bytes | memoryview | None = None  # the model as it travels, if its numbers are rounded: see `download`
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,11 +22,13 @@ class Optimizer:
         self._second = np.zeros(size if settings.kind == "adam" else 0)
 
     def step(self, model: Flat, update: Flat) -> Flat:
-        """The next model."""
+        """The next model, in the memory of `update` where they are of one type: models are large."""
         rate = self._settings.learning_rate
         match self._settings.kind:
             case "average":
-                moved = model + rate * update
+                update *= rate
+                update += model
+                moved = update
             case "momentum":
                 self._first *= self._settings.momentum
                 self._first += update

@@ -60,16 +60,22 @@ class Group:
     block by block, in the cache.
     """
 
-    def __init__(self, base: Flat, largest_norm: float) -> None:
-        """`base` is the model that the clients were sent."""
+    def __init__(
+        self, base: Flat, largest_norm: float, memory: Flat | None = None, *, onto: Flat | None = None
+    ) -> None:
+        """`base` is the model that the clients were sent. The sum is in `memory`, or added to what is in `onto`, where
+        weights are relative to nothing."""
         self._base = base
         self._largest_norm = largest_norm
-        self._total = np.zeros_like(base)
+        self._relative = onto is None
+        memory = memory if onto is None else onto
+        self._total = np.empty_like(base) if memory is None else memory
         self._scratch = np.empty(min(len(base), _BLOCK), dtype=base.dtype)
         self.clear()
 
     def clear(self) -> None:
-        self._total.fill(0)
+        if self._relative:
+            self._total.fill(0)
         self._unit, self._weight, self.count = 1.0, 0.0, 0
 
     @property
@@ -88,7 +94,7 @@ class Group:
         self._check_form(model, "a model")
         if not 0 < weight < math.inf:
             raise PeerError(f"a model of weight {weight}")
-        if self.count == 0:
+        if self.count == 0 and self._relative:
             self._unit = weight
         with np.errstate(over="ignore", invalid="ignore"):
             self._add(model, self._base, weight / self._unit)
@@ -139,7 +145,8 @@ class Sum:
     """The sum of a round.
 
     Float32 updates are added in float32, a group at a time, and those sums in float64: the relative error stays below
-    2^-18, and most of the work is done on half the bytes.
+    2^-18, and most of the work is done on half the bytes. The first group is added up in the second half of the memory
+    of the float64 sum, and a later one in memory of its own, unless it is a single update: that goes where it belongs.
     """
 
     def __init__(self, base: Flat, largest_norm: float, group: int = LARGEST_GROUP) -> None:
@@ -148,19 +155,20 @@ class Sum:
         self._largest_norm = largest_norm
         self._size = group
         self._group: Group | None = None  # not needed where parts come in
-        self._total = np.zeros(len(base))
+        self._total = np.empty(len(base))  # takes memory where it is written to
+        self._merged = False  # whether it holds anything
         self.weight = 0.0
         self.count = 0
 
     def add_update(self, update: Flat) -> None:
         """Take one update with weight 1, or refuse it."""
         self._open().add_update(update)
-        self._counted()
+        self.count += 1
 
     def add_model(self, model: Flat, weight: float) -> None:
         """Take one trained model, whose update is its difference from the base, or refuse it."""
         self._open().add_model(model, weight)
-        self._counted()
+        self.count += 1
 
     def add_part(self, part: Part) -> None:
         """Take a group that was added up elsewhere."""
@@ -171,26 +179,44 @@ class Sum:
         self.count += part.count
 
     def mean(self) -> Flat:
-        """The weighted mean. The sum is empty afterwards: its memory is the mean's."""
-        self._close()
-        mean, weight = self._total, self.weight
-        self._total, self._group, self.weight, self.count = np.zeros(0), None, 0.0, 0
-        mean /= weight
-        return mean
+        """The weighted mean, in the model's own type. The sum is empty afterwards: its memory is the mean's."""
+        if self._merged or self._group is None:
+            self._close()
+            total, unit, weight = self._total, 1.0, self.weight
+        else:  # one group is all there is
+            part = self._group.part
+            total, unit, weight = part.vector, part.unit, part.unit * part.weight
+        self._total, self._group, self._merged, self.weight, self.count = np.empty(0), None, False, 0.0, 0
+        kind, size = self._base.dtype, len(self._base)
+        _divide(total, unit, weight, total.view(kind)[:size])
+        if total.dtype != kind:
+            total.resize(-(-self._base.nbytes // total.itemsize), refcheck=False)  # all views of it are gone
+        return total.view(kind)[:size]
 
     def _open(self) -> Group:
+        """The group that takes the next update."""
+        if self._group is not None and self._group.count == self._size:
+            self._close()
         if self._group is None:
-            self._group = Group(self._base, self._largest_norm)
+            base, total = self._base, self._total
+            if not self._merged:
+                self._group = Group(base, self._largest_norm, memory=total.view(base.dtype)[-len(base) :])
+            else:
+                self._group = Group(base, self._largest_norm, onto=total if self._size == 1 else None)
         return self._group
 
-    def _counted(self) -> None:
-        self.count += 1
-        if self._open().count == self._size:
-            self._close()
-
     def _close(self) -> None:
-        if self._group is not None and self._group.count:
-            self._merge(self._group.part)
+        """Add the group to the sum."""
+        if self._group is None:
+            return
+        part, first = self._group.part, not self._merged
+        if part.vector is self._total:
+            self.weight += part.weight
+        elif part.count:
+            self._merge(part)
+        if first:
+            self._group = None  # its memory is the sum's
+        else:
             self._group.clear()
 
     def _merge(self, part: Part) -> None:
@@ -199,5 +225,15 @@ class Sum:
             total, added = self._total[start : start + _BLOCK], part.vector[start : start + _BLOCK]
             if part.unit != 1:
                 added = np.multiply(added, part.unit, out=scratch[: len(added)])
-            np.add(total, added, out=total)
+            np.add(total if self._merged else 0.0, added, out=total)
         self.weight += part.unit * part.weight
+        self._merged = True
+
+
+def _divide(total: Flat, unit: float, weight: float, mean: Flat) -> None:
+    """Write the mean, perhaps to the beginning of the sum's own memory: no number is written over before it is read."""
+    scratch = np.empty(min(len(total), _BLOCK))
+    for start in range(0, len(total), _BLOCK):
+        part = total[start : start + _BLOCK]
+        part = np.multiply(part, unit, out=scratch[: len(part)]) if unit != 1 else part
+        np.divide(part, weight, out=mean[start : start + _BLOCK], dtype=np.float64, casting="same_kind")

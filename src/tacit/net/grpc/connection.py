@@ -23,7 +23,7 @@ from tacit.net.link import PIECE_BYTES, Link
 from tacit.net.loopback import check_guarded
 from tacit.net.tls import diagnose
 from tacit.net.transport import Conversation, Guest
-from tacit.wire import decode, encode
+from tacit.wire import AnyFrame, decode, encode
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
 _WELCOME_SECONDS = 20.0
@@ -59,7 +59,7 @@ class Connection:
         """Bytes that the server has not confirmed."""
         return self._link.pending
 
-    def send(self, frame: bytes) -> None:
+    def send(self, frame: AnyFrame) -> None:
         self._link.send(frame)
         self._wake.set()
 
@@ -152,6 +152,7 @@ class Connection:
                     for frame in self._link.receive(piece):
                         self._wake.set()
                         await self._told.arrived(frame)
+                        del frame  # or it would be in memory until the next one is whole
             finally:
                 self._stream = None
                 writer.cancel()

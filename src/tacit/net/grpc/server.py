@@ -34,7 +34,7 @@ from tacit.net.link import OVERHEAD_BYTES, PIECE_BYTES, Link
 from tacit.net.loopback import check_guarded
 from tacit.net.transport import Conversation, Listener
 from tacit.version import __version__
-from tacit.wire import decode, encode
+from tacit.wire import AnyFrame, decode, encode
 
 METHOD = "/tacit.Party/Converse"
 OPTIONS: list[tuple[str, Any]] = [
@@ -160,7 +160,7 @@ class Server:
             peer.left = True
             peer.wake.set()
 
-    def send(self, name: str, frame: bytes) -> None:
+    def send(self, name: str, frame: AnyFrame) -> None:
         """Queue a frame for a party that has joined; for one that never did there is nowhere to."""
         peer = self.peers.get(name)
         if peer is not None:
@@ -317,6 +317,7 @@ class Server:
                 for whole in peer.link.receive(piece):
                     peer.wake.set()  # to confirm it
                     await _to_its_end(self._told.arrived(name, whole))
+                    del whole  # of each party it would be in memory until the next one
                     if frame is not None:
                         self._room.end(frame)
                     frame = None

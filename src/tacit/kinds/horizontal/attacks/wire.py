@@ -20,6 +20,7 @@ from tacit.net.site import Site
 from tacit.net.star import COORDINATOR, client_name
 from tacit.net.star_guest import StarGuest
 from tacit.net.star_host import StarHost
+from tacit.wire import AnyFrame
 
 _GRACE = 1.0  # seconds for clients to hear the end
 
@@ -32,14 +33,14 @@ class _Telling(StarGuest):
         self.said: list[bytes] = []
         send = self.connection.send
 
-        def telling(frame: bytes) -> None:
-            self.said.append(frame)
+        def telling(frame: AnyFrame) -> None:
+            self.said.append(bytes(frame))
             send(frame)
 
         self.connection.send = telling  # type: ignore[method-assign]
 
-    async def arrived(self, frame: bytes) -> None:
-        self.said.append(frame)
+    async def arrived(self, frame: bytes | memoryview) -> None:
+        self.said.append(bytes(frame))
         await super().arrived(frame)
 
 

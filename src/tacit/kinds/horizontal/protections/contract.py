@@ -28,7 +28,7 @@ from tacit.dp.claim import Claim
 from tacit.dp.release import Event, Released
 from tacit.fixedpoint import Floats
 from tacit.kinds.horizontal.messages import Update
-from tacit.kinds.horizontal.vector import Flat
+from tacit.kinds.horizontal.vector import Flat, is_finite, largest
 from tacit.secagg.unmask import Words
 from tacit.sections import Section
 
@@ -120,11 +120,11 @@ class Learned:
 
     def update(self) -> Flat:
         """What was learnt; UnusableUpdate where its numbers cannot be."""
-        if not np.isfinite(self.model).all():
+        if not is_finite(self.model):
             raise UnusableUpdate("its training gave NaN or infinite numbers")
         with np.errstate(over="ignore", invalid="ignore"):
             update = np.asarray(self.model - self.base)
-        if not np.abs(update).max() <= ENORMOUS:
+        if not largest(update) <= ENORMOUS:
             raise UnusableUpdate("its training gave enormous numbers")
         return update
 
@@ -148,7 +148,8 @@ class Alone(Protocol):
         """The L2 norm that updates are clipped to in the first round; None if they are not clipped."""
 
     def upload(self, learned: Learned, clip: float | None, rng: Generator | None) -> Upload:
-        """At the client. The vector has the dtype of the model, `learned.base.dtype`; `clip` is an L2 norm."""
+        """At the client. The vector has the dtype of the model, `learned.base.dtype`, and is not written to afterwards;
+        `clip` is an L2 norm."""
 
     def add(self, into: Sum | Group, message: Update) -> Loss | None:
         """At the coordinator, or a worker of its own: take one, or refuse it with PeerError."""
@@ -181,7 +182,7 @@ class Inside(Protocol):
         """At the client."""
 
     def decode(self, words: Words, survivors: int, rotation: bytes) -> Flat:
-        """At the coordinator: the mean of an opened sum."""
+        """At the coordinator: the mean of an opened sum, in memory that is the caller's from here on."""
 
     def weight(self, words: Words, survivors: int) -> float:
         """What the coordinator learns of all weights in an opened sum: their sum, or how many survived."""

@@ -295,7 +295,7 @@ class _Masked:
             if place is None or (isinstance(message, Inbox) and fate == "drops"):
                 continue
             if isinstance(message, Inbox) and fate == "late":
-                self._late.append((client, Masked(message.session, client, b"")))
+                self._late.append((client, Masked(message.session, client, memoryview(b""))))
                 continue
             frame = frames.setdefault(id(message), b"") or to_frame(message)
             frames[id(message)] = frame
