@@ -19,6 +19,7 @@ from tacit.training.arguments import Arguments
 from tacit.training.margins import squared_norms
 from tacit.training.precision import as_used, exact_backward, full
 from tacit.training.recorded import Kept, Outer, Part, Room, gram_is_cheaper
+from tacit.training.references import alone
 
 Forward = Callable[..., Any]
 
@@ -96,31 +97,39 @@ class _Linear(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     @exact_backward
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        spare = gradient if gradient.dim() > 2 and alone(gradient) else None
         x, weight = ctx.saved_tensors
         layer, (weight_name, bias_name) = ctx.layer, ctx.names
         passed = gradient.matmul(weight) if ctx.needs_input_grad[0] else None
         gradient = full(gradient)
         squared = squared_norms(gradient) if gradient.dim() == 2 else None  # for the weight and the bias
-        if layer.wants(weight_name):
-            layer.add(weight_name, linear_part(full(x), gradient, layer.recorder, squared))
         if layer.wants(bias_name):
             summed = gradient if gradient.dim() == 2 else gradient.flatten(1, -2).sum(1)
             layer.add(bias_name, Kept(summed, squared=squared))
+        if layer.wants(weight_name):  # last, because it may write over the gradient
+            layer.add(weight_name, linear_part(full(x), gradient, layer.recorder, squared, spare))
         return passed, None, None, None, None, None
 
 
-def linear_part(x: Tensor, gradient: Tensor, room: Room, squared: Tensor | None = None) -> Part:
-    """The weight's part: kept where there is room for all records and the Gram norm is no cheaper."""
+def linear_part(
+    x: Tensor, gradient: Tensor, room: Room, squared: Tensor | None = None, spare: Tensor | None = None
+) -> Part:
+    """The weight's part: kept where there is room for all records and the Gram norm is no cheaper.
+
+    `spare`: the one of the two that nobody needs any more, so that what is kept may be written over it.
+    """
     records, fan_in, fan_out = x.shape[0], x.shape[-1], gradient.shape[-1]
     steps = x[0].numel() // fan_in if records else 1
     part = Outer(x.reshape(records, steps, fan_in), gradient.reshape(records, steps, fan_out), room.memory, squared)
     if steps == 1 or gram_is_cheaper(steps, fan_in, fan_out):
         return part
+    if spare is not None and (spare is x or spare is gradient) and spare[0].numel() >= fan_in * fan_out:
+        return part.keep_over(spare)
     if not room.reserve(records * fan_in * fan_out * x.element_size()):
         return part
     kept = room.take(gradient, records, fan_out, fan_in)
     torch.bmm(part.outputs.transpose(1, 2), part.inputs, out=kept)
-    return Kept(kept.flatten(1))
+    return Kept(kept.flatten(1), own=True)
 
 
 def linear(layer: Layer, weight: str = "weight", bias: str = "bias") -> Forward:
