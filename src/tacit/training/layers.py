@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.modules.instancenorm import _InstanceNorm
 
 from tacit.training.arguments import Arguments
 from tacit.training.margins import squared_norms
@@ -141,39 +140,4 @@ def linear(layer: Layer, weight: str = "weight", bias: str = "bias") -> Forward:
         return _Linear.apply(x, layer.recorder.anchor, layer, (weight, bias), layer.value(weight), layer.value(bias))
 
     forward.__name__ = "forward"
-    return forward
-
-
-def normalization(layer: Layer) -> Forward:
-    """LayerNorm, RMSNorm, GroupNorm and InstanceNorm: normalized without parameters, then scaled record by record."""
-    module: Any = layer.module
-    grouped = isinstance(module, (nn.GroupNorm, _InstanceNorm))
-
-    def normalized(x: Tensor) -> Tensor:
-        if isinstance(module, nn.GroupNorm):
-            return F.group_norm(x, module.num_groups, eps=module.eps)
-        if isinstance(module, _InstanceNorm):
-            return F.instance_norm(x, eps=module.eps)
-        if isinstance(module, nn.RMSNorm):
-            return F.rms_norm(x, tuple(module.normalized_shape), eps=module.eps)
-        return F.layer_norm(x, tuple(module.normalized_shape), eps=module.eps)
-
-    def fitted(name: str, x: Tensor) -> Any:
-        tensor = layer.per_record(name, x.shape[0]) if hasattr(module, name) else None
-        if tensor is None:
-            return None
-        first = tensor.shape[0] if layer.wants(name) else 1
-        own = tensor.shape[1:] if layer.wants(name) else tensor.shape
-        middle = x.dim() - 1 - len(own)
-        return tensor.reshape(first, *own, *[1] * middle) if grouped else tensor.reshape(first, *[1] * middle, *own)
-
-    def forward(x: Tensor) -> Tensor:
-        own = 1 if grouped else len(module.normalized_shape)
-        if x.dim() < 1 + own:
-            raise ValueError(
-                f"{layer.name}: an input of shape {tuple(x.shape)} has no dimension of records: add it first"
-            )
-        weight, bias = fitted("weight", x), fitted("bias", x)
-        return normalized(x) * weight if bias is None else torch.addcmul(bias, normalized(x), weight)
-
     return forward
