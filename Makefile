@@ -73,7 +73,7 @@ $(CORE): $(MADE) $(INPUTS)
 	@touch $@
 
 $(DEV): $(MADE) $(INPUTS)
-	$(call install,[dev$(comma)torch$(comma)export$(comma)parquet$(comma)sql$(comma)hf])
+	$(call install,[dev$(comma)torch$(comma)fast$(comma)export$(comma)parquet$(comma)sql$(comma)hf])
 	@touch $(CORE) $@
 
 $(FLEET): $(MADE) $(INPUTS)
@@ -85,7 +85,7 @@ $(DOCS): $(MADE) $(INPUTS)
 	@touch $(CORE) $@
 
 $(BENCH): $(MADE) $(INPUTS)
-	$(call install,[bench$(comma)flower$(comma)ray])
+	$(call install,[bench$(comma)fast$(comma)flower$(comma)ray])
 	@touch $(CORE) $@
 
 # Take the first interpreter that is new enough and can make environments. Names are tried by running them: a name on

@@ -39,6 +39,31 @@ def mlp() -> nn.Module:
     return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
 
 
+class Residual(nn.Module):  # type: ignore[misc]
+    """Two convolutions beside a shortcut, as of He et al. 2016, with groups in place of batches."""
+
+    def __init__(self, channels: int, features: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, features, 3, stride, padding=1, bias=False)
+        self.second = nn.Conv2d(features, features, 3, padding=1, bias=False)
+        self.one, self.two = nn.GroupNorm(8, features), nn.GroupNorm(8, features)
+        same = stride == 1 and channels == features
+        self.shortcut = nn.Identity() if same else nn.Conv2d(channels, features, 1, stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = self.two(self.second(F.relu(self.one(self.first(x)))))
+        return F.relu(found + self.shortcut(x))
+
+
+def resnet() -> nn.Module:
+    """Fourteen layers for small images: three stages of two blocks, of 16, 32 and 64 channels."""
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.GroupNorm(8, 16), nn.ReLU(),
+        Residual(16, 16, 1), Residual(16, 16, 1), Residual(16, 32, 2), Residual(32, 32, 1), Residual(32, 64, 2),
+        Residual(64, 64, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10),
+    )  # fmt: skip
+
+
 class Block(nn.Module):  # type: ignore[misc]
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -135,6 +160,8 @@ def case(name: str) -> tuple[nn.Module, Tensor, Tensor]:
         return GPT(), torch.randint(0, 5000, (32, 128)), torch.randint(0, 5000, (32, 128))
     if name == "MLP":
         return mlp(), torch.randn(512, 784), torch.randint(0, 10, (512,))
+    if name == "ResNet":
+        return resnet(), torch.randn(64, 3, 32, 32), torch.randint(0, 10, (64,))
     return {"CNN": lenet, "strided CNN": strided}[name](), torch.randn(256, 1, 28, 28), torch.randint(0, 10, (256,))
 
 

@@ -1,5 +1,7 @@
 """The models and steps of the benchmark of private SGD, without its peers."""
 
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from torch.utils.data import TensorDataset
 from bench.__main__ import benchmark_names
 from bench.measure import Budget
 from bench.private_models import OF_LIBRARIES, case, loss_of, step_of
-from bench.private_sgd import MODELS, mnist, speed
+from bench.private_sgd import MEMORY, MODELS, memory, mnist, speed
 from tacit.training import Plan
 
 
@@ -28,6 +30,26 @@ def test_the_models_are_those_that_were_asked_for():
     model, ids, labels = case("GPT")
     assert ids.shape == labels.shape == (32, 128)
     assert loss_of(model(ids[:1]), labels[:1]).isfinite()
+    model, x, y = case("ResNet")
+    assert x.shape == (64, 3, 32, 32)
+    assert loss_of(model(x[:1]), y[:1]).isfinite()
+    assert MEMORY.keys() <= MODELS.keys()
+
+
+def test_memory_is_judged_against_plain_training_and_shown_beside_what_opacus_takes(monkeypatch):
+    def run(command, **_):
+        side = command[-2]
+        if side == "opacus ghost" and command[-1] == "HF GPT-2":
+            raise subprocess.CalledProcessError(1, command)
+        return subprocess.CompletedProcess(command, 0, f"{ {'plain': 100, 'tacit': 120}.get(side, 300) }\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    over, *others = memory("GPT")
+    assert (over.ours, over.verdict) == (1.2, "above floor")
+    assert [row.peer for row in others] == [100, 300, 300]
+    assert len(memory("HF GPT-2")) == 3
+    monkeypatch.setitem(MEMORY, "GPT", (1.19, 1.1))
+    assert memory("GPT")[0].verdict == "below floor"
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")

@@ -6,6 +6,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from tacit.training import Engine
+from tacit.training.patches import Patches
 from tests.training.definition import check
 
 few = settings(max_examples=15)
@@ -249,3 +251,61 @@ def test_a_convolution_takes_each_of_its_ways(features, size, groups):
     torch.manual_seed(0)
     layer = nn.Conv2d(2, features * groups, 3, padding=1, groups=groups)
     check(layer, torch.randn(3, 2, *size))
+
+
+@pytest.fixture
+def by_groups(monkeypatch) -> list[int]:
+    """The records of each convolution whose gradients were found with records as groups."""
+    records: list[int] = []
+    own = Patches.keep_by_groups
+
+    def keep(self):
+        records.append(self.records)
+        return own(self)
+
+    monkeypatch.setattr(Patches, "keep_by_groups", keep)
+    return records
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch without compiled convolutions")
+@pytest.mark.parametrize(
+    ("kernel", "options", "size"),
+    [
+        (3, {"padding": 1}, (8, 8)), (3, {"stride": 2, "bias": False}, (17, 19)), (1, {}, (8, 9)),
+        ((2, 3), {"dilation": 2}, (11, 13)), (3, {"padding": "same", "padding_mode": "reflect"}, (8, 8)),
+    ],
+)  # fmt: skip
+def test_a_convolution_takes_its_records_as_groups(kernel, options, size, by_groups):
+    torch.manual_seed(0)
+    check(nn.Conv2d(16, 16, kernel, **options), torch.randn(3, 16, *size))
+    assert by_groups == [3]  # of float32; float64 has no such convolutions
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch without compiled convolutions")
+@pytest.mark.parametrize("layer", [nn.Conv1d(16, 16, 3), nn.Conv3d(16, 16, 2), nn.ConvTranspose2d(16, 16, 3)])
+def test_other_convolutions_with_records_as_groups(layer, by_groups):
+    ways = len(layer.kernel_size)
+    torch.manual_seed(0)
+    check(layer, torch.randn(2, 16, *[(80, 10, 5)[ways - 1]] * ways))
+    assert by_groups == [2]
+
+
+def test_a_convolution_with_few_positions_or_odd_channels_takes_patches(by_groups):
+    torch.manual_seed(0)
+    check(nn.Conv2d(16, 32, 3, padding=1), torch.randn(2, 16, 8, 8))
+    check(nn.Conv2d(12, 16, 3, padding=1), torch.randn(2, 12, 9, 9))
+    assert by_groups == []
+
+
+def test_a_record_that_is_not_finite_leaves_the_others_as_they_are(by_groups):
+    torch.manual_seed(0)
+    layer, x = nn.Conv2d(16, 16, 3, padding=1), torch.randn(4, 16, 9, 9)
+    engine = Engine(layer, leave_out=True)
+    layer(x).sum().backward()
+    norms = engine.norms()
+    engine.discard()
+    x[1] = torch.inf
+    layer(x).sum().backward()
+    others = torch.tensor([0, 2, 3])
+    assert torch.equal(engine.norms()[others], norms[others])
+    assert by_groups == [4, 4]

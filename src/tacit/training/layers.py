@@ -13,12 +13,12 @@ from typing import Any, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.modules.instancenorm import _InstanceNorm
 
 from tacit.training.arguments import Arguments
 from tacit.training.margins import squared_norms
 from tacit.training.precision import as_used, exact_backward, full
 from tacit.training.recorded import Kept, Outer, Part, Room, gram_is_cheaper
+from tacit.training.references import alone
 
 Forward = Callable[..., Any]
 
@@ -96,31 +96,39 @@ class _Linear(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     @exact_backward
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        spare = gradient if gradient.dim() > 2 and alone(gradient) else None
         x, weight = ctx.saved_tensors
         layer, (weight_name, bias_name) = ctx.layer, ctx.names
         passed = gradient.matmul(weight) if ctx.needs_input_grad[0] else None
         gradient = full(gradient)
         squared = squared_norms(gradient) if gradient.dim() == 2 else None  # for the weight and the bias
-        if layer.wants(weight_name):
-            layer.add(weight_name, linear_part(full(x), gradient, layer.recorder, squared))
         if layer.wants(bias_name):
             summed = gradient if gradient.dim() == 2 else gradient.flatten(1, -2).sum(1)
             layer.add(bias_name, Kept(summed, squared=squared))
+        if layer.wants(weight_name):  # last, because it may write over the gradient
+            layer.add(weight_name, linear_part(full(x), gradient, layer.recorder, squared, spare))
         return passed, None, None, None, None, None
 
 
-def linear_part(x: Tensor, gradient: Tensor, room: Room, squared: Tensor | None = None) -> Part:
-    """The weight's part: kept where there is room for all records and the Gram norm is no cheaper."""
+def linear_part(
+    x: Tensor, gradient: Tensor, room: Room, squared: Tensor | None = None, spare: Tensor | None = None
+) -> Part:
+    """The weight's part: kept where there is room for all records and the Gram norm is no cheaper.
+
+    `spare`: the one of the two that nobody needs any more, so that what is kept may be written over it.
+    """
     records, fan_in, fan_out = x.shape[0], x.shape[-1], gradient.shape[-1]
     steps = x[0].numel() // fan_in if records else 1
     part = Outer(x.reshape(records, steps, fan_in), gradient.reshape(records, steps, fan_out), room.memory, squared)
     if steps == 1 or gram_is_cheaper(steps, fan_in, fan_out):
         return part
+    if spare is not None and (spare is x or spare is gradient) and spare[0].numel() >= fan_in * fan_out:
+        return part.keep_over(spare)
     if not room.reserve(records * fan_in * fan_out * x.element_size()):
         return part
     kept = room.take(gradient, records, fan_out, fan_in)
     torch.bmm(part.outputs.transpose(1, 2), part.inputs, out=kept)
-    return Kept(kept.flatten(1))
+    return Kept(kept.flatten(1), own=True)
 
 
 def linear(layer: Layer, weight: str = "weight", bias: str = "bias") -> Forward:
@@ -132,39 +140,4 @@ def linear(layer: Layer, weight: str = "weight", bias: str = "bias") -> Forward:
         return _Linear.apply(x, layer.recorder.anchor, layer, (weight, bias), layer.value(weight), layer.value(bias))
 
     forward.__name__ = "forward"
-    return forward
-
-
-def normalization(layer: Layer) -> Forward:
-    """LayerNorm, RMSNorm, GroupNorm and InstanceNorm: normalized without parameters, then scaled record by record."""
-    module: Any = layer.module
-    grouped = isinstance(module, (nn.GroupNorm, _InstanceNorm))
-
-    def normalized(x: Tensor) -> Tensor:
-        if isinstance(module, nn.GroupNorm):
-            return F.group_norm(x, module.num_groups, eps=module.eps)
-        if isinstance(module, _InstanceNorm):
-            return F.instance_norm(x, eps=module.eps)
-        if isinstance(module, nn.RMSNorm):
-            return F.rms_norm(x, tuple(module.normalized_shape), eps=module.eps)
-        return F.layer_norm(x, tuple(module.normalized_shape), eps=module.eps)
-
-    def fitted(name: str, x: Tensor) -> Any:
-        tensor = layer.per_record(name, x.shape[0]) if hasattr(module, name) else None
-        if tensor is None:
-            return None
-        first = tensor.shape[0] if layer.wants(name) else 1
-        own = tensor.shape[1:] if layer.wants(name) else tensor.shape
-        middle = x.dim() - 1 - len(own)
-        return tensor.reshape(first, *own, *[1] * middle) if grouped else tensor.reshape(first, *[1] * middle, *own)
-
-    def forward(x: Tensor) -> Tensor:
-        own = 1 if grouped else len(module.normalized_shape)
-        if x.dim() < 1 + own:
-            raise ValueError(
-                f"{layer.name}: an input of shape {tuple(x.shape)} has no dimension of records: add it first"
-            )
-        weight, bias = fitted("weight", x), fitted("bias", x)
-        return normalized(x) * weight if bias is None else torch.addcmul(bias, normalized(x), weight)
-
     return forward

@@ -1,40 +1,48 @@
-"""Gaussian noise for the fast tier: AES-128 bits, turned into normal numbers by Box and Muller, vectorised in torch.
+"""Gaussian noise for the fast tier: AES-128 bits, turned into normal numbers by Box and Muller.
 
     noise = Gaussian(size, torch.float32)
     noise.normal(flat, deviation)              # fills `flat`, a vector of that size, with N(0, deviation²)
 
-The bits are those of a cryptographic generator because they cost little: 670,000 floats take 1.4 ms on two cores (1.6
-within a training step), of which the bits are 0.3 ms (0.4), on one core. Torch's own `normal_`, from a Mersenne twister
-and on one core, takes 2.3 ms.
+Numbers are made from blocks of random words, each of which has pages of the key's stream of its own (`key_stream`): for
+its radii, for its angles and for radii in the tail. So what is drawn does not depend on how it is computed: by torch,
+vectorised, or for float32 by compiled code where the extra `fast` is installed (`compiled`), on as many threads as
+torch has.
 
 What is exact and what is not. A radius takes 64 random bits and its logarithm is computed in float64, so that neither
 its tail nor its values near zero show a grid of float32. An angle takes 32 bits (64 for float64).
 - The tail: a radius above 7.7, which one pair in 2^43 has, takes 192 more bits. No number is above √(512 ln 2) = 18.8
-  deviations; a true radius would be with probability 2^-256, which is in the slack of a plan's events.
+  deviations; a true radius would be with probability 2^-256, which is in the slack of a plan's events. A block with
+  such a radius is computed by torch.
 - Each number is rounded: in float32 by at most 5e-7 of its pair's radius. What an attacker who sees all bits of a
   result can learn from rounding is not counted (Mironov 2012); the secure tier is for those who count it.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
 import torch
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from torch import Tensor
 
-KEY_BYTES = 16
+from tacit.key_stream import KEY_BYTES, PAGE_BYTES, TAG_BYTES, Fill, pages
+from tacit.training.compiled import FAR, Kernel, box_muller
+
 LARGEST = math.sqrt(512 * math.log(2))  # deviations
-_PAGE_BYTES = 1 << 18  # made in one call: fits the second-level cache
-_TAG_BYTES = 16
-_ZEROS = bytes(_PAGE_BYTES)
 _LEAST = torch.tensor(2.0**-128, dtype=torch.float64, device="cpu")
-_FAR = 2 * 43 * math.log(2)  # of a squared radius, from which on 64 bits are few: u below 2^-43
 _MORE = 3  # words for a radius in the tail
-_PAIRS = 1 << 17  # computed at once: long enough for several threads, and what it takes stays in their caches
+_BLOCK = PAGE_BYTES // 8  # pairs, whose radii take a page
+_TOGETHER = (
+    4  # blocks that torch computes at once: enough for several threads, and what they take stays in their caches
+)
+_KINDS = 3  # of pages of a block: of radii, of angles and of radii in the tail
+_COMPILED = 1 << 16  # numbers from which on compiled code is worth what it costs to load
+_BLOCKS_A_THREAD = 4  # below this (0.6 ms) a thread costs more than it saves
 
 
 class Gaussian:
@@ -44,7 +52,7 @@ class Gaussian:
         source without a key of its own takes one from the operating system, and a new one in a forked child.
     Assumes: AES-128 is a pseudo-random permutation. One thread at a time. A given `key` is for tests and simulations,
         or comes from a CSPRNG and makes one source only.
-    Source: Box, Muller 1958; counter mode, NIST SP 800-38D section 7.1.
+    Source: Box, Muller 1958; counter mode, NIST SP 800-38A section 6.5.
     """
 
     def __init__(self, size: int, dtype: torch.dtype, *, key: bytes | None = None) -> None:
@@ -55,11 +63,9 @@ class Gaussian:
         if key is not None and len(key) != KEY_BYTES:
             raise ValueError(f"a key of noise has {KEY_BYTES} bytes, got {len(key)}")
         self._size, self._dtype = size, dtype
+        self._kernel = box_muller() if dtype == torch.float32 and size >= _COMPILED else None
         self._from_os = key is None
         self._set_key(os.urandom(KEY_BYTES) if key is None else key)
-        pairs = min(_PAIRS, (size + 1) // 2)
-        self._radius_bits, self._radius_words = _buffer(pairs, torch.int64)
-        self._angle_bits, self._angle_words = _buffer(pairs, torch.int32 if dtype == torch.float32 else torch.int64)
 
     def normal(self, flat: Tensor, deviation: float) -> None:
         """Fill `flat` with independent numbers of N(0, deviation²). Other devices are filled from this one."""
@@ -72,50 +78,134 @@ class Gaussian:
         if self._from_os and self._process != os.getpid():
             self._set_key(os.urandom(KEY_BYTES))
         with torch.no_grad():
-            for start in range(0, self._size, 2 * _PAIRS):
-                self._fill(flat[start : start + 2 * _PAIRS], deviation)
+            filled = flat.device.type == "cpu" and flat.is_contiguous()
+            here = flat.detach() if filled else torch.empty(flat.shape, dtype=flat.dtype, device="cpu")
+            stretches = self._stretches(here)
+            if self._kernel is None:
+                for each in stretches:
+                    each.by_torch(self._words(0), deviation)
+            else:
+                self._compiled(self._kernel, [block for each in stretches for block in each.blocks()], deviation)
+            if not filled:
+                flat.copy_(here)
 
-    def _fill(self, part: Tensor, deviation: float) -> None:
-        pairs = (len(part) + 1) // 2
-        self._random(self._radius_bits, pairs * 8)
-        self._random(self._angle_bits, pairs * self._angle_words.element_size())
-        here = part if part.device.type == "cpu" else torch.empty(part.shape, dtype=part.dtype, device="cpu")
-        first, second = here[:pairs], here[pairs:]
-        angles = angles_of(self._angle_words[:pairs])
-        torch.cos(angles, out=first)
-        torch.sin(angles[: len(second)], out=second)
-        logarithms = logarithms_of(self._radius_words[:pairs])
-        radii = angles.copy_(logarithms).neg_()
-        if float(radii.max()) > _FAR:
-            self._refine(radii, logarithms)
-        radii.sqrt_().mul_(deviation)
-        first.mul_(radii)
-        second.mul_(radii[: len(second)])
-        if here is not part:
-            part.copy_(here)
+    def _stretches(self, here: Tensor) -> list[_Stretch]:
+        """All of a vector, with blocks that no other call takes."""
+        step, found = 2 * _TOGETHER * _BLOCK, []
+        for part in here.split(step):
+            pairs = (len(part) + 1) // 2
+            found.append(_Stretch(self._next, part[:pairs], part[pairs:]))
+            self._next += -(-pairs // _BLOCK)
+        return found
 
-    def _refine(self, radii: Tensor, logarithms: Tensor) -> None:
-        """Draw more bits for squared radii in the tail."""
-        far = (radii > _FAR).nonzero().flatten()
-        bits, words = _buffer(_MORE * len(far), torch.int64)
-        self._random(bits, 8 * _MORE * len(far))
-        radii[far] = tail_of(logarithms[far], words.view(_MORE, -1)).neg_().to(radii.dtype)
+    def _compiled(self, kernel: Kernel, blocks: list[_Stretch], deviation: float) -> None:
+        """By this thread and others, each with words of its own."""
+        threads = max(1, min(torch.get_num_threads(), len(blocks) // _BLOCKS_A_THREAD))
+        first, *others = [blocks[i::threads] for i in range(threads)]
 
-    def _random(self, output: memoryview, size: int) -> None:
-        """Write `size` random bytes. The tag of each page lies behind it and is overwritten by the next."""
-        for start in range(0, size, _PAGE_BYTES):
-            made = min(_PAGE_BYTES, size - start)
-            nonce = self._page.to_bytes(12, "big")
-            self._page += 1
-            self._cipher.encrypt_into(nonce, memoryview(_ZEROS)[:made], None, output[start : start + made + _TAG_BYTES])
+        def run(some: list[_Stretch], words: _Words) -> None:
+            for each in some:
+                each.by_kernel(kernel, words, deviation)
+
+        running = [
+            _pool(os.getpid(), threads).submit(run, some, self._words(place)) for place, some in enumerate(others, 1)
+        ]
+        try:
+            run(first, self._words(0))
+        finally:
+            for each in running:
+                each.result()
+
+    def _words(self, thread: int) -> _Words:
+        while thread >= len(self._of_threads):
+            blocks = 1 if self._kernel is not None else min(_TOGETHER, -(-self._size // (2 * _BLOCK)))
+            self._of_threads.append(_Words(self._key, blocks, self._dtype))
+        return self._of_threads[thread]
 
     def _set_key(self, key: bytes) -> None:
-        self._cipher = AESGCM(key)
-        self._page = 0
+        self._key = key
+        self._of_threads: list[_Words] = []
+        self._next = 0  # of the key's blocks
         self._process = os.getpid()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a source of noise is not copied: two copies would draw the same noise; make a new one")
+
+
+@functools.cache
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Threads of this process: a forked child has none of its parent's."""
+    return ThreadPoolExecutor(threads - 1, thread_name_prefix="noise")
+
+
+class _Words:
+    """The random words of some blocks at a time, in memory of one thread."""
+
+    def __init__(self, key: bytes, blocks: int, dtype: torch.dtype) -> None:
+        self.fill: Fill = pages(key, PAGE_BYTES)
+        self._radius_bits, self._radii = _buffer(blocks * _BLOCK, torch.int64)
+        self._angle_bits, self._angles = _buffer(
+            blocks * _BLOCK, torch.int32 if dtype == torch.float32 else torch.int64
+        )
+
+    def draw(self, block: int, pairs: int) -> tuple[Tensor, Tensor]:
+        """For so many pairs from a block on: words for radii, and for angles."""
+        for start in range(0, pairs, _BLOCK):
+            page, some = _KINDS * (block + start // _BLOCK), min(_BLOCK, pairs - start)
+            for kind, (bits, size) in enumerate(((self._radius_bits, 8), (self._angle_bits, self._angles.itemsize))):
+                # The tag of a page lies behind it and is overwritten by the next one.
+                self.fill(page + kind, bits[start * size : (start + some) * size + TAG_BYTES])
+        return self._radii[:pairs], self._angles[:pairs]
+
+    def more(self, block: int, count: int) -> Tensor:
+        """A row of words for so many radii in the tail of a block, for each 64 bits more."""
+        bits, words = _buffer(_MORE * count, torch.int64)
+        self.fill(_KINDS * block + 2, bits)
+        return words.view(_MORE, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Numbers that are made of whole blocks: of each pair the cosine in `first` and the sine in `second`."""
+
+    block: int
+    first: Tensor
+    second: Tensor  # as long, or shorter by one
+
+    def blocks(self) -> list[_Stretch]:
+        pieces = zip(self.first.split(_BLOCK), self.second.split(_BLOCK) or [self.second], strict=False)
+        return [_Stretch(self.block + i, first, second) for i, (first, second) in enumerate(pieces)]
+
+    def by_kernel(self, kernel: Kernel, words: _Words, deviation: float) -> None:
+        radii, angles = (each.numpy() for each in words.draw(self.block, len(self.first)))
+        first, second, scale = self.first.numpy(), self.second.numpy(), np.float32(deviation)
+        tails = kernel(radii, angles, first, second, scale)
+        if len(second) < len(first):
+            alone = len(second)
+            tails += kernel(radii[alone:], angles[alone:], first[alone:], np.empty(1, dtype=np.float32), scale)
+        if tails:
+            self.by_torch(words, deviation)
+
+    def by_torch(self, words: _Words, deviation: float) -> None:
+        first, second = self.first, self.second
+        radius_words, angle_words = words.draw(self.block, len(first))
+        angles = angles_of(angle_words)
+        torch.cos(angles, out=first)
+        torch.sin(angles[: len(second)], out=second)
+        logarithms = logarithms_of(radius_words)
+        radii = angles.copy_(logarithms).neg_()
+        if float(radii.max()) > FAR:
+            self._refine(words, radii, logarithms)
+        radii.sqrt_().mul_(deviation)
+        first.mul_(radii)
+        second.mul_(radii[: len(second)])
+
+    def _refine(self, words: _Words, radii: Tensor, logarithms: Tensor) -> None:
+        """Draw more bits for squared radii in the tail, block by block."""
+        for i, (own, of_own) in enumerate(zip(radii.split(_BLOCK), logarithms.split(_BLOCK), strict=True)):
+            far = (own > FAR).nonzero().flatten()
+            if len(far):
+                own[far] = tail_of(of_own[far], words.more(self.block + i, len(far))).neg_().to(own.dtype)
 
 
 def logarithms_of(words: Tensor) -> Tensor:
@@ -144,5 +234,5 @@ def angles_of(words: Tensor) -> Tensor:
 
 def _buffer(count: int, dtype: torch.dtype) -> tuple[memoryview, Tensor]:
     """Bytes with room for a tag behind them, and the words in them."""
-    memory = np.empty(count * dtype.itemsize + _TAG_BYTES, dtype=np.uint8)
+    memory = np.empty(count * dtype.itemsize + TAG_BYTES, dtype=np.uint8)
     return memory.data, torch.from_numpy(memory)[: count * dtype.itemsize].view(dtype)

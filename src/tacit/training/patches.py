@@ -13,6 +13,7 @@ from tacit.training.margins import gamma, gram_norms, squared_norms
 from tacit.training.recorded import Kept, gram_is_cheaper, measured, runs, spans
 
 _CACHE = 1 << 19  # floats of patches held at once: near the caches, and enough to keep all threads busy
+_LANES = 16  # channels that torch's compiled convolutions of float32 take together
 _NARROW = 16  # output channels below which a product is faster as [channels, positions] × [positions, patch]
 
 
@@ -136,7 +137,40 @@ class Patches:
         total.add_(gradient.view(total.shape))
 
     def keep(self) -> Kept:
-        """The gradients themselves, computed for some records at a time because patches are large."""
+        """The gradients themselves."""
+        if self.fits_groups():
+            return self.keep_by_groups()
+        return self.keep_by_patches()
+
+    def fits_groups(self) -> bool:
+        """Whether torch's compiled convolutions take these channels without padding them, and there are so many
+        positions that copying the patches would cost more than reordering the gradients."""
+        channels, features = self.images.shape[1], self.outputs.shape[1]
+        return (
+            self.records > 0
+            and self.geometry.groups == 1
+            and self.images.device.type == "cpu"
+            and self.images.dtype == torch.float32
+            and torch.backends.mkldnn.is_available()
+            and channels % _LANES == features % _LANES == 0
+            and math.prod(self.outputs.shape[2:]) >= 4 * features
+        )
+
+    def keep_by_groups(self) -> Kept:
+        """With the records as the groups of one convolution, whose weights have gradients of their own."""
+        walk, images, outputs = self.geometry, self.images, self.outputs
+        (records, channels), features = images.shape[:2], outputs.shape[1]
+        weights = images.new_empty(1).expand(records * features, channels, *walk.kernel)  # only its shape is used
+        gradients = torch.ops.aten.convolution_backward(
+            outputs.reshape(1, records * features, *outputs.shape[2:]),
+            images.reshape(1, records * channels, *images.shape[2:]),
+            weights, None, walk.stride, walk.padding, walk.dilation, False, [0] * len(walk.kernel), records,
+            (False, True, False),
+        )[1]  # fmt: skip
+        return Kept(gradients.view(records, -1))
+
+    def keep_by_patches(self) -> Kept:
+        """By products with patches, of some records at a time because patches are large."""
         walk, outputs = self.geometry, self.outputs.flatten(2)
         if len(walk.kernel) == 3:
             size = self.images.shape[1] * math.prod(walk.kernel) * outputs.shape[2]

@@ -31,6 +31,7 @@ from tacit.training.generators import Generators
 from tacit.training.layers import Forward, Layer, linear_part
 from tacit.training.precision import as_used, exact_backward, full
 from tacit.training.recorded import Kept
+from tacit.training.references import alone
 from tacit.training.rules import Registered, Rule, replaces_forward
 
 _DIFFERENCE = 1e-5  # relative: some parts of a form may be computed in float32, whatever the model is in
@@ -125,14 +126,15 @@ class _Transposed(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     @exact_backward
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        spare = gradient if gradient.dim() > 2 and alone(gradient) else None
         x, weight = ctx.saved_tensors
         layer, (weight_name, bias_name) = ctx.layer, ctx.names
         passed = gradient.matmul(weight.t()) if ctx.needs_input_grad[0] else None
         gradient = full(gradient)
-        if layer.wants(weight_name):
-            layer.add(weight_name, linear_part(gradient, full(x), layer.recorder))  # the factors in the other order
         if bias_name is not None and layer.wants(bias_name):
             layer.add(bias_name, Kept(gradient if gradient.dim() == 2 else gradient.flatten(1, -2).sum(1)))
+        if layer.wants(weight_name):  # the factors in the other order; last, because it may write over the gradient
+            layer.add(weight_name, linear_part(gradient, full(x), layer.recorder, spare=spare))
         return passed, None, None, None, None, None
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from tacit.training.margins import absolute_sums, gamma, gram_norms, product_norms, squared_norms
 
 _FLOPS_A_FLOAT = 16  # products that a core computes while it moves one float to or from memory
+_CACHE = 1 << 19  # floats of gradients that are made at once: near the caches, and enough to keep all threads busy
 _SMALL = 1 << 10  # floats up to which the calls cost more than the numbers
 
 
@@ -60,6 +61,7 @@ class Kept:
     order: tuple[int, ...] | None = (
         None  # which dimension of one gradient is the first of the parameter's, the second...
     )
+    own: bool = False  # whether nobody else sees the memory, so that more may be added to it
 
     @property
     def records(self) -> int:
@@ -124,6 +126,23 @@ class Outer:
             outputs = outputs * factors[:, None, None]
         total.addmm_(outputs.flatten(0, 1).t(), inputs.flatten(0, 1))
 
+    def keep_over(self, spare: Tensor) -> Kept:
+        """The gradients themselves, written over `spare`, which is one of the factors: no memory of their own.
+
+        Some records at a time, of which both factors were read; their norms are measured while they are in the caches.
+        """
+        (records, _, fan_in), fan_out = self.inputs.shape, self.outputs.shape[2]
+        size = fan_in * fan_out
+        rows = spare.view(records, -1)[:, :size]
+        step = max(1, min(records, _CACHE // size))
+        made = spare.new_empty(step, fan_out, fan_in)
+        norms = []
+        for a, b in runs(records, step):
+            torch.bmm(self.outputs[a:b].transpose(1, 2), self.inputs[a:b], out=made[: b - a])
+            norms.append(squared_norms(made[: b - a]))
+            rows[a:b] = made[: b - a].flatten(1)
+        return Kept(rows, torch.cat(norms), own=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -151,6 +170,11 @@ class Rows:
 
     def add_to(self, total: Tensor, factors: Tensor) -> None:
         total.index_add_(0, self.ids, self.rows * factors[self.owners, None])
+
+    def add_each_to(self, gradients: Tensor) -> None:
+        """Add to each record's gradient in a row of its own: [B, size]."""
+        found = gradients.view(self.records, *self.shape)
+        found[self.owners, self.ids] += self.rows.to(gradients.dtype)  # each pair is there once
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +309,14 @@ def join(parts: Sequence[Part], size: int, dtype: torch.dtype, room: Room) -> Pa
     """All uses of a parameter of `size` entries as one part."""
     if len(parts) == 1:
         return parts[0]
+    kept = next((part for part in parts if isinstance(part, Kept) and part.own), None)
+    if kept is not None and all(part is kept or isinstance(part, Rows) for part in parts):
+        # Of tied weights: a product's and, for the ids, a few rows. Noted versions are those of what layers were given.
+        gradients = kept.gradients.data
+        for part in parts:
+            if isinstance(part, Rows):
+                part.add_each_to(gradients)
+        return replace(kept, squared=None)
     together = Several(parts, size, room.memory)
     if not room.reserve(together.records * size * dtype.itemsize):
         return together

@@ -15,7 +15,8 @@ from tacit.training import recurrent
 from tacit.training.attention import attention
 from tacit.training.convolution import convolution, transposed_convolution
 from tacit.training.embedding_rows import embedding, embedding_bag
-from tacit.training.layers import Forward, Layer, linear, normalization
+from tacit.training.layers import Forward, Layer, linear
+from tacit.training.normalization import normalization
 from tacit.training.scan import parameters as scanned
 from tacit.training.scan import recurrent_layers
 
