@@ -4,8 +4,8 @@ The digits of scikit-learn, and MNIST by writer if `--data` names the folder of 
 all of them in each round. Judged are the bytes of a masked upload for each parameter, the points of accuracy that are
 lost, and the time to pack a vector of a million words over the time of the masks that a client of a hundred adds to it.
 
-Distributed differential privacy in a ring of 8 bits and log2 of the clients, against one of 32 bits at the same epsilon:
-bytes, noise, and on MNIST accuracy. Noise moves the accuracy of a run, so that it is the mean of several.
+Distributed differential privacy in a ring of 8 bits and log2 of the clients, against one of 32 bits at the same
+epsilon: bytes, noise, and on MNIST accuracy. Noise moves the accuracy of a run, so that it is the mean of several.
 """
 
 from __future__ import annotations
@@ -101,9 +101,7 @@ def _noisy(name: str, task: Task, keys: dict[str, Any], runs: int) -> list[Row]:
             "ddp_encrypt": NOISY,
             "pw_encrypt": {"drop": 0.05, "colluders": 5, "bits": bits},
         }
-        settings = Settings(
-            task="bench", rounds=keys["rounds"], clients=CLIENTS, encrypt=encrypt, train=keys["train"]
-        )
+        settings = Settings(task="bench", rounds=keys["rounds"], clients=CLIENTS, encrypt=encrypt, train=keys["train"])
         case = f"{name}, noise at epsilon {NOISY['ddp_eps']:g}, {f'{bits} bits' if bits else 'a ring of 32 bits'}"
         encoding = skellam_encoding(settings, layout.size)
         noise[bits] = math.sqrt(encoding.share_variance) / encoding.scale

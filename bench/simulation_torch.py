@@ -21,6 +21,7 @@ import tacit
 CLIENTS, ROUNDS, BATCH, RATE, SEED = 100, 5, 10, 0.05, 3
 Records = tuple[Tensor, Tensor]
 
+
 def net() -> nn.Module:
     """LeNet, as in the first tutorials of torch and Flower."""
     features = (nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2))

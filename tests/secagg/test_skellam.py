@@ -205,7 +205,9 @@ def test_eight_bits_add_next_to_nothing_to_the_noise_of_a_small_model():
 def test_the_epsilon_of_few_bits_is_that_of_the_formula(values, bits):
     """Everything but the multiplier and the fineness is computed again, from the papers, in plain Python."""
     rounds, delta = 10, 1e-5
-    encoding = SkellamEncoding.for_budget(**SMALL | {"values": values}, epsilon=8.0, delta=delta, rounds=rounds, bits=bits)
+    encoding = SkellamEncoding.for_budget(
+        **SMALL | {"values": values}, epsilon=8.0, delta=delta, rounds=rounds, bits=bits
+    )
     d, norm = encoding.columns, encoding.scale * encoding.clip
     # Kairouz, Liu, Steinke 2021, Proposition 22 with beta = e^-0.5
     squares = min(norm**2 + d / 4 + norm + math.sqrt(d) / 2, (norm + math.sqrt(d)) ** 2)

@@ -1,6 +1,7 @@
 """Distributed differential privacy: each client adds a share of the noise before its vector is masked.
 
-clip → random signs and Hadamard rotation (`rotation`) → scale → stochastic rounding, conditioned on the norm → Skellam → ring.
+clip → random signs and Hadamard matrix (`rotation`) → scale → stochastic rounding, conditioned on the norm → Skellam →
+ring.
 
 The server sees only the sum, which carries the noise of all. Shares are sized for `fewest` survivors, `colluders` of
 whom may tell theirs, so that the guarantee holds for every larger set; a smaller one must not be opened. Skellam noise
