@@ -111,7 +111,8 @@ class Grid:
         return below.astype(np.int64) + (rng.random(scaled.shape) < scaled - below)
 
     def decode(self, integers: Ints) -> Floats:
-        return integers * self.step
+        decoded: Floats = np.multiply(integers, self.step, dtype=np.float64)
+        return decoded
 
     def decode_wide(self, integers: Sequence[int]) -> Floats:
         """The same for integers of any length; ValueError for one beyond the floats."""

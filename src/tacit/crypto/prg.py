@@ -91,7 +91,7 @@ def _add_pages(buffer: Words, first_column: int, steps: Sequence[_Step]) -> None
         start = max(first_column, page * page_words)
         end = min(end_column, (page + 1) * page_words)
         made = end - page * page_words  # from the first word of the page: a message cannot be entered in its middle
-        output = memoryview(scratch_bytes)[: made * width + TAG_BYTES]
+        output = scratch_bytes.data[: made * width + TAG_BYTES]
         mask = scratch[start - page * page_words : made]
         columns = buffer[start - first_column : end - first_column]
         for fill, combine in streams:
