@@ -67,10 +67,15 @@ def as_finite(values: Any, name: str = "values") -> Floats:
     if given.dtype.kind in "iu" and (given.max() > _EXACT or given.min() < -_EXACT):
         raise ValueError(f"{name} holds integers beyond 2^53, which a float64 would round: scale them down")
     array = given.astype(np.float64, copy=False)
-    if not np.isfinite(array).all():
+    if not math.isfinite(magnitude(array)):
         bad = int(np.size(array) - np.isfinite(array).sum())
         raise ValueError(f"{name} holds {bad} NaN or infinite of {array.size} numbers: all must be finite")
     return array
+
+
+def magnitude(array: Floats | Ints) -> Any:
+    """The largest magnitude, NaN if there is one: without the copy that `abs` would make."""
+    return max(array.max().item(), -array.min().item())
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +98,8 @@ class Grid:
         Scaling by a power of two is exact. Stochastic rounding compares with a 53-bit uniform number: its expectation
         is off by at most 2^-53 steps.
         """
-        scaled = np.ldexp(as_finite(values), self.fraction_bits)
-        largest = float(np.abs(scaled).max())
+        scaled = as_finite(values) * math.ldexp(1.0, self.fraction_bits)
+        largest = magnitude(scaled)
         if largest > _EXACT:
             raise ValueError(
                 f"values reach {largest * self.step:.6g}, a grid of step {self.step:.3g} holds up to "
@@ -106,7 +111,8 @@ class Grid:
         return below.astype(np.int64) + (rng.random(scaled.shape) < scaled - below)
 
     def decode(self, integers: Ints) -> Floats:
-        return np.ldexp(integers.astype(np.float64), -self.fraction_bits)
+        decoded: Floats = np.multiply(integers, self.step, dtype=np.float64)
+        return decoded
 
     def decode_wide(self, integers: Sequence[int]) -> Floats:
         """The same for integers of any length; ValueError for one beyond the floats."""
@@ -146,7 +152,7 @@ class Ring:
     def encode(self, values: Any, rng: Generator | None = None) -> Residues:
         """Residues of one summand; it must not exceed `largest_sum` by itself."""
         integers = self.grid.encode(values, rng)
-        largest = int(np.abs(integers).max())
+        largest = magnitude(integers)
         if largest > self._bound:
             raise ValueError(
                 f"values reach {largest * self.grid.step:.6g}, this ring is sized for sums up to {self.largest_sum:.6g}"

@@ -5,7 +5,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.crypto.sealed import OVERHEAD_BYTES, seal, unseal
+from tacit.crypto.sealed import OVERHEAD_BYTES, nonces, seal, unseal
 from tacit.errors import PeerError
 from tacit.randomness import seeded_rng
 
@@ -101,3 +101,15 @@ def test_keys_of_other_lengths_are_the_callers_mistake(length):
         seal(bytes(length), b"", ())
     with pytest.raises(ValueError, match=f"32 bytes, got {length}"):
         unseal(bytes(length), bytes(40), ())
+
+
+def test_nonces_drawn_together_are_those_drawn_one_by_one_and_each_of_them_is_another():
+    key, rng = bytes(32), seeded_rng(4)
+    together = nonces(seeded_rng(4), 50)
+    assert [seal(key, b"text", (), rng)[:12] for _ in range(50)] == together
+    assert len(set(together)) == len(set(nonces(None, 50))) == 50
+    sealed = seal(key, b"text", (b"part",), nonce=together[0])
+    assert sealed[:12] == together[0]
+    assert unseal(key, sealed, (b"part",)) == b"text"
+    with pytest.raises(ValueError, match="a nonce has 12 bytes, got 16"):
+        seal(key, b"text", (), nonce=bytes(16))

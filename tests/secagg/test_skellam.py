@@ -14,19 +14,12 @@ from tacit.dp.accounting import Ledger
 from tacit.dp.release import SkellamEvent
 from tacit.randomness import seeded_rng
 from tacit.secagg.messages import Masked
-from tacit.secagg.skellam import SkellamEncoding, hadamard
+from tacit.secagg.rotation import rotate
+from tacit.secagg.skellam import SkellamEncoding
 from tests.dp.exact import skellam_masses
 from tests.secagg.federation import Federation
 
 ROTATION = bytes(16)
-
-
-def test_the_transform_is_orthonormal_and_its_own_inverse():
-    x = np.random.default_rng(1).normal(size=64)
-    assert hadamard(hadamard(x)) == pytest.approx(x)
-    assert np.linalg.norm(hadamard(x)) == pytest.approx(np.linalg.norm(x))
-    matrix = np.array([hadamard(row) for row in np.eye(4)]) * 2
-    assert matrix.tolist() == [[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]
 
 
 @pytest.mark.parametrize("survivors", [40, 50])
@@ -61,9 +54,8 @@ def test_colluders_noise_is_not_counted_on():
 def test_every_rounded_vector_keeps_the_promised_norm(values, clip, seed):
     encoding = SkellamEncoding(values=values, clip=clip, clients=3, fewest=3, noise_multiplier=0.5)
     x = np.random.default_rng(seed).normal(size=values)
-    scaled = (
-        hadamard(np.r_[x / max(np.linalg.norm(x), 1e-9) * clip, np.zeros(encoding.columns - values)]) * encoding.scale
-    )
+    clipped = np.r_[x / max(np.linalg.norm(x), 1e-9) * clip, np.zeros(encoding.columns - values)]
+    scaled = rotate(clipped, ROTATION) * encoding.scale
     rounded = encoding._round(scaled, seeded_rng(seed))
     assert math.sqrt(sum(int(v) ** 2 for v in rounded)) <= encoding.l2_sensitivity
     assert sum(abs(int(v)) for v in rounded) <= encoding.event().l1_sensitivity * (1 + 1e-12)
@@ -190,7 +182,8 @@ def test_with_bits_rounding_is_as_fine_as_the_ring_allows(bits):
     assert encoding.modulus_bits == bits + 7
     assert encoding.log2_wrap_probability <= -60
     assert 0.5 <= encoding.fineness <= 16
-    assert encoding.scale == pytest.approx(encoding.fineness * math.sqrt(1024))
+    assert encoding.columns == 672  # and not the next power of two
+    assert encoding.scale == pytest.approx(encoding.fineness * math.sqrt(672))
     ledger = Ledger("client", "zero-out")
     ledger.spend(encoding.event(), 10)
     assert 7.99 < ledger.epsilon(1e-5, "rdp") <= 8.0
@@ -205,6 +198,26 @@ def test_eight_bits_add_next_to_nothing_to_the_noise_of_a_small_model():
     noise = [math.sqrt(each.share_variance) / each.scale for each in (usual, few)]
     assert noise[0] <= noise[1] < 1.01 * noise[0]
     assert few.settings(mode="semi_honest").vector_bytes * 8 == 15 * few.columns
+
+
+@pytest.mark.parametrize("bits", ["exact", 8, 10])
+@pytest.mark.parametrize("values", [650, 7850])
+def test_the_epsilon_of_few_bits_is_that_of_the_formula(values, bits):
+    """Everything but the multiplier and the fineness is computed again, from the papers, in plain Python."""
+    rounds, delta = 10, 1e-5
+    encoding = SkellamEncoding.for_budget(
+        **SMALL | {"values": values}, epsilon=8.0, delta=delta, rounds=rounds, bits=bits
+    )
+    d, norm = encoding.columns, encoding.scale * encoding.clip
+    # Kairouz, Liu, Steinke 2021, Proposition 22 with beta = e^-0.5
+    squares = min(norm**2 + d / 4 + norm + math.sqrt(d) / 2, (norm + math.sqrt(d)) ** 2)
+    variance = encoding.share_variance * (80 - 5)  # of the noise of the honest among the fewest survivors
+    assert math.sqrt(variance / squares) == pytest.approx(encoding.noise_multiplier)
+    event = SkellamEvent(variance, math.sqrt(squares), min(squares, math.sqrt(d * squares)), "client", "zero-out")
+    orders = [*range(2, 65), 128, 256, 512, 1024]
+    curve = [rounds * formula(order, event) for order in orders]
+    least = rdp_privacy_accountant.compute_epsilon(orders, curve, delta * (1 - 1e-9))[0]
+    assert 7.99 < least <= 8.0 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("bits", ["exact", 8])

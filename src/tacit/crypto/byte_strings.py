@@ -15,6 +15,7 @@ from numpy.random import Generator
 from tacit.randomness import random_words
 
 _LENGTH_BYTES = 8
+_LENGTHS = [length.to_bytes(_LENGTH_BYTES, "big") for length in range(256)]  # nearly all parts are as short
 
 
 def frame(*parts: bytes) -> bytes:
@@ -23,7 +24,12 @@ def frame(*parts: bytes) -> bytes:
     Guarantee: different lists of parts give different bytes, so that none can pass for another in a hash, a signature
         or associated data.
     """
-    return b"".join([len(part).to_bytes(_LENGTH_BYTES, "big") + part for part in parts])
+    return b"".join([piece for part in parts for piece in (_length(part), part)])
+
+
+def _length(part: bytes) -> bytes:
+    size = len(part)
+    return _LENGTHS[size] if size < len(_LENGTHS) else size.to_bytes(_LENGTH_BYTES, "big")
 
 
 def random_bytes(rng: Generator | None, count: int) -> bytes:

@@ -193,25 +193,26 @@ class Client:
         secrets = [bytes(self._masking.private), bytes(self._seed)]
         rows = shamir.split(secrets, len(self._holders), self._topology.threshold, self._rng)
         boxes, hashes = [], []
+        nonces = iter(sealed.nonces(self._rng, len(others)))
         plains = cut(shamir.to_bytes(rows.swapaxes(0, 1)), len(self._holders), 2 * shamir.ROW_BYTES, "pairs of shares")
         for holder, plain in zip(self._holders, plains, strict=True):
             hashes.append(tie.share_hashes(self._session, self.identity, holder, plain))
             if holder == self.identity:
                 self._own_rows = plain
                 continue
-            boxes.append(self._seal(holder, plain))
+            boxes.append(self._seal(holder, plain, next(nonces)))
         rows.fill(0)
         promise = commitment.commit(bytes(self._seed), self._session + name(self.identity))
         unsigned = Shares(self._session, self.identity, promise, b"".join(hashes), b"".join(boxes), b"")
         signature = self._sign(tie.DEALING, tie.dealing(unsigned))
         return self._move(State.SHARED, now, [msgspec.structs.replace(unsigned, signature=signature)])
 
-    def _seal(self, holder: int, plain: bytes) -> bytes:
+    def _seal(self, holder: int, plain: bytes, nonce: bytes) -> bytes:
         context = tie.pair_context(tie.SEALING, self._session, self.identity, holder)
         send, receive = agree_each_way(self._sealing, self._peers[holder].sealing_key, context=context)
         self._opening[holder] = receive
         associated = (self._session, name(self.identity), name(holder), tie.SHARES)
-        return sealed.seal(send, plain, associated, self._rng)
+        return sealed.seal(send, plain, associated, nonce=nonce)
 
     def _upload(self, inbox: Inbox, now: float) -> list[ToServer]:
         self._check_session(inbox.session)

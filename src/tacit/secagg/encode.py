@@ -16,7 +16,7 @@ from numpy.random import Generator
 
 from tacit.dp.release import check_positive
 from tacit.errors import PeerError
-from tacit.fixedpoint import FEWEST_BITS, MOST_BITS, Floats, Grid, Ring, as_finite
+from tacit.fixedpoint import FEWEST_BITS, MOST_BITS, Floats, Grid, Ring, as_finite, magnitude
 from tacit.secagg.packed_words import Words
 from tacit.secagg.settings import Settings
 
@@ -82,7 +82,7 @@ class Encoding:
         array = as_finite(values)
         if array.shape != (self.values,):
             raise ValueError(f"values must be a vector of {self.values}, got shape {array.shape}")
-        largest = float(np.abs(array).max())
+        largest = magnitude(array)
         if largest > self.bound:
             raise ValueError(f"values reach {largest:.6g}, the encoding is made for {self.bound:g}: clip them first")
         ring = self.ring

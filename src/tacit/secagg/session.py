@@ -67,10 +67,21 @@ def name(identity: int) -> bytes:
     return identity.to_bytes(4, "big")
 
 
+@lru_cache(maxsize=1 << 12)
+def _framed_name(identity: int) -> bytes:
+    return frame(name(identity))
+
+
+@lru_cache(maxsize=64)
+def _head(purpose: bytes, session: bytes) -> bytes:
+    """Frames are joined, so that what all pairs of clients of a session have in common is framed once."""
+    return frame(purpose, session)
+
+
 def pair_context(purpose: bytes, session: bytes, one: int, other: int) -> bytes:
     """What the keys of two clients are derived for. It names the two: a third that shows a variant of another's public
     key, which X25519 takes for the same, must not get the same keys, or masks could be made to cancel."""
-    return frame(purpose, session, name(min(one, other)), name(max(one, other)))
+    return _head(purpose, session) + _framed_name(min(one, other)) + _framed_name(max(one, other))
 
 
 def check_signature(
@@ -106,7 +117,7 @@ def share_hashes(session: bytes, owner: int, holder: int, rows: bytes) -> bytes:
     Frames are joined: a client makes and checks two of these for every neighbour, and their framing would cost as much
     as all else it does in Python.
     """
-    pair = frame(SHARE_HASH, session, name(owner), name(holder))
+    pair = _head(SHARE_HASH, session) + _framed_name(owner) + _framed_name(holder)
     key = hashlib.sha256(pair + _KEY_SHARE + rows[: shamir.ROW_BYTES]).digest()
     seed = hashlib.sha256(pair + _SEED_SHARE + rows[shamir.ROW_BYTES :]).digest()
     return key[:HASH_BYTES] + seed[:HASH_BYTES]
@@ -118,8 +129,8 @@ _KEY_SHARE, _SEED_SHARE = (frame(kind, bytes(shamir.ROW_BYTES))[: -shamir.ROW_BY
 def roster_digest(advertisements: list[Advertise]) -> bytes:
     """Of the advertisements in the order of their ids."""
     ordered = sorted(advertisements, key=lambda a: a.sender)
-    parts = [part for a in ordered for part in (name(a.sender), a.sealing_key, a.masking_key)]
-    return hashlib.sha256(frame(b"secagg roster", *parts)).digest()
+    parts = [_framed_name(a.sender) + frame(a.sealing_key, a.masking_key) for a in ordered]
+    return hashlib.sha256(frame(b"secagg roster") + b"".join(parts)).digest()
 
 
 def roster_of(digest: bytes, present: int, adverts: list[Advertise]) -> Roster:

@@ -1,6 +1,7 @@
 """Distributed differential privacy: each client adds a share of the noise before its vector is masked.
 
-clip → random signs and Hadamard rotation → scale → stochastic rounding, conditioned on the norm → Skellam → ring.
+clip → random signs and Hadamard matrix (`rotation`) → scale → stochastic rounding, conditioned on the norm → Skellam →
+ring.
 
 The server sees only the sum, which carries the noise of all. Shares are sized for `fewest` survivors, `colluders` of
 whom may tell theirs, so that the guarantee holds for every larger set; a smaller one must not be opened. Skellam noise
@@ -20,7 +21,6 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from tacit.crypto.prg import add_mask
 from tacit.dp import noise
 from tacit.dp.accounting import Ledger
 from tacit.dp.clipping import clip_l2
@@ -28,6 +28,7 @@ from tacit.dp.gaussian import least
 from tacit.dp.release import SkellamEvent, check_delta, check_positive
 from tacit.fixedpoint import FEWEST_BITS, MOST_BITS, Floats, as_finite, residues, signed, word_type
 from tacit.randomness import secure_rng
+from tacit.secagg import rotation as turn
 from tacit.secagg.packed_words import Words
 from tacit.secagg.settings import Settings
 
@@ -102,8 +103,8 @@ class SkellamEncoding:
 
     @property
     def columns(self) -> int:
-        """Ring words in a vector: the next power of two, which the rotation needs."""
-        return 1 << (self.values - 1).bit_length()
+        """Ring words in a vector: the next power of two; with a number of bits, the fewest that can be rotated."""
+        return turn.columns(self.values) if isinstance(self.bits, int) else 1 << (self.values - 1).bit_length()
 
     @property
     def scale(self) -> float:
@@ -191,8 +192,7 @@ class SkellamEncoding:
         clip_l2(array, self.clip)
         padded = np.zeros(self.columns)
         padded[: self.values] = array
-        padded *= _signs(self.columns, rotation)
-        rounded = self._round(hadamard(padded) * self.scale, rng)
+        rounded = self._round(turn.rotate(padded, rotation) * self.scale, rng)
         rounded += noise.skellam(self.share_variance, self.columns, rng)
         return residues(rounded, self.modulus_bits)
 
@@ -214,7 +214,7 @@ class SkellamEncoding:
             raise ValueError(
                 f"words must be {self.columns} of {self.modulus_bits} bits, got {words.shape} of {words.dtype}"
             )
-        turned = hadamard(signed(words, self.modulus_bits).astype(np.float64)) * _signs(self.columns, rotation)
+        turned = turn.turn_back(signed(words, self.modulus_bits).astype(np.float64), rotation)
         return turned[: self.values] / (self.scale * survivors)
 
 
@@ -265,28 +265,3 @@ def _fineness(columns: int, clients: int, honest: int, noise_multiplier: float, 
 
 class _NoRoom(ValueError):
     """The ring is too small for the noise."""
-
-
-def hadamard(vector: Floats) -> Floats:
-    """The orthonormal Walsh-Hadamard transform of a vector whose length is a power of two. Its own inverse."""
-    result = vector.copy()
-    size = len(result)
-    width = 1
-    while width < size:
-        pairs = result.reshape(-1, 2, width)
-        left = pairs[:, 0].copy()
-        pairs[:, 0] += pairs[:, 1]
-        np.subtract(left, pairs[:, 1], out=pairs[:, 1])
-        width *= 2
-    result /= math.sqrt(size)
-    return result
-
-
-@lru_cache(maxsize=4)
-def _signs(columns: int, rotation: bytes) -> NDArray[np.float64]:
-    if len(rotation) < 16:
-        raise ValueError(f"rotation must have 16 bytes or more, got {len(rotation)}")
-    words = np.zeros(-(-columns // 32), dtype=np.uint32)
-    add_mask(words, rotation[:16])
-    bits = np.unpackbits(words.astype("<u4").view(np.uint8))[:columns]
-    return 1.0 - 2.0 * bits.astype(np.float64)

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tacit.errors import PeerError
 from tacit.events import Kept
 from tacit.kinds.horizontal.coordinator import Coordinator, Phase
-from tacit.kinds.horizontal.messages import Update
-from tacit.kinds.horizontal.sums import Group, Part, Together
+from tacit.kinds.horizontal.messages import Update, Work
+from tacit.kinds.horizontal.sums import _BLOCK, Group, Part, Sum, Together
 from tacit.secagg.client import Client
 from tacit.secagg.server import Server, State
 from tacit.secagg.session import Context
@@ -103,3 +105,59 @@ def test_masked_vectors_added_up_elsewhere_open_to_the_same_sum():
     result = server.finish()
     assert result.survivors == (0, 1, 2, 3, 4)
     assert result.words.tolist() == [10, 10, 10]
+
+
+def bad(vector: np.ndarray, place: int, kind: str) -> np.ndarray:
+    found = vector.copy()
+    found[place] = {"nan": np.nan, "infinite": np.inf, "long": 1e5}[kind]
+    return found
+
+
+@settings(max_examples=25)
+@given(
+    st.sampled_from(["float32", "float64"]),
+    st.lists(st.sampled_from(["", "", "", "nan", "infinite", "long"]), min_size=1, max_size=9),
+    st.integers(1, 4),
+    st.integers(0, 2**30),
+)
+def test_the_mean_is_that_of_the_good_models_whatever_comes_between(dtype, kinds, size, seed):
+    """Bad ones come first in a group, last or between, and are bad in the first block or in the last one."""
+    rng = np.random.default_rng(seed)
+    base = rng.normal(size=3 * _BLOCK // 2).astype(dtype)
+    total, kept = Sum(base, 1e4, group=size), []
+    for number, kind in enumerate(kinds):
+        model, weight = base + rng.normal(size=len(base)).astype(dtype), 1 + number % 3
+        if kind:
+            with pytest.raises(PeerError):
+                total.add_model(bad(model, int(rng.integers(len(base))), kind), weight)
+        else:
+            total.add_model(model, weight)
+            kept.append((model, weight))
+    assert total.count == len(kept)
+    if kept:
+        exact = sum(weight * (model.astype(np.float64) - base) for model, weight in kept)
+        exact /= sum(weight for _, weight in kept)
+        assert np.abs(total.mean() - exact).max() < (1e-4 if dtype == "float32" else 1e-12)
+
+
+def test_a_refused_first_update_leaves_nothing_in_its_part():
+    group = Group(np.zeros(5), 1e4)
+    with pytest.raises(PeerError, match="NaN, infinite or enormous"):
+        group.add_update(np.array([1.0, 1.0, 1.0, 1.0, np.nan]))
+    assert not group.part.vector.any()
+    group.add_update(np.ones(5))
+    group.clear()
+    assert not group.part.vector.any()
+    group.add_update(np.full(5, 2.0))
+    assert group.part.vector.tolist() == [2.0] * 5
+
+
+def test_a_model_is_looked_at_once_and_every_bad_number_is_seen():
+    for number, found in ((3.0, 3.0), (-4.0, 4.0), (np.inf, np.inf), (-np.inf, np.inf)):
+        assert Work(0, np.array([1.0, number, -2.0])).largest == found
+    assert np.isnan(Work(0, np.array([1.0, np.nan, np.inf])).largest)
+    coordinator, _ = opened()
+    coordinator.receive_together(Together(0, (0, 1, 2, 3), part(0, 1, 2, 3)), 0.0)
+    outgoing = coordinator.begin(0.0)
+    assert len({id(work) for _, work in outgoing}) == 1  # so that simulated clients share what one of them found
+    assert not any(work.model.flags.writeable for _, work in outgoing)

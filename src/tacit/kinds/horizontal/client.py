@@ -29,7 +29,7 @@ from tacit.kinds.horizontal.record_level import RecordLedger
 from tacit.kinds.horizontal.record_privacy import most_answers
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Infers
-from tacit.kinds.horizontal.vector import Layout, largest
+from tacit.kinds.horizontal.vector import Layout
 from tacit.randomness import seeded_rng
 from tacit.secagg.messages import Abort
 
@@ -188,9 +188,9 @@ class Client:
 
     def _check(self, work: Work) -> None:
         """Before anything is paid or trained."""
-        if work.model.shape != (self._layout.size,) or str(work.model.dtype) != self._layout.dtype:
+        if work.model.shape != (self._layout.size,) or work.model.dtype != np.dtype(self._layout.dtype):
             raise PeerError(f"a model of {work.model.shape} numbers, this task has {self._layout.size}")
-        if not largest(work.model) <= ENORMOUS:  # NaN is not
+        if not work.largest <= ENORMOUS:  # NaN is not
             raise PeerError("a model with NaN, infinite or enormous numbers")
         if type(work.round) is not int:
             raise PeerError("work for a round that is no number")

@@ -185,8 +185,8 @@ class Coordinator:
         self._gathering = self._carrier.gathering(opening, self._host, self._tally, now)
         self._sink.emit(RoundStarted(self.round, len(sampled)))
         self._tally.down["Work"] = sent.nbytes + HEAD_BYTES
-        clip = self._carrier.sent_clip(self._clip)
-        return [(client, Work(number, sent.model, clip, sent.coded)) for client in sampled]
+        work = Work(number, sent.model, self._carrier.sent_clip(self._clip), sent.coded)
+        return [(client, work) for client in sampled]
 
     def receive(self, sender: int, message: ToCoordinator, now: float) -> Outgoing:
         """Take a message from `sender`, whom the transport has identified."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +15,19 @@ from tacit.secagg.messages import ToServer as SecureToServer
 HEAD_BYTES = 32  # of a message beside its numbers, about
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Work:
-    """Train this model. Read-only: all clients of a process may share it."""
+    """Train this model. Read-only: all clients of a process may share it, and what one of them found out about it."""
 
     round: int  # begun before this one, whatever came of them: a client answers each number once, and only upwards
     model: Flat
     clip: float | None = None  # the norm to clip to, where the protection clips
     coded: bytes | memoryview | None = None  # the model as it travels, if its numbers are rounded: see `download`
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest magnitude in the model; NaN if any of its numbers is."""
+        return float(np.maximum(self.model.max(), -self.model.min()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -54,9 +54,10 @@ class Layout:
         """ValueError unless these are arrays of this layout."""
         if tuple(model) != self.names:
             raise ValueError(f"a model of {', '.join(self.names)} is due, got {', '.join(model) or 'nothing'}")
+        dtype = np.dtype(self.dtype)  # to compare types is faster than to compare their names
         for name, shape in zip(self.names, self.shapes, strict=True):
             array = model[name]
-            if array.shape != shape or str(array.dtype) != self.dtype:
+            if array.shape != shape or array.dtype != dtype:
                 raise ValueError(f"{name} must be {shape} of {self.dtype}, got {array.shape} of {array.dtype}")
 
     def drain(self, model: Arrays) -> Flat:

@@ -57,6 +57,22 @@ def test_the_seed_is_the_whole_tuple():
     assert len(set(drawn)) == 3
 
 
+def test_a_training_leaves_nothing_with_devices_that_are_not_in_use():
+    """torch.manual_seed would: a text of the whole stack for each kind of device, in each training."""
+    task = task_of(model=plain_net)
+    task.fit(0, task.model(), work())
+    before = len(torch.cuda._queued_calls)
+    for _ in range(3):
+        task.fit(0, task.model(), work())
+    assert len(torch.cuda._queued_calls) == before
+    state = np.random.SeedSequence([4, 5]).generate_state(1, np.uint64)[0]
+    with seeded((4, 5), torch.device("cpu")):
+        drawn = torch.rand(4)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(state >> np.uint64(1)))  # what earlier releases drew from
+        assert torch.equal(drawn, torch.rand(4))
+
+
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 def test_fedprox_is_the_gradient_of_the_squared_distance(optimizer):
     """Against a loop that adds the distance to the loss and lets torch differentiate it."""
