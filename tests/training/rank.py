@@ -1,6 +1,6 @@
-"""What one of several ranks does: `python -m tests.training.rank RANK WORLD PORT FOLDER SCENARIO...`.
+"""What ranks do: `python -m tests.training.rank WORLD PORT FOLDER SCENARIO...` is rank 0 and forks the others.
 
-Each scenario runs on all ranks one after the other, and its result, or its error, is a line of FOLDER/RANK.json.
+The scenarios run one after the other on all ranks. Their results, or their errors, are in FOLDER/RANK.json.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -138,8 +136,8 @@ def moved(records: Tensor, **options: Any) -> Tensor:
 def noise(rank: int, world: int) -> Any:
     """Records without a gradient: what moves the weights is noise. In units of sigma times C."""
     found = moved(torch.zeros(4, 40_000, dtype=torch.float64), sigma=3.0) / (3.0 * 2.0)
-    halves = found.split(20_000)
-    return [*(float(each.square().mean()) for each in halves), float(found.mean()), float((halves[0] * halves[1]).mean())]
+    first, second = found.split(20_000)
+    return [float(each.mean()) for each in (first.square(), second.square(), first * second, found)]
 
 
 def one_record(rank: int, world: int) -> Any:
@@ -159,7 +157,7 @@ def resumed(rank: int, world: int) -> Any:
     module, private, loader = attached(rank)
     train(module, private, loader, 1)
     state = [private.state_dict(), module.state_dict()] if rank == 0 else []
-    path = Path(sys.argv[4]) / "state.pt"
+    path = Path(sys.argv[3]) / "state.pt"
     if rank == 0:
         torch.save(state, path)
     distributed.barrier()
@@ -175,6 +173,7 @@ def resumed(rank: int, world: int) -> Any:
 def not_all_resumed(rank: int, world: int) -> Any:
     module, private, loader = attached(rank, plan(epochs=3))
     train(module, private, loader, 1)
+    private.engine.detach()
     module, again, loader = attached(rank, plan(epochs=3), module=module)
     if rank == 0:
         again.restore(private.state())
@@ -255,7 +254,7 @@ def silent(rank: int, world: int) -> Any:
     try:
         for x, y in loader:
             if rank == 1:
-                time.sleep(600)
+                signal.pause()
             F.cross_entropy(module(x), y).backward()
             private.step()
     except Exception as error:
@@ -272,7 +271,7 @@ def differing(**changed: Any) -> Callable[[int, int], Any]:
 
 
 def other_owners(rank: int, world: int) -> Any:
-    attached(rank, plan(**PLANS["owners"][0]), owners=OWNERS if rank else OWNERS[::-1])
+    attached(rank, plan(**PLANS["owners"][0]), owners=sorted(OWNERS) if rank else OWNERS)
 
 
 def _other_weights() -> nn.Module:
@@ -301,24 +300,35 @@ SCENARIOS: dict[str, Callable[[int, int], Any]] = {
 }  # fmt: skip
 
 
-def main() -> None:
-    rank, world, port, folder = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
+def run(rank: int, world: int, port: str, folder: Path, names: list[str]) -> None:
     timeout = timedelta(seconds=float(os.environ.get("RANK_TIMEOUT", "250")))
     distributed.init_process_group(
         "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world, timeout=timeout
     )
     found = {}
-    for name in sys.argv[5:]:
+    for name in names:
         try:
             found[name] = SCENARIOS[name](rank, world)
         except Exception as error:
             found[name] = {"error": type(error).__name__, "message": str(error)}
-    (folder / f"{rank}.json").write_text(json.dumps(found))
-    with suppress(RuntimeError):
-        distributed.barrier()  # the one that listens ends last
-    distributed.destroy_process_group()
+        (folder / f"{rank}.json").write_text(json.dumps(found))
+
+
+def main() -> None:
+    torch.set_num_threads(1)  # and so there are no other threads to fork
+    world, port, folder, *names = sys.argv[1:]
+    children = []
+    for rank in range(1, int(world)):
+        if (child := os.fork()) == 0:
+            run(rank, int(world), port, Path(folder), names)
+            os._exit(0)
+        children.append(child)
+    run(0, int(world), port, Path(folder), names)
+    (Path(folder) / "done").touch()
+    for child in children:
+        os.kill(child, signal.SIGKILL)  # one of them may wait forever
+        os.waitpid(child, 0)
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
     main()

@@ -141,8 +141,8 @@ class Ranks(Alone):
         if place != _FAILED and _FAILED in places:
             self._told = True
             raise PeerError(
-                f"rank {places.index(_FAILED)} raised an error, which it shows, and without it there is no step: "
-                "nothing of this sample is released"
+                f"rank {places.index(_FAILED)} raised an error, which its own output shows, and without it there is no "
+                "step: nothing of the sample at hand is released"
             )
         if len(set(places)) > 1:
             self._told = True
@@ -158,7 +158,7 @@ class Ranks(Alone):
             self._told = True
             raise PeerAway(
                 f"another of the {self.world} ranks ended or did not answer in time, and without it there is no step: "
-                "nothing of this sample is released. Start all of them again, and restore the last state"
+                "nothing of the sample at hand is released. Start all of them again, and restore the last state"
             ) from error
 
 
