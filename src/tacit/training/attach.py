@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import Any, Literal, TypeVar
 
@@ -64,32 +65,54 @@ def attach(
         check_rng: of the times at which batches are shown again; secret likewise.
     """
     ranks = Ranks() if distributed else Alone()
-    engine: Engine | None = None
-    try:
+    with _undone(ranks) as undo:
         inner = as_one(optimizer)
         _check(plan, model, inner, monitors)
         ranks.refuse_others()
         engine = Engine(
             model, reduction=reduction, memory=memory, loss_scale=loss_scale, resize=not check, leave_out=leave_out
         )
-        owned = ownership(plan, data, owners)
-        sampler = Sampler(plan, rng, owned, ranks)
+        undo.callback(engine.detach)
+        sampler = Sampler(plan, rng, owned := ownership(plan, data, owners), ranks)
         noisy = noisy_sum(plan, engine, source, rng, ranks)
         watch = Watch(check_rng) if check else None
         private = PrivateOptimizer(
             plan, engine, inner, noisy, sampler, monitors=monitors, watch=watch, rng=rng, ranks=ranks
         )
         loader = Loader(plan, data, sampler, private, watch)
-        if distributed:
-            options = [reduction, loss_scale, check, leave_out, private.budgets]
-            ranks.attached(_alike(plan, model, inner, owned, options))
-        return model, private, loader
-    except BaseException as error:
-        if engine is not None:
-            engine.detach()
-        if isinstance(error, Exception):
+        _agree(ranks, private, owned, [reduction, loss_scale, check, leave_out])
+    return model, private, loader
+
+
+@contextmanager
+def _undone(ranks: Alone) -> Iterator[ExitStack]:
+    """What an error ends half-way is undone, and other ranks are told of it."""
+    with ExitStack() as undo:
+        try:
+            yield undo
+        except Exception:
             ranks.failed()
-        raise
+            raise
+        undo.pop_all()
+
+
+def _agree(ranks: Alone, private: PrivateOptimizer, owned: Ownership | None, options: list[Any]) -> None:
+    """ValueError where ranks were not given the same training."""
+    if not isinstance(ranks, Ranks):
+        return
+    plan, model, inner = private.plan, private.engine.model, private.inner
+    if any(parameter.device.type != "cpu" for parameter in model.parameters()):
+        raise ValueError(
+            "the model is on an accelerator, and ranks train on CPUs: move it with model.cpu(), or train in one process"
+        )
+    ranks.attached({
+        "the plan": plainly([asdict(plan), plan.initial_noise]),
+        "the model": structure(model),
+        "the weights of the model": weights(model),
+        "the owners of records": b"" if owned is None else owned.of.tobytes(),
+        "the settings of attach": plainly([*options, private.budgets]),
+        "the settings of the optimizer": plainly([kind_of(inner), settings_of(inner)]),
+    })  # fmt: skip
 
 
 def _check(plan: Plan, model: nn.Module, optimizer: torch.optim.Optimizer, monitors: Sequence[Monitor]) -> None:
@@ -98,24 +121,6 @@ def _check(plan: Plan, model: nn.Module, optimizer: torch.optim.Optimizer, monit
             raise ValueError("a monitor is of another plan: make it with Monitor(plan, ...) of this one")
     _check_optimizer(model, optimizer)
     plan.noise_of(0)  # calibrated now, and refused where the count leaves nothing for the gradients
-
-
-def _alike(
-    plan: Plan, model: nn.Module, inner: torch.optim.Optimizer, owned: Ownership | None, options: list[Any]
-) -> dict[str, bytes]:
-    """What must be the same on all ranks of one training."""
-    if any(parameter.device.type != "cpu" for parameter in model.parameters()):
-        raise ValueError(
-            "the model is on an accelerator, and ranks train on CPUs: move it with model.cpu(), or train in one process"
-        )
-    return {
-        "the plan": plainly([asdict(plan), plan.initial_noise]),
-        "the model": structure(model),
-        "the weights of the model": weights(model),
-        "the owners of records": b"" if owned is None else owned.of.tobytes(),
-        "the settings of attach": plainly(options),
-        "the settings of the optimizer": plainly([kind_of(inner), settings_of(inner)]),
-    }
 
 
 def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:

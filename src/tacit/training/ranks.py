@@ -59,9 +59,6 @@ class Alone:
         """The generator from which samples are drawn."""
         return secure_rng()
 
-    def attached(self, facts: Mapping[str, bytes]) -> None:
-        """All ranks have attached; ValueError where something is not alike."""
-
     def step(self, facts: Mapping[str, bytes], counts: Sequence[int]) -> list[int]:
         """All ranks have taken their part of a sample: the sums of their counts."""
         return list(counts)
@@ -98,6 +95,7 @@ class Ranks(Alone):
         return shared_rng(self._secret)
 
     def attached(self, facts: Mapping[str, bytes]) -> None:
+        """All ranks have attached; ValueError where something is not alike."""
         self._compare(_ATTACHED, facts)
 
     def step(self, facts: Mapping[str, bytes], counts: Sequence[int]) -> list[int]:
