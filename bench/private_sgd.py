@@ -29,7 +29,7 @@ MODELS: dict[str, tuple[float, float] | None] = {
     "strided CNN": None,
     "HF GPT-2": None,
     "HF BERT": None,
-    "nn.LSTM": None,
+    "nn.LSTM": (2.5, 2.0),
     "LoRA of HF Llama": None,
 }
 FASTER_THAN_OPACUS = 1.5
