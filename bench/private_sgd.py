@@ -30,7 +30,7 @@ MODELS: dict[str, tuple[float, float] | None] = {
     "strided CNN": None,
     "HF GPT-2": (1.3, 1.15),
     "HF BERT": None,
-    "nn.LSTM": None,
+    "nn.LSTM": (2.5, 2.0),
     "LoRA of HF Llama": (1.05, 1.0),
 }
 # The same of peak memory.

@@ -14,7 +14,7 @@ import pytest
 from numpy.random import Generator
 
 from tacit import randomness
-from tacit.randomness import ChaCha20, is_secure, random_words, secure_rng, seeded_rng
+from tacit.randomness import ChaCha20, is_secure, random_words, secure_rng, seeded_rng, shared_rng
 from tests.subprocesses import until
 
 
@@ -146,3 +146,12 @@ def test_draws_are_serialised():
         thread.join(0.2)
         assert thread.is_alive()
     thread.join()
+
+
+def test_all_who_hold_a_secret_draw_the_same_numbers_and_others_do_not():
+    secret = bytes(range(64))
+    drawn = shared_rng(secret).random(100)
+    assert np.array_equal(drawn, shared_rng(secret).random(100))
+    assert not np.isin(drawn, shared_rng(secret[::-1]).random(100)).any()
+    with pytest.raises(ValueError, match="a shared secret has 32 bytes or more, got 31"):
+        shared_rng(secret[:31])

@@ -2,6 +2,7 @@
 
     secure_rng()        a fresh generator nobody can predict: noise, masks, keys
     seeded_rng(seed)    the same generator with a known key: tests and simulations only
+    shared_rng(secret)  the same generator in several processes that hold one secret
     random_words(rng, n)    n uniform 64-bit words, at the speed of OpenSSL's ChaCha20 for both of the above
 
 Every sampler of the package takes one of these, or any other `numpy.random.Generator`, as its `rng`.
@@ -111,6 +112,17 @@ def seeded_rng(seed: int) -> Generator:
     if seed < 0:
         raise ValueError(f"seed must be 0 or more, got {seed}")
     digest = hashlib.shake_256(b"tacit seeded_rng" + seed.to_bytes((seed.bit_length() + 7) // 8, "big")).digest(64)
+    return Generator(ChaCha20(digest, from_os=False))
+
+
+def shared_rng(secret: bytes) -> Generator:
+    """The generator of a secret, the same for all who have it: for draws that several processes make alike.
+
+    As secret as `secret` is, which is to have 32 bytes or more from operating systems.
+    """
+    if len(secret) < 32:
+        raise ValueError(f"a shared secret has 32 bytes or more, got {len(secret)}")
+    digest = hashlib.shake_256(b"tacit shared_rng" + secret).digest(64)
     return Generator(ChaCha20(digest, from_os=False))
 
 

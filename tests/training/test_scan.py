@@ -63,6 +63,20 @@ def test_recurrent_layers_are_clipped_as_by_a_loop_over_records(name, begins, me
     check(Reading(LAYERS[name](), begins), torch.randn(4, 5, 3), memory=memory)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+def test_long_sequences_give_the_outputs_and_gradients_of_torchs_own_kernels(kind, dtype):
+    layer = kind(20, 24, 2, batch_first=True, bidirectional=True).to(dtype)
+    own = copy.deepcopy(layer)
+    x = torch.randn(5, 60, 20, dtype=dtype, requires_grad=True)
+    Engine(layer)
+    outputs = [each(x) for each in (layer, own)]
+    torch.testing.assert_close(*outputs, rtol=0, atol=2e-6 if dtype == torch.float32 else 1e-13)
+    aims = torch.randn_like(outputs[0][0])
+    found, expected = (torch.autograd.grad((out * aims).sum(), x)[0] for out, _ in outputs)
+    torch.testing.assert_close(found, expected, rtol=0, atol=2e-5 if dtype == torch.float32 else 1e-12)
+
+
 @pytest.mark.parametrize("frozen", ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0"])
 @pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
 def test_a_frozen_parameter_is_left_alone(name, frozen):

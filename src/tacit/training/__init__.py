@@ -2,8 +2,10 @@
 
 plan        ties sampler, noise and accountant together
 attach      puts a plan into the ordinary loop: `sampler`, `optimizer`, `sums` (the tiers of noise), `clip_factors`,
-            `adaptive_norm`, `monitor`, `checkpoint`, `several_optimizers`; `source` reads the data, `independence`
-            looks whether records keep apart (`generators`), `contents` whether anything is stored without noise
+            `adaptive_norm`, `monitor`, `limits`, `checkpoint`, `several_optimizers`; `source` reads the data,
+            `independence` looks whether records keep apart (`generators`), `contents` whether anything is stored
+            without noise
+ranks       several processes as one training
 ownership   whose each record is, if owners are protected; `owner_gradients` are those of all records of an owner
 losses      one value for each record
 engine      records one backward pass and adds clipped gradients; `rules` says how each kind of layer is recorded:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from typing import Any, Literal, TypeVar
 
 import torch
 from numpy.random import Generator
 from torch import nn
 
-from tacit.training.checks import refuse_replicas
 from tacit.training.engine import Engine
 from tacit.training.independence import Watch
 from tacit.training.monitor import Monitor
 from tacit.training.optimizer import PrivateOptimizer
-from tacit.training.ownership import ownership
+from tacit.training.ownership import Ownership, ownership
 from tacit.training.plan import Plan
+from tacit.training.ranks import Alone, Ranks, plainly, structure, weights
 from tacit.training.sampler import Loader, Sampler
-from tacit.training.several_optimizers import as_one, each_of
+from tacit.training.several_optimizers import as_one, each_of, kind_of, settings_of
 from tacit.training.sums import NoiseSource, noisy_sum
 
 M = TypeVar("M", bound=nn.Module)
@@ -36,6 +38,7 @@ def attach(
     memory: int = 512 << 20,
     owners: Any = None,
     leave_out: bool = False,
+    distributed: bool = False,
     source: NoiseSource | None = None,
     rng: Generator | None = None,
     check_rng: Generator | None = None,
@@ -56,29 +59,68 @@ def attach(
             `data` to an id, called once for each of them. Ids are compared only.
         leave_out: whether a record (an owner) whose gradient is not finite counts as one with a gradient of 0.
             Otherwise the step is refused, which tells that there was one: a party that chooses the model could ask.
+        distributed: whether the processes of torch's process group train together, see `ranks`.
         source: noise of the fast tier. Secret, as `rng` is, from which samples and all other noise are drawn: both
             come from the operating system by default, and others are for tests.
         check_rng: of the times at which batches are shown again; secret likewise.
     """
+    ranks = Ranks() if distributed else Alone()
+    with _undone(ranks) as undo:
+        inner = as_one(optimizer)
+        _check(plan, model, inner, monitors)
+        ranks.refuse_others()
+        engine = Engine(
+            model, reduction=reduction, memory=memory, loss_scale=loss_scale, resize=not check, leave_out=leave_out
+        )
+        undo.callback(engine.detach)
+        sampler = Sampler(plan, rng, owned := ownership(plan, data, owners), ranks)
+        noisy = noisy_sum(plan, engine, source, rng, ranks)
+        watch = Watch(check_rng) if check else None
+        private = PrivateOptimizer(
+            plan, engine, inner, noisy, sampler, monitors=monitors, watch=watch, rng=rng, ranks=ranks
+        )
+        loader = Loader(plan, data, sampler, private, watch)
+        _agree(ranks, private, owned, [reduction, loss_scale, check, leave_out])
+    return model, private, loader
+
+
+@contextmanager
+def _undone(ranks: Alone) -> Iterator[ExitStack]:
+    """What an error ends half-way is undone, and other ranks are told of it."""
+    with ExitStack() as undo:
+        try:
+            yield undo
+        except Exception:
+            ranks.failed()
+            raise
+        undo.pop_all()
+
+
+def _agree(ranks: Alone, private: PrivateOptimizer, owned: Ownership | None, options: list[Any]) -> None:
+    """ValueError where ranks were not given the same training."""
+    if not isinstance(ranks, Ranks):
+        return
+    plan, model, inner = private.plan, private.engine.model, private.inner
+    if any(parameter.device.type != "cpu" for parameter in model.parameters()):
+        raise ValueError(
+            "the model is on an accelerator, and ranks train on CPUs: move it with model.cpu(), or train in one process"
+        )
+    ranks.attached({
+        "the plan": plainly([asdict(plan), plan.initial_noise]),
+        "the model": structure(model),
+        "the weights of the model": weights(model),
+        "the owners of records": b"" if owned is None else owned.of.tobytes(),
+        "the settings of attach": plainly([*options, private.budgets]),
+        "the settings of the optimizer": plainly([kind_of(inner), settings_of(inner)]),
+    })  # fmt: skip
+
+
+def _check(plan: Plan, model: nn.Module, optimizer: torch.optim.Optimizer, monitors: Sequence[Monitor]) -> None:
     for monitor in monitors:
         if monitor.plan != plan:
             raise ValueError("a monitor is of another plan: make it with Monitor(plan, ...) of this one")
-    inner = as_one(optimizer)
-    _check_optimizer(model, inner)
-    refuse_replicas()
+    _check_optimizer(model, optimizer)
     plan.noise_of(0)  # calibrated now, and refused where the count leaves nothing for the gradients
-    engine = Engine(
-        model, reduction=reduction, memory=memory, loss_scale=loss_scale, resize=not check, leave_out=leave_out
-    )
-    try:
-        sampler = Sampler(plan, rng, ownership(plan, data, owners))
-        noisy = noisy_sum(plan, engine, source, rng)
-        watch = Watch(check_rng) if check else None
-        private = PrivateOptimizer(plan, engine, inner, noisy, sampler, monitors=monitors, watch=watch, rng=rng)
-        return model, private, Loader(plan, data, sampler, private, watch)
-    except BaseException:
-        engine.detach()
-        raise
 
 
 def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:

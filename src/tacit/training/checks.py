@@ -81,7 +81,10 @@ def _unrecorded(module: nn.Module) -> str | None:
         case _ if type(module).__name__ == "OptimizedModule":  # of torch._dynamo, which takes a second to import
             return "compiled already: attach the model itself first, and compile what attach returns"
         case _ if any(kind.__name__ in _REPLICAS for kind in type(module).__mro__):
-            return "replicas would draw samples and noise of their own and diverge: attach the module inside it"
+            return (
+                "replicas would draw samples and noise of their own and diverge: attach the module inside it, with "
+                "distributed=True for several processes"
+            )
         case _ if any(isinstance(h, WeightNorm | BasePruningMethod) for h in module._forward_pre_hooks.values()):
             return "computes its weight in a hook: use torch.nn.utils.parametrizations, or torch.nn.utils.parametrize"
         case _ if (reason := unsupported(module)) is not None:
@@ -166,8 +169,9 @@ def refuse_replicas() -> None:
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
         raise ValueError(
-            f"{distributed.get_world_size()} processes train together, which is not supported: their samples and noise "
-            "would not be one, and their models diverge. Train in one process, without init_process_group"
+            f"{distributed.get_world_size()} processes train together, and each would draw samples and noise of its "
+            "own, so that their models diverge: take plan.attach(..., distributed=True), or train in one process, "
+            "without init_process_group"
         )
 
 

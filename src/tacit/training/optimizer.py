@@ -13,18 +13,19 @@ from torch import Tensor
 
 from tacit.dp.accounting import Ledger
 from tacit.dp.pricing import Method
-from tacit.errors import BudgetError
 from tacit.randomness import secure_rng
 from tacit.training import checkpoint
 from tacit.training.adam import tell_noise
 from tacit.training.adaptive_norm import next_norm
-from tacit.training.checks import refuse_gradients, refuse_replicas, refuse_unclipped
+from tacit.training.checks import refuse_gradients, refuse_unclipped
 from tacit.training.contents import Contents, Versions, contents, refuse_changed, refuse_written, versions
 from tacit.training.engine import Engine
 from tacit.training.generators import Generators
 from tacit.training.independence import Watch
-from tacit.training.monitor import Monitor, most_steps
+from tacit.training.limits import Limits
+from tacit.training.monitor import Monitor
 from tacit.training.plan import Plan
+from tacit.training.ranks import Alone, plainly
 from tacit.training.sampler import Piece, Sampler
 from tacit.training.several_optimizers import Settings, before_each_step, each_of, settings_of, step_with
 from tacit.training.sums import NoisySum
@@ -53,6 +54,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         monitors: Sequence[Monitor] = (),
         watch: Watch | None = None,
         rng: Generator | None = None,
+        ranks: Alone | None = None,
     ) -> None:
         # Not that of torch: groups and defaults are those of `inner`, and schedulers ask for nothing else.
         self.plan = plan
@@ -71,7 +73,8 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._contents: Contents | None = None  # of what is stored and not trained, since the first batch
         self._shown: Contents | None = None  # of all that is stored, while a batch is shown again
         self._abandoned: dict[int, int] = {}  # steps whose samples were begun in vain, and how often
-        self._limits: dict[tuple[Method, float], int] = {}
+        self._limits = Limits(plan, self._monitors, self._cost)
+        self._ranks = ranks or Alone()
         self._piece: Piece | None = None
         self._settings: Settings | None = None  # of `inner`, for a move that waits
         self._whole = False  # the sample, all but what is shown again
@@ -139,11 +142,9 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             else:
                 self._take(piece)
         except Exception:
-            self.abandon()
+            self._fail()
             raise
         self._piece = None
-        for each in each_of(self.inner):
-            each._opt_called = True  # a move may wait, of which a scheduler of the optimizer itself would warn
         if self._watch is None or self._watch.asks() is None:
             self.settle()
 
@@ -152,13 +153,15 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def begin(self, piece: Piece) -> None:
         """A piece is about to be handed out. An empty sample is stepped at once: nobody will call `step` for it."""
         if self._piece is not None:
-            self.abandon()
+            self._fail()
             raise ValueError("the last batch was not stepped: call loss.backward() and optimizer.step() for each one")
         refuse_unclipped(self.engine.parameters, self.inner, self.engine.model)  # also before empty samples
-        refuse_replicas()
+        self._ranks.refuse_others()
         if not self.under_way:
             self._pay()
         self.checking = piece.again
+        for each in (self, *each_of(self.inner)):
+            each._opt_called = True  # a move may wait, or be of an empty sample: a scheduler would warn of it
         if len(piece.indices) == 0:
             self._finish()
             return
@@ -174,7 +177,7 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             try:
                 refuse_changed(self._shown, contents(self.engine.model))
             except ValueError:
-                self.abandon()
+                self._fail()
                 raise
             self._shown = None
         watch = self._watch
@@ -196,6 +199,11 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             self._watch.forget()
         self._forget_sample()
 
+    def _fail(self) -> None:
+        """An error is raised: the sample under way is forgotten, and other ranks do not wait for this one."""
+        self.abandon()
+        self._ranks.failed()
+
     def _forget_sample(self) -> None:
         self._piece = self._shown = self._settings = None
         self.under_way = self._whole = False
@@ -205,34 +213,9 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def _pay(self) -> None:
         """Before the sample is looked at: the event of a step is known. Noise comes before any gradient."""
-        self._refuse_step()
+        self._limits.refuse(self.steps + 1, self._abandoned)
         self.under_way = True
         self._sum.begin(self.clip_norm, self.plan.noise_of(self.steps))
-
-    def _refuse_step(self) -> None:
-        plan, due = self.plan, self.steps + 1
-        if due > plan.steps:
-            raise BudgetError(f"the plan is for {plan.steps} steps, and all are taken: make a plan of more epochs")
-        limits: list[tuple[Method, float]] = [(m.method, m.budget) for m in self._monitors if m.budget is not None]
-        if plan.epsilon is not None and self._abandoned:
-            limits.append((plan.method, plan.epsilon))
-        for method, epsilon in limits:
-            if due > self._affordable(method, epsilon):
-                vain = sum(self._abandoned.values())
-                raise BudgetError(
-                    f"step {due} would bring epsilon above {epsilon:g} at delta {plan.delta:g} (by {method}): training "
-                    f"stops here, with the model of {self.steps} of {plan.steps} steps. "
-                    + (
-                        f"Samples that were begun in vain, {vain} of them, are paid for too"
-                        if vain
-                        else "Plan for fewer epochs or more noise, or raise the budget"
-                    )
-                )
-
-    def _affordable(self, method: Method, epsilon: float) -> int:
-        if (method, epsilon) not in self._limits:
-            self._limits[method, epsilon] = most_steps(lambda n: self._cost(n, method), epsilon, self.plan.steps)
-        return self._limits[method, epsilon]
 
     def _refuse_unprotected(self) -> None:
         """All that would leave with the model apart from the noisy sum."""
@@ -317,8 +300,11 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def _finish(self) -> None:
         try:
             self._release()
+        except Exception:
+            self._fail()  # the model may have moved: the next sample is paid for, and gets noise of its own
+            raise
         except BaseException:
-            self.abandon()  # the model may have moved: the next sample is paid for, and gets noise of its own
+            self.abandon()
             raise
         finally:
             self._moving = False
@@ -326,6 +312,8 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 parameter.grad = None  # the buffer is about to hold another sample
         self.steps += 1
         self._forget_sample()
+        if self.steps % self.plan.steps_an_epoch == 0:
+            self._ranks.epoch(self.engine.model)
         for monitor in self._monitors:
             if monitor.due(self.steps):
                 monitor.tell(self.steps, self._cost(self.steps, monitor.method), monitor.method)
@@ -333,15 +321,26 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def _release(self) -> None:
         """Move the model by the noisy gradient, and the clipping norm."""
         engine, clip = self.engine, self.clip_norm
+        below, seen = self._ranks.step(self._alike(), [self._below, self._seen])
         self._sum.finish(clip, self.plan.noise_of(self.steps))
         for parameter, view in zip(engine.parameters, engine.views, strict=True):
             parameter.grad = view.to(parameter.dtype)  # the same memory, but for bfloat16
         tell_noise(each_of(self.inner), self.plan.noise, self.plan.noise_of(self.steps), clip, self.plan.batch)
         self._moving = True
         step_with(self.inner, self._settings)
-        self.unclipped = self._below / self._seen if self._seen and self.plan.clipping == "flat" else None
+        self.unclipped = below / seen if seen and self.plan.clipping == "flat" else None
         if self.plan.adapt is not None:
-            self.clip_norm = next_norm(self.plan, self.plan.adapt, clip, self._below, self._seen, self._rng)
+            following = next_norm(self.plan, self.plan.adapt, clip, below, seen, self._rng)
+            self._ranks.share(norm := torch.tensor(following, dtype=torch.float64))
+            self.clip_norm = float(norm)
+
+    def _alike(self) -> dict[str, bytes]:
+        """What must be the same on all ranks before their sums are added up."""
+        return {
+            "the steps that were taken": plainly([self.steps, self.clip_norm, self.abandoned]),
+            "the sample": self._sampler.drawn,
+            "the settings of the optimizer": plainly(self._settings or settings_of(self.inner)),
+        }
 
     # --- what was spent
 
@@ -349,6 +348,11 @@ class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def epoch(self) -> int:
         """Counted from 0: the epoch in which a training continues after `restore`."""
         return self.steps // self.plan.steps_an_epoch
+
+    @property
+    def budgets(self) -> list[tuple[Method, float]]:
+        """At which a monitor ends the training."""
+        return self._limits.budgets
 
     @property
     def ledger(self) -> Ledger:

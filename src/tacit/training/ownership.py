@@ -32,6 +32,11 @@ class Ownership:
         drawn = [each if len(each) <= most else np.sort(rng.choice(each, most, replace=False)) for each in found]
         return np.concatenate(drawn) if drawn else np.empty(0, dtype=np.int64)
 
+    def part(self, indices: Indices, rank: int, world: int) -> Indices:
+        """The records of each of so many-th owners, beginning with the one of that rank."""
+        owners = np.unique(self.of[indices])[rank::world]
+        return indices[np.isin(self.of[indices], owners)]
+
     def pieces(self, indices: Indices, size: int | None) -> list[tuple[Indices, tuple[int, ...]]]:
         """Records of whole owners, at most `size` at a time, with where the records of each owner begin, and the end.
 

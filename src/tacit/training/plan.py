@@ -337,6 +337,7 @@ class Plan:
         check: bool = True,
         memory: int = 512 << 20,
         owners: Any = None,
+        distributed: bool = False,
     ) -> tuple[M, PrivateOptimizer, Loader]:
         """The same model, an optimizer whose steps are private, and a loader of samples. See `attach.attach`."""
         from tacit.training import require_torch
@@ -346,5 +347,5 @@ class Plan:
 
         return attach(
             self, model, optimizer, data, reduction=reduction, loss_scale=loss_scale, monitors=monitors, check=check,
-            memory=memory, owners=owners,
+            memory=memory, owners=owners, distributed=distributed,
         )  # fmt: skip

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from tacit.randomness import secure_rng
 from tacit.training.generators import Generators
 from tacit.training.independence import Watch
 from tacit.training.ownership import Ownership
 from tacit.training.plan import Plan
+from tacit.training.ranks import Alone
 from tacit.training.record_source import Indices, Items, source
 
 _UNSEEN = (
@@ -40,12 +40,23 @@ class Piece:
 
 
 class Sampler:
-    """The samples of a plan, step by step. `owners`: of the records, for a plan whose unit is an owner."""
+    """The samples of a plan, step by step. `owners`: of the records, for a plan whose unit is an owner.
 
-    def __init__(self, plan: Plan, rng: Generator | None = None, owners: Ownership | None = None) -> None:
+    All `ranks` draw the same samples, and each takes its part of them.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        rng: Generator | None = None,
+        owners: Ownership | None = None,
+        ranks: Alone | None = None,
+    ) -> None:
         self._plan = plan
-        self._rng = rng or secure_rng()
+        self._ranks = ranks or Alone()
+        self._rng = rng or self._ranks.sampling()
         self._owners = owners
+        self.drawn = b""  # the last sample, of all ranks
         self._order: Indices = np.empty(0, dtype=np.int64)
 
     def sample(self, step: int) -> Indices:
@@ -66,14 +77,16 @@ class Sampler:
 
     def pieces(self, step: int) -> Iterator[Piece]:
         """A step's sample, cut to what memory holds; one empty piece where nobody was sampled."""
-        indices = self.sample(step)
+        indices, rank, world = self.sample(step), self._ranks.rank, self._ranks.world
+        self.drawn = indices.tobytes()
         if self._owners is not None:
-            made = self._owners.pieces(indices, self._plan.physical)
+            made = self._owners.pieces(self._owners.part(indices, rank, world), self._plan.physical)
             for place, (chosen, starts) in enumerate(made):
                 yield Piece(chosen, place == len(made) - 1, starts=starts)
             return
-        indices = self._cut(indices)
-        size = self._plan.physical or self._plan.truncate or max(1, len(indices))
+        indices = self._cut(indices)[rank::world]
+        most = -(-(self._plan.truncate or 0) // world)
+        size = self._plan.physical or most or max(1, len(indices))
         for start in range(0, max(1, len(indices)), size):
             chosen = indices[start : start + size]
             missing = size - len(chosen) if self._plan.truncate is not None and len(chosen) else 0

@@ -29,6 +29,7 @@ from tacit.training.margins import unit_roundoff
 from tacit.training.noise import Gaussian
 from tacit.training.plan import Clipping, Level, Plan
 from tacit.training.precision import exactly
+from tacit.training.ranks import Alone, OwnPart, part_of
 from tacit.training.recorded import Part, widened
 
 _DOUBLE = torch.float64
@@ -61,13 +62,23 @@ class NoisySum(Protocol):
         """The sample is whole: leave its noisy sum, divided, in `engine.sum`."""
 
 
-def noisy_sum(plan: Plan, engine: Engine, source: NoiseSource | None = None, rng: Generator | None = None) -> NoisySum:
+def noisy_sum(
+    plan: Plan,
+    engine: Engine,
+    source: NoiseSource | None = None,
+    rng: Generator | None = None,
+    ranks: Alone | None = None,
+) -> NoisySum:
     """The tier that `plan` asks for, divided by its batch. `source` and `rng` are for tests: they must be secret."""
+    ranks = ranks or Alone()
     if plan.noise == "laplace":
-        return Laplace(engine, rng or secure_rng(), plan.batch, plan.clipping)
+        return Laplace(engine, rng or secure_rng(), plan.batch, plan.clipping, ranks)
     if plan.tier == "secure":
-        return Secure(engine, largest_sample(plan), rng or secure_rng(), plan.batch, plan.clipping, plan.unit)
-    return Fast(engine, source or Gaussian(engine.sum.numel(), engine.sum.dtype), plan.batch, plan.clipping)
+        return Secure(engine, largest_sample(plan), rng or secure_rng(), plan.batch, plan.clipping, plan.unit, ranks)
+    own = part_of(ranks, engine.sum.numel())
+    if source is None and own.stop > own.start:
+        source = Gaussian(own.stop - own.start, engine.sum.dtype)
+    return Fast(engine, OwnPart(own, source), plan.batch, plan.clipping, ranks)
 
 
 class Fast:
@@ -78,8 +89,16 @@ class Fast:
 
     order: Literal[1, 2] = 2
 
-    def __init__(self, engine: Engine, source: NoiseSource, divisor: float = 1.0, clipping: Clipping = "flat") -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        source: NoiseSource,
+        divisor: float = 1.0,
+        clipping: Clipping = "flat",
+        ranks: Alone | None = None,
+    ) -> None:
         self._engine = engine
+        self._ranks = ranks or Alone()
         self._clipping: Clipping = clipping
         self._source = source
         self._divisor = divisor
@@ -95,6 +114,7 @@ class Fast:
 
     def finish(self, clip: float, multiplier: float) -> None:
         self._draw()  # where nobody was sampled
+        self._ranks.add_up(self._engine.sum)
 
     def _draw(self) -> None:
         """Once a sample, and as late as can be: the buffer is then at hand for the gradients."""
@@ -130,8 +150,10 @@ class Secure:
         divisor: float = 1.0,
         clipping: Clipping = "flat",
         unit: Level = "record",
+        ranks: Alone | None = None,
     ) -> None:
         self._engine = engine
+        self._ranks = ranks or Alone()
         self._unit: Level = unit
         self._clipping: Clipping = clipping
         self._rng = rng
@@ -170,11 +192,13 @@ class Secure:
         return torch.stack(most)[torch.tensor(layers, device=self._total.device)]
 
     def finish(self, clip: float, multiplier: float) -> None:
+        self._ranks.add_up(self._total)
         sums = self._total.cpu().numpy() / clip
         released = mechanisms.gaussian(
             sums, sensitivity=self.sensitivity, noise_multiplier=multiplier, unit=self._unit, rng=self._rng
         )
         self._engine.sum.copy_(torch.from_numpy(released.value * (clip / self._divisor)))
+        self._ranks.share(self._engine.sum)
         self._total.zero_()
 
 
@@ -190,8 +214,16 @@ class Laplace:
 
     order: Literal[1, 2] = 1
 
-    def __init__(self, engine: Engine, rng: Generator, divisor: float = 1.0, clipping: Clipping = "flat") -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        rng: Generator,
+        divisor: float = 1.0,
+        clipping: Clipping = "flat",
+        ranks: Alone | None = None,
+    ) -> None:
         self._engine = engine
+        self._ranks = ranks or Alone()
         self._clipping: Clipping = clipping
         self._rng = rng
         self._divisor = divisor
@@ -214,10 +246,12 @@ class Laplace:
         self._engine.discard()
 
     def finish(self, clip: float, multiplier: float) -> None:
+        self._ranks.add_up(self._total)
         steps = (1 << self._bits) + -(-self._total.numel() // 2)
         drawn = noise.discrete_laplace(Fraction(1 / multiplier) / steps, self._total.numel(), self._rng)
         values = np.ldexp((self._total.cpu().numpy() + drawn).astype(np.float64), -self._bits)
         self._engine.sum.copy_(torch.from_numpy(values * (clip / self._divisor)))
+        self._ranks.share(self._engine.sum)
         self._total.zero_()
 
 
