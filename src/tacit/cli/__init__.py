@@ -14,7 +14,23 @@ import click
 
 from tacit.version import __version__
 
-VERBS = ("init", "data", "plan", "run", "join", "predict", "scorecard", "audit", "report", "export", "keys", "flower")
+VERBS = (
+    "init",
+    "data",
+    "plan",
+    "run",
+    "runs",
+    "join",
+    "predict",
+    "scorecard",
+    "audit",
+    "report",
+    "board",
+    "export",
+    "keys",
+    "flower",
+    "completion",
+)
 
 
 class _Verbs(click.Group):
