@@ -35,14 +35,14 @@ def script() -> bytes:
 
 def list_page(root: str, base: str) -> str:
     """The runs of a folder. `base`: the address below which the board lies."""
-    return _page("list", f"{root} · runs", base, element("p", "Tacit board", class_="kind"), element("h1", root))
+    return _page("list", f"{root} · Tacit board", base, element("p", "Tacit board", class_="kind"), element("h1", root))
 
 
 def run_page(run: str, folder: str, base: str) -> str:
     """One run. `run` is its id."""
     back = element("p", element("a", "All runs", href=base), class_="back")
     kind = element("p", "Run", class_="kind", id="kind")
-    return _page("run", f"{folder} · run", base, back, kind, element("h1", folder), run=run)
+    return _page("run", f"{folder} · Tacit board", base, back, kind, element("h1", folder), run=run)
 
 
 def sentence_page(title: str, words: str, base: str) -> str:

@@ -211,6 +211,7 @@ class Following:
             damage = "config.yaml is missing"
         return replace(
             self._told,
+            began=self._told.began or self._read.written / 1e9,  # nothing was told yet
             state="damaged" if damage and state != "running" else state,
             spent=self._ledger or self._told.spent,
             reason=self._ended.text if self._ended is not None and state == self._ended.status else "",

@@ -226,6 +226,7 @@ function listView() {
 function runView(id) {
   const figures = new Map(); // name: points by place, and where they are drawn
   let next = null;
+  let unit = "";
   const card = (label) => {
     const value = make("p", { class: "value" });
     const note = make("p", { class: "note" });
@@ -258,7 +259,8 @@ function runView(id) {
     say(document.getElementById("kind"), [run.kind, run.party].filter(Boolean).join(" · ") || "Run");
     cards.state.whole.className = `card ${TONES[run.state]}`;
     put(cards.state, run.state, run.protection === NOTHING ? "" : run.protection);
-    put(cards.progress, run.progress);
+    const [done, unit = ""] = run.progress.split(" ");
+    put(cards.progress, done, unit);
     bar.hidden = run.progress === NOTHING;
     bar.value = run.part;
     put(cards.epsilon, run.epsilon, run.epsilon === NOTHING ? "no ε is promised" : run.covers);
@@ -277,8 +279,9 @@ function runView(id) {
     for (const [name, y] of Object.entries(row.points || {})) {
       if (!figures.has(name)) {
         if (figures.size >= 12) continue;
-        const figure = make("figure", {}, make("div", { class: "figure-head" }, make("h3", {}, name)));
-        figures.set(name, { points: new Map(), figure, svg: null });
+        const latest = make("span", { class: "latest" });
+        const figure = make("figure", {}, make("div", { class: "figure-head" }, make("h3", {}, name), latest));
+        figures.set(name, { points: new Map(), figure, latest, svg: null });
         drawings.append(figure);
       }
       const points = figures.get(name).points;
@@ -303,6 +306,7 @@ function runView(id) {
     if (next === null && found.from) earlier.hidden = false;
     next = found.next;
     found.rows.forEach(add);
+    unit = found.run.unit;
     if (found.rows.length) for (const [name, each] of figures) redraw(name, each);
     show(found.run);
     audit.hidden = !found.audit;
@@ -313,7 +317,9 @@ function runView(id) {
   });
 
   function redraw(name, each) {
-    const svg = chart(name, [...each.points].sort((a, b) => a[0] - b[0]));
+    const points = [...each.points].sort((a, b) => a[0] - b[0]);
+    const svg = chart(name, points, unit);
+    say(each.latest, points.length ? brief(points[points.length - 1][1]) : "");
     each.svg ? each.svg.replaceWith(svg) : each.figure.append(svg);
     each.svg = svg;
   }
@@ -328,20 +334,25 @@ function brief(value) {
 }
 
 function steps(low, high) {
-  const rough = (high - low) / 3;
+  const rough = (high - low) / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= rough);
+  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((each) => each >= rough);
   const found = [];
-  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9 && found.length < 9; at += step) found.push(at);
+  for (let at = Math.floor(low / step + 1e-9) * step; found.length < 9; at += step) {
+    found.push(at);
+    if (at >= high - step * 1e-9) break;
+  }
   return found;
 }
 
-function chart(name, points) {
+function chart(name, points, unit) {
   const [width, height, left, right, top, bottom] = [440, 210, 52, 14, 12, 28];
   const ys = points.map(([, y]) => y);
   let [low, high] = [Math.min(...ys), Math.max(...ys)];
   if (low > 0 && low < high / 2) low = 0;
   if (low === high) [low, high] = low ? [low - Math.abs(low) / 2, high + Math.abs(high) / 2] : [-1, 1];
+  const lines = points.length ? steps(low, high) : [];
+  if (lines.length) [low, high] = [lines[0], lines[lines.length - 1]];
   const first = points.length ? points[0][0] : 0;
   const last = points.length ? points[points.length - 1][0] : 1;
   const x = (at) => left + (last > first ? (at - first) / (last - first) : 0.5) * (width - left - right);
@@ -349,7 +360,7 @@ function chart(name, points) {
   const text = (words, attributes) => drawn("text", { class: "tick", ...attributes }, words);
   const latest = points.length ? `${brief(ys[ys.length - 1])} at ${brief(last)}` : "nothing yet";
   const svg = drawn("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${name}: ${latest}` });
-  for (const at of steps(low, high)) {
+  for (const at of lines) {
     svg.append(drawn("path", { class: "grid", d: `M${left} ${y(at)}H${width - right}` }),
       text(brief(at), { x: left - 8, y: y(at) + 4, "text-anchor": "end" }));
   }
@@ -357,6 +368,7 @@ function chart(name, points) {
   for (const at of last > first ? [first, last] : points.length ? [first] : []) {
     svg.append(text(brief(at), { x: x(at), y: height - 9, "text-anchor": last > first ? (at === last ? "end" : "start") : "middle" }));
   }
+  if (last > first) svg.append(drawn("text", { class: "axis-title", x: (left + width - right) / 2, y: height - 9, "text-anchor": "middle" }, unit));
   const colour = name.startsWith("ε") ? "violet" : /loss/.test(name) ? "red" : "blue";
   const path = points.map(([px, py], place) => `${place ? "L" : "M"}${x(px).toFixed(2)} ${y(py).toFixed(2)}`).join("");
   if (points.length > 1) svg.append(drawn("path", { class: `line ${colour}`, d: path }));
