@@ -79,7 +79,7 @@ class Browser:
         context = self.tell("Target.createBrowserContext")["browserContextId"]
         target = self.tell("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.tell("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        page = self.pages[session] = Page(self, session)
+        page = self.pages[session] = Page(self, session, width)
         for domain in ("Page", "Runtime", "Network", "Log"):
             page.tell(f"{domain}.enable")
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
@@ -126,8 +126,9 @@ class Browser:
 class Page:
     """One page of the browser."""
 
-    def __init__(self, browser: Browser, session: str) -> None:
+    def __init__(self, browser: Browser, session: str, width: int) -> None:
         self._browser = browser
+        self._width = width
         self._session = session
         self._loads = 0
         self.errors: list[str] = []  # of its console
@@ -180,7 +181,7 @@ class Page:
 
     def sideways(self) -> int:
         """By how many pixels the page is wider than its window."""
-        return int(self.run("document.scrollingElement.scrollWidth - window.innerWidth"))
+        return int(self.run("document.scrollingElement.scrollWidth")) - self._width
 
     def picture(self, path: Path, *, whole: bool = True) -> None:
         """A screenshot as PNG."""

@@ -300,7 +300,6 @@ def _listed(run: str, summary: Summary, now: float) -> dict[str, Any]:
         **asdict(listed(summary, now)),
         "began": summary.began,
         "part": share_done(summary),
-        "unit": summary.unit,
     }
 
 

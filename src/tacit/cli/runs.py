@@ -55,7 +55,8 @@ def _print_table(folder: Path, names: list[str]) -> None:
     for name in names:
         run = listed(Following(folder / name).refreshed(), time.time())
         measured = f"{run.measured} {run.metric}".strip()
-        table.add_row(run.folder, run.state, run.kind, run.protection, run.epsilon, measured, run.progress, run.age)
+        done = f"{run.progress} {run.unit}"
+        table.add_row(run.folder, run.state, run.kind, run.protection, run.epsilon, measured, done, run.age)
         if run.state == "damaged":
             notes.append(f"{run.folder}: {run.reason}")
     console = Console(markup=False, highlight=False, emoji=False)

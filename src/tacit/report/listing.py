@@ -29,7 +29,8 @@ class Listed:
     covers: str  # what that epsilon covers, and each other
     metric: str
     measured: str  # the name of the metric
-    progress: str
+    progress: str  # "3/20"
+    unit: str
     age: str
     reason: str  # why it ended as it did, or what is damaged
 
@@ -53,21 +54,15 @@ def listed(run: Summary, now: float) -> Listed:
         covers=clean(each),
         metric=metric(measured.name, measured.value) if measured else NOTHING,
         measured=clean(measured.name) if measured else "",
-        progress=progress(run),
+        progress=f"{run.done:,}/{run.total:,}" if run.total else NOTHING,
+        unit=run.unit,
         age=age(now - run.began) if run.began else NOTHING,
         reason=clean(run.damage or run.reason),
     )
 
 
-def progress(run: Summary) -> str:
-    """How far it is."""
-    if not run.total:
-        return NOTHING
-    return f"{run.done:,}/{run.total:,} {run.unit}"
-
-
 def share_done(run: Summary) -> float:
-    """The same from 0 to 1."""
+    """How far it is, from 0 to 1."""
     return min(1.0, max(0.0, (run.done + run.part) / run.total)) if run.total > 0 else 0.0
 
 

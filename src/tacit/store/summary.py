@@ -120,8 +120,10 @@ class Following:
             self._read_events()
             self._read_ledger()
             return self._concluded()
+        except FileNotFoundError:
+            return replace(self._told, state="damaged", damage=f"{self._events.name} is missing")
         except OSError as error:
-            damage = f"{Path(error.filename or self._events).name}: it cannot be read: {error.strerror or error}"
+            damage = f"{Path(error.filename or self._events).name} cannot be read: {error.strerror or error}"
             return replace(self._told, state="damaged", damage=damage)
 
     # --- the events
@@ -255,7 +257,7 @@ def folded(summary: Summary, told: Told) -> Summary:
             most = {of: each for of, each in now.items() if of not in before or (each[0] or 0) >= before[of][0]}
             return replace(summary, done=max(summary.done, event.round + 1), spent=_spent({**before, **most}))
         case RunFinished():
-            return replace(summary, unit=event.unit, part=0.0)
+            return replace(summary, unit="epochs" if event.unit == "epochs" else "rounds", part=0.0)
         case _:
             return summary
 

@@ -138,12 +138,13 @@ function listView() {
     const note = make("span", { class: "note" });
     const cells = Object.fromEntries(["state", "kind", "protection", "epsilon", "metric", "progress", "began"].map((name) => [name, make("td", { "data-label": { epsilon: "ε" }[name] || name })]));
     const bar = make("progress", { max: 1 });
-    const [words, metric, measured] = [make("span"), make("span"), make("span", { class: "note" })];
-    cells.progress.append(words, bar);
+    const [words, unit, metric, measured, protection] = ["", "note", "", "note", "protection"].map((style) => make("span", { class: style || null }));
+    cells.progress.append(words, unit, bar);
+    cells.protection.append(protection);
     cells.metric.append(metric, measured);
     tick.addEventListener("change", () => { tick.checked ? chosen.add(id) : chosen.delete(id); choose(); });
     const all = [make("td", { class: "tick" }, make("label", {}, tick)), make("td", { class: "name" }, link, note), ...Object.values(cells)];
-    return { line: make("tr", {}, ...all), box: tick, link, note, cells, bar, words, metric, measured };
+    return { line: make("tr", {}, ...all), box: tick, link, note, cells, bar, words, unit, metric, measured, protection };
   }
 
   function show(run, row) {
@@ -154,13 +155,15 @@ function listView() {
     row.note.title = notes;
     row.line.className = TONES[run.state] === "bad" ? "bad" : "";
     if (row.cells.state.textContent !== run.state) row.cells.state.replaceChildren(badge(run.state));
-    say(row.cells.kind, run.kind || NOTHING);
-    say(row.cells.protection, run.protection);
+    say(row.cells.kind, run.kind.slice(0, 40) || NOTHING);
+    say(row.protection, run.protection);
+    row.protection.title = run.protection;
     say(row.cells.epsilon, run.epsilon);
     row.cells.epsilon.title = run.covers;
     say(row.metric, run.metric);
     say(row.measured, run.measured);
     say(row.words, run.progress);
+    say(row.unit, run.progress === NOTHING ? "" : run.unit);
     row.bar.hidden = run.state !== "running" || run.progress === NOTHING;
     row.bar.value = run.part;
     say(row.cells.began, age(run.began));
@@ -259,11 +262,11 @@ function runView(id) {
     say(document.getElementById("kind"), [run.kind, run.party].filter(Boolean).join(" · ") || "Run");
     cards.state.whole.className = `card ${TONES[run.state]}`;
     put(cards.state, run.state, run.protection === NOTHING ? "" : run.protection);
-    const [done, unit = ""] = run.progress.split(" ");
-    put(cards.progress, done, unit);
-    bar.hidden = run.progress === NOTHING;
+    const started = run.progress !== NOTHING;
+    put(cards.progress, run.progress, started ? run.unit : "");
+    bar.hidden = !started;
     bar.value = run.part;
-    put(cards.epsilon, run.epsilon, run.epsilon === NOTHING ? "no ε is promised" : run.covers);
+    put(cards.epsilon, run.epsilon, run.covers || (started ? "no ε is promised" : ""));
     put(cards.metric, run.metric, run.measured);
     put(cards.began, age(run.began), when(run.began, true));
     const killed = run.state === "killed" ? "Its process ended without a word: the run can be resumed." : "";
