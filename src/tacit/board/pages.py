@@ -53,7 +53,9 @@ def sentence_page(title: str, words: str, base: str) -> str:
 
 
 def _page(view: str, title: str, base: str, *heading: Markup, run: str | None = None) -> str:
-    without = element("noscript", element("p", "The board draws with a script: allow it for this page.", class_="notice fair"))
+    without = element(
+        "noscript", element("p", "The board draws with a script: allow it for this page.", class_="notice fair")
+    )
     content = element("div", id="content", data_view=view, data_run=run)
     return _document(title, base, True, element("header", *heading), without, content)
 

@@ -16,12 +16,12 @@ from typing import Any, BinaryIO
 from urllib.parse import parse_qs
 
 from tacit.board import pages
-from tacit.board.door import Door, drawn, has_cookie, hosts, same, set_cookie
+from tacit.board.access import draw, has_cookie, hosts, same, set_cookie
+from tacit.board.changes import Changes, Runs
 from tacit.board.made import NotMade, Reports
-from tacit.board.runs import Changes, Runs
 from tacit.board.told import events_of
 from tacit.report.listing import clean, listed, share_done
-from tacit.store.summary import Summary
+from tacit.store.run_summary import Summary
 from tacit.store.tail import read_small
 
 _REQUEST_BYTES = 16384
@@ -39,7 +39,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _NO_REQUEST = "This is not a request that the board answers."
-_NO_TOKEN = "This board opens with the address that `tacit board` printed when it was started."
+_CLOSED = "This board opens with the address that `tacit board` printed when it was started."
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Answer:
 
 @contextmanager
 def open_board(root: Path, port: int = 0) -> Iterator[Address]:
-    """Answer on 127.0.0.1 until the end of the block. The system chooses the port 0. Raises ValueError if it is taken."""
+    """Answer on 127.0.0.1 until the end of the block. Port 0: one that is free. Raises ValueError if it is taken."""
     try:
         server = _Server(root, port)
     except (OSError, OverflowError) as error:
@@ -73,7 +73,7 @@ def open_board(root: Path, port: int = 0) -> Iterator[Address]:
     thread.start()
     at = f"http://127.0.0.1:{server.server_address[1]}/?token="
     try:
-        yield Address(at + server.door.token, at + server.door.ticket)
+        yield Address(at + server.secrets.token, at + server.secrets.ticket)
     finally:
         server.shutdown()
         server.server_close()
@@ -87,7 +87,7 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False  # a slow reader keeps nobody from ending
 
     def __init__(self, root: Path, port: int) -> None:
-        self.door = drawn()
+        self.secrets = draw()
         self.runs = Runs(root.resolve())
         self.reports = Reports()
         self.used = threading.Lock()  # taken with the ticket, and never given back
@@ -209,25 +209,25 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/":
             return self._exchanged(parse_qs(query, max_num_fields=20).get("token", [""])[0])
         below = path.removeprefix("/").partition("/")
-        door = self.server.door
-        if not (same(below[0], door.path) & has_cookie(door, self.headers.get("Cookie", ""))) or not below[1]:
-            return _plain(403, _NO_TOKEN)
+        secrets = self.server.secrets
+        if not (same(below[0], secrets.path) & has_cookie(secrets, self.headers.get("Cookie", ""))) or not below[1]:
+            return _plain(403, _CLOSED)
         return self._page(below[2], query)
 
     def _exchanged(self, token: str) -> Answer:
         """The cookie for the token."""
-        door = self.server.door
-        once = same(token, door.ticket) and self.server.used.acquire(blocking=False)
-        if not (same(token, door.token) | once):
-            return _plain(403, _NO_TOKEN)
-        headers = (("Location", f"/{door.path}/"), ("Set-Cookie", set_cookie(door)))
+        secrets = self.server.secrets
+        once = same(token, secrets.ticket) and self.server.used.acquire(blocking=False)
+        if not (same(token, secrets.token) | once):
+            return _plain(403, _CLOSED)
+        headers = (("Location", f"/{secrets.path}/"), ("Set-Cookie", set_cookie(secrets)))
         return Answer(b"", status=303, headers=headers)
 
     def _page(self, path: str, query: str) -> Answer:
         runs = self.server.runs
         match path.split("/"):
             case [""]:
-                return _html(pages.list_page(clean(runs.root.name or "/"), f"/{self.server.door.path}/"))
+                return _html(pages.list_page(clean(runs.root.name or "/"), f"/{self.server.secrets.path}/"))
             case ["board.css"]:
                 return Answer(pages.style(), "text/css; charset=utf-8")
             case ["board.js"]:
@@ -252,7 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _of_run(self, run: str, folder: Path, rest: list[str], query: str) -> Answer:
         match rest:
             case []:
-                return _html(pages.run_page(run, clean(folder.name), f"/{self.server.door.path}/"))
+                return _html(pages.run_page(run, clean(folder.name), f"/{self.server.secrets.path}/"))
             case ["events.json"]:
                 summary = self.server.runs.summary(run) or Summary(folder.name)
                 try:
@@ -268,9 +268,8 @@ class _Handler(BaseHTTPRequestHandler):
             case _:
                 return self._sentence(404, "Not there", "There is no such page on this board.")
 
-
     def _sentence(self, status: int, title: str, words: str) -> Answer:
-        page = pages.sentence_page(title, clean(words, _LONGEST), f"/{self.server.door.path}/")
+        page = pages.sentence_page(title, clean(words, _LONGEST), f"/{self.server.secrets.path}/")
         return Answer(page.encode(), status=status)
 
 
@@ -313,5 +312,3 @@ def _json(value: Any) -> Answer:
 
 def _plain(status: int, words: str, *headers: tuple[str, str]) -> Answer:
     return Answer(f"{words}\n".encode(), "text/plain; charset=utf-8", status, headers=headers)
-
-

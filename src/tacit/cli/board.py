@@ -25,10 +25,13 @@ def command(folder: Path, port: int, show: bool) -> None:
     Exit codes: 0 ended, 2 a mistake in the input, such as a port that is in use.
     """
     from tacit.board.server import open_board
-    from tacit.store.summary import holds_run
+    from tacit.store.run_summary import holds_run
 
     if not folder.is_dir():
-        end(f"{folder}: there is no such folder: name the one that holds runs, such as the one of tacit run --runs", USER)
+        end(
+            f"{folder}: there is no such folder: name the one that holds runs, such as the one of tacit run --runs",
+            USER,
+        )
     if holds_run(folder):
         end(f"{folder} is itself a run: name the folder that holds it, which is {folder.resolve().parent}", USER)
     try:

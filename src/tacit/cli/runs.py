@@ -25,7 +25,7 @@ def command(folder: Path, as_json: bool) -> None:
     Exit codes: 0 done, 2 a mistake in the input.
     """
     from tacit.report.listing import plain, to_json
-    from tacit.store.summary import Following, runs_in
+    from tacit.store.run_summary import Following, runs_in
 
     try:
         names = runs_in(folder)
@@ -46,7 +46,7 @@ def _print_table(folder: Path, names: list[str]) -> None:
     from rich.table import Table
 
     from tacit.report.listing import listed
-    from tacit.store.summary import Following
+    from tacit.store.run_summary import Following
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in _HEAD:

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tacit.report.numbers import metric, short
-from tacit.store.summary import Summary
+from tacit.store.run_summary import Summary
 
-NOTHING = "–"  # noqa: RUF001 -- what a cell without a figure shows
+NOTHING = "–"  # what a cell without a figure shows
 _LONGEST = 300
 
 

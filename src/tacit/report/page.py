@@ -138,7 +138,10 @@ def table(
     for row in rows:
         styles = (" ".join(filter(None, (_width(cell), style))) for cell, style in zip(row, left, strict=True))
         named = zip(row, styles, head, strict=True)
-        cells = (element("td", cell, class_=style or None, data_label=name if stacked else None) for cell, style, name in named)
+        cells = (
+            element("td", cell, class_=style or None, data_label=name if stacked else None)
+            for cell, style, name in named
+        )
         lines.append(element("tr", *cells))
     columns = element("tr", *names)
     looks = " ".join([*(["numbers"] if numbers else []), *(["stacked"] if stacked else [])])

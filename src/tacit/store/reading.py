@@ -50,7 +50,7 @@ def check_event(event: Event, where: str) -> None:
 
 
 @cache
-def _hints(kind: type[Event]) -> dict[str, Any]:
+def _hints(kind: type[object]) -> dict[str, Any]:
     return get_type_hints(kind)
 
 

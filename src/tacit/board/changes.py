@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from tacit.store.summary import Following, Summary, runs_in
+from tacit.store.run_summary import Following, Summary, runs_in
 
 _AT_MOST = 300  # runs in an answer
 _PAUSE = 0.5  # seconds between two looks at the folder

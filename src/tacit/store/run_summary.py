@@ -23,7 +23,6 @@ from tacit.events import (
     Answered,
     EpochFinished,
     Evaluated,
-    Event,
     RoundAborted,
     RoundFinished,
     RunFinished,
@@ -226,11 +225,9 @@ def folded(summary: Summary, told: Told) -> Summary:
     summary = replace(summary, began=summary.began or told.at, last=max(summary.last, told.at))
     match event := told.event:
         case RunStarted():
-            given = {"name": event.name, "kind": event.kind, "protection": event.protection}
-            return replace(summary, **given, unit="rounds", total=event.rounds)
+            return replace(_named(summary, event), unit="rounds", total=event.rounds)
         case TrainingStarted():
-            given = {"name": event.name, "kind": event.kind, "protection": event.protection}
-            return replace(summary, **given, unit="epochs", total=event.epochs)
+            return replace(_named(summary, event), unit="epochs", total=event.epochs)
         case RunResumed():
             return replace(summary, done=event.round, part=0.0)
         case TrainingResumed():
@@ -260,6 +257,10 @@ def folded(summary: Summary, told: Told) -> Summary:
             return replace(summary, unit="epochs" if event.unit == "epochs" else "rounds", part=0.0)
         case _:
             return summary
+
+
+def _named(summary: Summary, event: RunStarted | TrainingStarted) -> Summary:
+    return replace(summary, name=event.name, kind=event.kind, protection=event.protection)
 
 
 def _of_round(event: RoundFinished) -> dict[str, tuple[float | None, float | None]]:

@@ -15,7 +15,7 @@ _BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Secrets:
     """The secrets of one board. Drawn anew at each start."""
 
     token: str
@@ -24,10 +24,10 @@ class Door:
     path: str  # below which everything lies: a third secret, which only pages of the board know
 
 
-def drawn() -> Door:
+def draw() -> Secrets:
     """From the system's generator."""
     token, ticket, cookie = (secrets.token_urlsafe(_BYTES) for _ in range(3))
-    return Door(token, ticket, cookie, secrets.token_urlsafe(12))
+    return Secrets(token, ticket, cookie, secrets.token_urlsafe(12))
 
 
 def hosts(port: int) -> frozenset[str]:
@@ -40,12 +40,12 @@ def same(given: str, secret: str) -> bool:
     return secrets.compare_digest(given.encode("utf-8", "replace"), secret.encode())
 
 
-def set_cookie(door: Door) -> str:
+def set_cookie(drawn: Secrets) -> str:
     """The header with which a browser is given the cookie."""
-    return f"{_COOKIE}={door.cookie}; Path=/{door.path}/; HttpOnly; SameSite=Strict"
+    return f"{_COOKIE}={drawn.cookie}; Path=/{drawn.path}/; HttpOnly; SameSite=Strict"
 
 
-def has_cookie(door: Door, header: str) -> bool:
+def has_cookie(drawn: Secrets, header: str) -> bool:
     """Whether a Cookie header holds it. Cookies of other servers on this machine stand beside it."""
     found = (each.strip().partition("=") for each in header.split(";"))
-    return any([same(value, door.cookie) for name, _, value in found if name == _COOKIE])
+    return any(same(value, drawn.cookie) for name, _, value in found if name == _COOKIE)
