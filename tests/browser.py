@@ -100,6 +100,8 @@ class Browser:
             assert self.process.poll() is None, "the browser ended"
             self.listen()
         answer = self._answers.pop(number)
+        if "context" in answer.get("error", {}).get("message", ""):  # of a page that was just left
+            return {"result": {}}
         assert "error" not in answer, (method, answer["error"])
         return dict(answer["result"])
 
@@ -164,8 +166,8 @@ class Page:
         return answer["result"].get("value")
 
     def until(self, script: str) -> None:
-        """Wait until a script says something true."""
-        self._wait(lambda: self.run(script), script)
+        """Wait until a script says something true. While a page is being loaded, what it asks for may not be there."""
+        self._wait(lambda: self.run(f"(() => {{ try {{ return {script}; }} catch {{ return false; }} }})()"), script)
 
     def text(self, selector: str = "body") -> str:
         return str(self.run(f"document.querySelector({json.dumps(selector)}).innerText"))
