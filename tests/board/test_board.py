@@ -29,25 +29,41 @@ TRAINING = TrainingStarted("private", "private_training", 1, 4, 10, "gaussian no
 DONE = RunFinished("done", 3, 60.0)
 WHY = "no round had enough updates: see the aborted rounds for the reason"
 HTML = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
-SIZES = [(1280, False), (1280, True), (390, False), (390, True)]
+SIZES = [
+    (1280, False),
+    (390, True),
+    pytest.param(1280, True, marks=pytest.mark.slow),
+    pytest.param(390, False, marks=pytest.mark.slow),
+]
 BACKGROUND = {False: "rgb(244, 246, 249)", True: "rgb(15, 20, 27)"}
 CONTRAST = """
 (() => {
   const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, place) => sum + v * [0.2126, 0.7152, 0.0722][place], 0);
-  const behind = (at) => { for (; at; at = at.parentElement) { const found = parts(getComputedStyle(at).backgroundColor);
-    if (found.length < 4 || found[3] === 1) return found; } return [255, 255, 255]; };
+  const linear = (v) => v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const behind = (at) => {
+    for (; at; at = at.parentElement) {
+      const found = parts(getComputedStyle(at).backgroundColor);
+      if (found.length < 4 || found[3] === 1) return found;
+    }
+    return [255, 255, 255];
+  };
   const low = [];
   for (const at of document.querySelectorAll("main *")) {
-    if (![...at.childNodes].some((each) => each.nodeType === 3 && each.data.trim()) || !at.getClientRects().length) continue;
-    if (at.closest("svg") || getComputedStyle(at).backgroundColor.startsWith("color(")) continue;
-    const [a, b] = [light(parts(getComputedStyle(at).color)), light(behind(at))];
+    const words = [...at.childNodes].some((each) => each.nodeType === 3 && each.data.trim());
+    const style = getComputedStyle(at);
+    if (!words || !at.getClientRects().length || at.closest("svg")) continue;
+    if (style.backgroundColor.startsWith("color(")) continue;
+    const [a, b] = [light(parts(style.color)), light(behind(at))];
     const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     if (ratio < 4.5) low.push(`${at.className} ${at.textContent.slice(0, 30)} ${ratio}`);
   }
   return low;
 })()
+"""
+LISTED = """
+[...document.querySelectorAll('table.runs tbody tr')].map((row) =>
+  [row.querySelector('a').textContent.slice(16), row.querySelector('.badge').textContent])
 """
 
 
@@ -87,7 +103,8 @@ def opened(page, folder):
     """The page of a run, by its link."""
     page.until(f"[...document.querySelectorAll('td.name a')].some((each) => each.textContent === {folder!r})")
     page.run(f"[...document.querySelectorAll('td.name a')].find((each) => each.textContent === {folder!r}).click()")
-    page.until("document.querySelector('#content').dataset.view === 'run' && document.querySelector('.card .value').textContent")
+    page.until("document.querySelector('#content').dataset.view === 'run'")
+    page.until("document.querySelector('.card .value').textContent")
 
 
 def rounds(count):
@@ -118,9 +135,7 @@ def test_every_sort_of_run_is_shown_and_fits(browser, runs, tmp_path, width, dar
     live = sorts_of_runs(runs)
     with shown(browser, runs, width=width, dark=dark) as page:
         page.until("document.querySelectorAll('table.runs tbody tr').length === 5")
-        found = dict(
-            page.run("[...document.querySelectorAll('table.runs tbody tr')].map((row) => [row.querySelector('a').textContent.slice(16), row.querySelector('.badge').textContent])")
-        )  # fmt: skip
+        found = dict(page.run(LISTED))
         states = {"under-way": "running", **{state: state for state in ("done", "failed", "killed", "damaged")}}
         assert found == states
         text = page.text()
@@ -222,7 +237,9 @@ def test_hostile_words_and_pages_do_nothing(browser, runs):
     ]
     made = write(runs, settings(), happened)
     made.rename(runs / name)
-    (runs / name / "audit.html").write_text(f"<body>{HTML}<img src='http://evil.example/x'><form action='http://evil.example/'>")
+    (runs / name / "audit.html").write_text(
+        f"<body>{HTML}<img src='http://evil.example/x'><form action='http://evil.example/'>"
+    )
     with shown(browser, runs, width=390) as page:
         opened(page, name)
         page.until("document.querySelectorAll('ol.events li').length >= 4")

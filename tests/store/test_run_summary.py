@@ -162,7 +162,9 @@ def test_a_file_that_grows_fast_is_read_at_its_end(tmp_path, monkeypatch):
     for number in range(1000):
         run.emit(round_of(number))
     told = []
-    monkeypatch.setattr(run_summary, "folded", lambda found, each, fold=run_summary.folded: told.append(0) or fold(found, each))
+    monkeypatch.setattr(
+        run_summary, "folded", lambda found, each, fold=run_summary.folded: told.append(0) or fold(found, each)
+    )
     assert following.refreshed().done == 1000
     assert len(told) < 200
     run.close()

@@ -1,4 +1,4 @@
-"""Events read piece by piece: the same as all at once, whatever the pieces, and nothing that a folder holds stops it."""
+"""Events read piece by piece: the same as all at once, and nothing that a folder holds stops the reader."""
 
 from __future__ import annotations
 
