@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "plots" / "house.svg"
 WORDS = {  # what lies in a layer, by its first name
     "__main__": "",
+    "board": "a page of this machine that follows runs",
     "cli": "commands: a sentence and an exit code for each end",
     "tasks": "the door for authors of tasks · glue for Flower fleets",
     "runs": "the verbs: load, plan, run, join, predict, audit, report, export",

@@ -173,7 +173,7 @@ def _attack(found: Finding) -> Markup:
         "figure",
         element("h3", found.attack),
         element("dl", *listed),
-        page.table(["measured", "off", "on", "no information"], rows, numbers=True, label=found.attack),
+        page.table(["measured", "off", "on", "no information"], rows, numbers=True, stacked=True, label=found.attack),
         drawings.strips(found.pictures) if found.pictures is not None else None,
         class_="attack",
     )
@@ -183,7 +183,8 @@ def _costs(made: Audit) -> Markup:
     costs = [words.cost_words(cost) for cost in made.costs]
     if not costs:
         return page.paragraph("Not measured: there is no protection to leave out, or nothing to measure it by.")
-    return page.table(["figure", "without the protection", "with it"], costs, numbers=True, label="Cost in utility")
+    head = ["figure", "without the protection", "with it"]
+    return page.table(head, costs, numbers=True, stacked=True, label="Cost in utility")
 
 
 def _glossary() -> Markup:

@@ -19,16 +19,19 @@ VERBS = (
     "data",
     "plan",
     "run",
+    "runs",
     "join",
     "predict",
     "scorecard",
     "audit",
     "report",
+    "board",
     "evidence",
     "verify",
     "export",
     "keys",
     "flower",
+    "completion",
 )
 
 
@@ -66,8 +69,8 @@ class _Verbs(click.Group):
         except click.UsageError as error:
             _refuse(error, ctx)
             raise
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise  # click ends without a word if nobody reads its output any more
         except Exception as error:
             from tacit.cli.exits import FAILED, end
             from tacit.cli.task_errors import task_traceback

@@ -122,20 +122,30 @@ def table(
     numbers: bool = False,
     label: str = "",
     words: Collection[int] = (),
+    stacked: bool | None = None,
 ) -> Markup:
-    """A table in a box of its own, which scrolls where the page is narrow.
+    """A table in a box of its own.
 
-    `numbers`: all columns but the first, and but those in `words`.
+    `numbers`: all columns but the first, and but those in `words`. `stacked`: where the page is as narrow as a phone,
+    each row is a card with a line for each column; otherwise the box scrolls. By default it is a table of words with
+    three columns or more.
     """
+    if stacked is None:
+        stacked = not numbers and len(head) > 2
     left = ["words" if place in words else None for place in range(len(head))]
     names = (element("th", name, scope="col", class_=style) for name, style in zip(head, left, strict=True))
     lines = []
     for row in rows:
         styles = (" ".join(filter(None, (_width(cell), style))) for cell, style in zip(row, left, strict=True))
-        cells = (element("td", cell, class_=style or None) for cell, style in zip(row, styles, strict=True))
+        named = zip(row, styles, head, strict=True)
+        cells = (
+            element("td", cell, class_=style or None, data_label=name if stacked else None)
+            for cell, style, name in named
+        )
         lines.append(element("tr", *cells))
     columns = element("tr", *names)
-    body = element("table", element("thead", columns), element("tbody", *lines), class_="numbers" if numbers else None)
+    looks = " ".join([*(["numbers"] if numbers else []), *(["stacked"] if stacked else [])])
+    body = element("table", element("thead", columns), element("tbody", *lines), class_=looks or None)
     return element("div", body, class_="scroll", tabindex="0", role="region", aria_label=label or head[0])
 
 

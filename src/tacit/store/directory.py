@@ -55,6 +55,7 @@ from tacit.store.party_folder import Store, party_of
 __all__ = ["RunDirectory", "Store", "party_of", "read_events", "read_model", "read_timed_events", "replace_file"]
 
 
+_ATTEMPTS, _BETWEEN = 10, 0.02  # to have the folder alone, and seconds between them
 _BEFORE_THE_START = frozenset({"config.yaml", "environment.json", "party", "events.jsonl", "run.log"})
 
 
@@ -77,11 +78,9 @@ class RunDirectory:
         self._made: Literal["folder", "files"] | None = None  # what this process made: all of it, or what lies in it
         self.store = Store(path, fingerprint)
         self._events = _appending(path / "events.jsonl")
-        try:
-            fcntl.flock(self._events, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _locked(self._events):
             self._events.close()
-            raise ConfigError(f"{path}: another process is writing there: wait until it ends, or stop it") from None
+            raise ConfigError(f"{path}: another process is writing there: wait until it ends, or stop it")
         self._log = _appending(path / "run.log")
         self._chain: bytes | None = None  # of the events so far, once one is written
 
@@ -236,6 +235,21 @@ def read_timed_events(path: str | Path) -> Iterator[tuple[float, Event]]:
 def read_model(path: Path) -> Arrays:
     """The arrays of a stored `model.safetensors`."""
     return Store(path.parent).model()
+
+
+def _locked(file: TextIO) -> bool:
+    """Whether this process is now the only one that writes there.
+
+    A reader that looks whether anybody writes (`tail.is_written`) holds the lock for an instant, which is waited out.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if attempt < _ATTEMPTS - 1:
+                time.sleep(_BETWEEN)
+    return False
 
 
 def _new_folder(root: Path, name: str) -> Path:

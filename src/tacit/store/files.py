@@ -144,13 +144,17 @@ def read_twice(path: Path, known: frozenset[str]) -> dict[str, Any] | None:
 
 def read_plain(path: Path, known: frozenset[str]) -> dict[str, Any]:
     """One JSON file. Raises Damaged."""
-    data = _read(path)
+    return plain_of(path, _read(path), known)
+
+
+def plain_of(path: Path, data: bytes, known: frozenset[str]) -> dict[str, Any]:
+    """The JSON file of these bytes. Raises Damaged."""
     sealed = _check(path, data)
     try:
         found = json.loads(data)
     except json.JSONDecodeError as error:
         raise Damaged(f"{path}:{error.lineno}: this is not JSON: {error.msg}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Damaged(f"{path}: this is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise Damaged(f"{path}:1: this file is damaged: it holds no fields")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -34,18 +35,23 @@ def checked_events(path: Path) -> list[Event]:
     """The events of a run, each of the right types."""
     found: list[Event] = []
     for count, event in enumerate(read_events(path / "events.jsonl"), 1):
-        _check(event, f"{path / 'events.jsonl'}:{count}")
+        check_event(event, f"{path / 'events.jsonl'}:{count}")
         found.append(event)
     return found
 
 
-def _check(event: Event, where: str) -> None:
+def check_event(event: Event, where: str) -> None:
     """A file that was edited must not fail later, in the middle of a page."""
-    hints = get_type_hints(type(event))
+    hints = _hints(type(event))
     for field in fields(event):
         value, expected = getattr(event, field.name), hints[field.name]
         if not _is(value, expected):
             raise ValueError(f"{where}: {field.name} of {type(event).__name__} cannot be {str(value)[:60]!r}")
+
+
+@cache
+def _hints(kind: type[object]) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _is(value: Any, expected: Any) -> bool:
@@ -68,7 +74,7 @@ def _is(value: Any, expected: Any) -> bool:
 
 def ledgers(folder: Path) -> tuple[Account, ...]:
     """Those of a run's `ledger.json`; none where it stopped before the first was written."""
-    return _accounts(Store(folder).intact_ledger() or {}, folder / "ledger.json")
+    return accounts(Store(folder).intact_ledger() or {}, folder / "ledger.json")
 
 
 def client_ledgers(path: Path) -> tuple[dict[str, int], tuple[Account, ...]]:
@@ -77,10 +83,11 @@ def client_ledgers(path: Path) -> tuple[dict[str, int], tuple[Account, ...]]:
     state, ledger = data.get("state", {}), data.get("ledger", {})
     if not isinstance(state, dict) or not isinstance(ledger, dict):
         raise ValueError(f"{path}:1: these are not counters and ledgers of a client")
-    return {name: value for name, value in state.items() if type(value) is int}, _accounts(ledger, path)
+    return {name: value for name, value in state.items() if type(value) is int}, accounts(ledger, path)
 
 
-def _accounts(data: dict[str, Any], path: Path) -> tuple[Account, ...]:
+def accounts(data: dict[str, Any], path: Path) -> tuple[Account, ...]:
+    """The ledgers of a ledger.json, or of a client's counters, that was read from `path`."""
     try:
         return tuple(_account(each) for each in data.get("ledgers", []))
     except (TypeError, ValueError, AttributeError) as error:
