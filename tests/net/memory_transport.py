@@ -16,10 +16,11 @@ from datetime import UTC, datetime
 
 from tacit.channel import sentence
 from tacit.errors import PeerError
-from tacit.net.handshake import Hello, check_hello
+from tacit.net.handshake import KNOWS, Hello, check_hello
 from tacit.net.identity import Identity, identity_of
 from tacit.net.loopback import check_guarded
 from tacit.net.transport import Conversation, Guest, Listener
+from tacit.net.vitals import Traffic
 
 _PAUSE = 0.01  # seconds before a connection that broke comes back
 
@@ -77,6 +78,7 @@ class Peer:
     stream: Stream | None = None
     ready: bool = False
     left: bool = False
+    knows: frozenset[str] = KNOWS
 
     @property
     def pending(self) -> int:
@@ -88,6 +90,7 @@ class MemoryServer:
         self, transport: MemoryTransport, told: Listener, expected: Callable[[str], bool], about: Conversation
     ) -> None:
         self.peers: dict[str, Peer] = {}
+        self.traffic = Traffic()
         self.epoch = os.urandom(16)
         self._transport, self._told, self._expected, self._about = transport, told, expected, about
         self._port = 0
@@ -123,6 +126,7 @@ class MemoryServer:
 
     def send(self, name: str, frame: bytes) -> None:
         if (peer := self.peers.get(name)) is not None:
+            self.traffic += Traffic(sent=len(frame))
             peer.down.send(frame)
 
     def admit(self, hello: Hello, theirs: Conversation) -> tuple[Peer, bool, Stream]:
@@ -162,6 +166,7 @@ class MemoryServer:
             await self._told.joined(name, hello, certificate, resumed)
             peer.ready = True
             while not peer.left and (frame := await peer.up.next(stream, self._about.limit)) is not None:
+                self.traffic += Traffic(received=len(frame))
                 await self._told.arrived(name, frame)
         except PeerError as error:
             if self.peers.get(name) is peer:
@@ -182,6 +187,7 @@ class MemoryConnection:
         self._server, self._about = server, about
         self._session, self._epoch = os.urandom(16), b""
         self._up = Way()
+        self.traffic = Traffic()
         self._stream: Stream | None = None
         self._leaving = False
 
@@ -190,6 +196,7 @@ class MemoryConnection:
         return self._up.pending
 
     def send(self, frame: bytes) -> None:
+        self.traffic += Traffic(sent=len(frame))
         self._up.send(frame)
 
     async def run(self) -> None:
@@ -225,6 +232,7 @@ class MemoryConnection:
         try:
             await self._told.connected(resumed)
             while (frame := await peer.down.next(stream, about.limit)) is not None:
+                self.traffic += Traffic(received=len(frame))
                 await self._told.arrived(frame)
         finally:
             stream.end()

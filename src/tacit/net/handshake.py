@@ -6,6 +6,9 @@ client                                      server
 
 `session` names the client's process, `epoch` the server's: if both are as before, the conversation resumes where it
 broke; otherwise it begins anew, and what was under way is lost.
+
+Beside its hello, where an earlier release does not look, a client says which later frames it `KNOWS`. A frame of that
+kind is sent to nobody else.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from tacit.wire import Message, Text
 Key16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 LARGEST_FILE = 100_000  # bytes of the shared settings
+KNOWS = frozenset({"pause"})  # frames that came after 0.2.0, by name
+MOST_KNOWN = 1024  # bytes of such names, with a comma between two
 FROZEN_WEIGHTS = "frozen_weights"  # a digest, in addition to the settings, of what is not trained and not sent
 
 
@@ -58,6 +63,20 @@ class Identities(Message, frozen=True, tag=44):
 
     ids: bytes
     proofs: list[Annotated[bytes, msgspec.Meta(max_length=8192)]]
+
+
+class Pause(Message, frozen=True, tag=45):
+    """The coordinator's operator has paused the run, or ended the pause: to clients that know "pause".
+
+    A paused client waits without limit, until the pause ends or another process of the coordinator says otherwise.
+    """
+
+    begins: bool
+
+
+def known(said: str) -> frozenset[str]:
+    """The later frames that a client says it knows, among those that there are."""
+    return KNOWS.intersection(said.split(",")) if len(said) <= MOST_KNOWN else frozenset()
 
 
 def shared(settings: Mapping[str, Any]) -> bytes:

@@ -15,6 +15,7 @@ What a transport does, and nobody above it does again (tests/net/memory_transpor
     the hello       the connection makes a `Hello` of its `Conversation` for each attempt; the server checks it with
                     `handshake.check_hello`, against the name in the certificate, before anything else is read
     pins            the server calls `pins.check` once it knows whose certificate it is, `pins.meet` after the hello
+    knows           a connection says `handshake.KNOWS` beside its hello, and a server keeps it with the peer
     limit           both sides refuse a longer frame with PeerError, before it is in memory if they can
     no certificates both sides call `loopback.check_guarded`: then `identity` is None, `certificate` is b"", and a
                     party is who its hello says
@@ -30,6 +31,7 @@ from tacit.events import Noted, Sink
 from tacit.net.handshake import Hello
 from tacit.net.identity import Credentials, Identity
 from tacit.net.pins import Pins
+from tacit.net.vitals import Traffic
 from tacit.sections import Network
 
 
@@ -92,9 +94,17 @@ class Peer(Protocol):
     def pending(self) -> int:
         """Bytes that it has not confirmed."""
 
+    @property
+    def knows(self) -> frozenset[str]:
+        """Frames that came after 0.2.0 and that it can read, by name (see `handshake.KNOWS`)."""
+
 
 class Server(Protocol):
     """The side that parties connect to."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """What passed, with all parties."""
 
     @property
     def peers(self) -> Mapping[str, Peer]: ...
@@ -119,6 +129,10 @@ class Server(Protocol):
 
 class Connection(Protocol):
     """The side that connects."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """What passed, over all its streams."""
 
     @property
     def pending(self) -> int:

@@ -6,6 +6,7 @@
     events.jsonl        what happened, one event a line with its time; only ever added to
     run.log             the same in words
     ledger.json         what the run cost in privacy, with a copy in ledger.copy.json
+    paused              of a coordinator that an operator paused, until the pause ends
     peers.json          over a network: the fingerprints of the parties that were met, with a copy in peers.copy.json
     model.safetensors   the model after the last whole round; the one before it in model.previous.safetensors. Of a
                         client over a network the last model that it was sent, unless share_model is false

@@ -19,6 +19,7 @@ from tacit.events import (
     Evaluated,
     Event,
     Noted,
+    Paused,
     PortWatched,
     RoundAborted,
     RoundFinished,
@@ -33,6 +34,7 @@ from tacit.events import (
     TrainingResumed,
     TrainingStarted,
     Tree,
+    Unpaused,
 )
 
 UPLOADS = frozenset({"Update", "Masked"})  # messages with what a client learnt
@@ -77,6 +79,10 @@ def _words(event: Event, rounds: int | None) -> str:
             return f"resumed after {event.round} rounds{again}"
         case Noted():
             return f"note: {event.text}"
+        case Paused():
+            return f"paused: {event.text}"
+        case Unpaused():
+            return f"the pause is over, after {event.seconds or 0:.1f} s"
         case PortWatched():
             return f"note: {event.text}" if event.text else ""
         case Answered():

@@ -17,12 +17,13 @@ import grpc.aio
 from tacit.channel import sentence
 from tacit.errors import PeerError
 from tacit.net.grpc.credentials import ONLY_TLS13, channel_credentials, channel_options
-from tacit.net.grpc.server import METHOD, OPTIONS
-from tacit.net.handshake import Hello, Refused, Welcome
+from tacit.net.grpc.server import KNOWS_KEY, METHOD, OPTIONS
+from tacit.net.handshake import KNOWS, Hello, Refused, Welcome
 from tacit.net.link import PIECE_BYTES, Link
 from tacit.net.loopback import check_guarded
 from tacit.net.tls import diagnose
 from tacit.net.transport import Conversation, Guest
+from tacit.net.vitals import Traffic
 from tacit.wire import decode, encode
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
@@ -50,6 +51,7 @@ class Connection:
         self._stream: Any = None  # that is open
         self._met = False  # whether there was a welcome yet
         self._reached = -1  # the link's progress when this connection got as far as a welcome
+        self.traffic = Traffic()
         self._rejected = 0  # handshakes in a row that failed at a certificate
 
     @property
@@ -126,7 +128,7 @@ class Connection:
     async def _once(self) -> None:
         """One connection, from the handshake to its end."""
         async with self._channel() as channel:
-            stream = channel.stream_stream(METHOD)()
+            stream = channel.stream_stream(METHOD)(metadata=((KNOWS_KEY, ",".join(sorted(KNOWS))),))
             hello = Hello(
                 self._about.party,
                 self._session,
@@ -153,6 +155,7 @@ class Connection:
                     piece = await stream.read()
                     if piece is grpc.aio.EOF:
                         return
+                    self.traffic += Traffic(received=len(piece))
                     for frame in self._link.receive(piece):
                         self._wake.set()
                         await self._told.arrived(frame)
@@ -174,6 +177,7 @@ class Connection:
         while True:
             piece = self._link.next()
             if piece is not None:
+                self.traffic += Traffic(sent=len(piece))
                 await stream.write(piece)
             elif self._closing.is_set():
                 await stream.done_writing()

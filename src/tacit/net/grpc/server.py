@@ -28,14 +28,16 @@ from tacit.net.grpc.guests import Bounds
 from tacit.net.grpc.pace import Pace
 from tacit.net.grpc.room import Frame, Room
 from tacit.net.grpc.watch import Watch
-from tacit.net.handshake import Hello, Refused, Welcome, check_hello
+from tacit.net.handshake import Hello, Refused, Welcome, check_hello, known
 from tacit.net.identity import Identity
 from tacit.net.link import OVERHEAD_BYTES, PIECE_BYTES, Link
 from tacit.net.loopback import check_guarded
 from tacit.net.transport import Conversation, Listener
+from tacit.net.vitals import Traffic
 from tacit.wire import decode, encode
 
 METHOD = "/tacit.Party/Converse"
+KNOWS_KEY = "tacit-knows"  # of the call's metadata
 OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_receive_message_length", PIECE_BYTES + OVERHEAD_BYTES),
     ("grpc.max_send_message_length", PIECE_BYTES + OVERHEAD_BYTES),
@@ -64,6 +66,7 @@ class Peer:
     stream: Task = None  # that serves it now
     ready: bool = False  # whether the listener knows of it
     left: bool = False  # it said that it goes: its stream ends once that is confirmed
+    knows: frozenset[str] = frozenset()
 
     @property
     def pending(self) -> int:
@@ -75,6 +78,7 @@ class Server:
 
     def __init__(self, told: Listener, expected: Callable[[str], bool], about: Conversation) -> None:
         self.peers: dict[str, Peer] = {}
+        self.traffic = Traffic()
         self.epoch = os.urandom(16)
         self._told = told
         self._expected = expected
@@ -249,6 +253,7 @@ class Server:
     ) -> None:
         peer, resumed = self._peer(hello)
         peer.stream, peer.identity = task, identity
+        peer.knows = known(dict(context.invocation_metadata() or ()).get(KNOWS_KEY, ""))
         writer: asyncio.Task[None] | None = None
         try:
             if resumed:
@@ -297,6 +302,7 @@ class Server:
                 piece = await (context.read() if frame is None else self._paced(name, frame, pace, context))
                 if piece is grpc.aio.EOF:
                     return
+                self.traffic += Traffic(received=len(piece))
                 if announced := peer.link.announced(piece):
                     pace = Pace(self._about.network.least_rate)
                     frame = self._room.begin(announced, functools.partial(self._slower, name, task))
@@ -348,6 +354,7 @@ class Server:
         while peer.stream is task:
             piece = peer.link.next()
             if piece is not None:
+                self.traffic += Traffic(sent=len(piece))
                 await context.write(piece)
             elif peer.left:
                 return
