@@ -52,7 +52,7 @@ __all__ = [
 
 
 Refusal = Literal["message", "late", "left", "certificate"]
-"""Why a client lost its place: a wrong message, one that came too late, it left by itself, or its certificate is over."""
+"""Why a client lost its place: a wrong message, a late one, it left by itself, or its certificate is over."""
 
 
 @dataclass(frozen=True, slots=True)

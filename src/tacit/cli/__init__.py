@@ -14,7 +14,24 @@ import click
 
 from tacit.version import __version__
 
-VERBS = ("init", "data", "plan", "run", "join", "predict", "scorecard", "audit", "report", "export", "keys", "flower")
+VERBS = (
+    "init",
+    "data",
+    "plan",
+    "run",
+    "join",
+    "status",
+    "pause",
+    "unpause",
+    "stop",
+    "predict",
+    "scorecard",
+    "audit",
+    "report",
+    "export",
+    "keys",
+    "flower",
+)
 
 
 class _Verbs(click.Group):

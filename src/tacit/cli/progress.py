@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from types import TracebackType
 
@@ -28,19 +29,23 @@ from tacit.events import (
     TrainingStarted,
     Tree,
 )
+from tacit.store.log_format import Format, event_line
 from tacit.store.log_lines import line, measured, measured_epoch, measured_step, number
 
 
 class Plain:
     """A line for each event. Single clients are left to the log: a round's line counts them."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: Format = "plain") -> None:
+        self._form = form
         self._rounds: int | None = None
 
     def emit(self, event: Event) -> None:
         if isinstance(event, RunStarted):
             self._rounds = event.rounds
-        if not isinstance(event, RoundStarted | ClientRefused | Curve) and (words := line(event, self._rounds)):
+        if not isinstance(event, RoundStarted | ClientRefused | Curve) and (
+            words := event_line(event, self._rounds, time.time(), self._form)
+        ):
             click.echo(words)
 
     def __enter__(self) -> Plain:
@@ -137,10 +142,12 @@ class Bar:
         self._progress.stop()
 
 
-def screen() -> Plain | Bar:
-    """A bar if stdout is a terminal that can draw one.
+def screen(log_format: Format | None = None) -> Plain | Bar:
+    """Lines of a format that was asked for; or a bar if stdout is a terminal that can draw one.
 
     rich takes FORCE_COLOR for a terminal. Jupyter sets it for its commands, and cannot draw a bar.
     """
+    if log_format is not None:
+        return Plain(log_format)
     console = Console()
     return Bar(console) if console.file.isatty() and not console.is_dumb_terminal else Plain()

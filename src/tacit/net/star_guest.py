@@ -64,6 +64,7 @@ class StarGuest:
         self._away_since: float | None = None
         self._connected_at: float | None = None
         self._paused_at: float | None = None  # since when the coordinator is paused
+        self._pause_holds = False  # not once another process of it answers, before that says that it is paused too
         self._vitals = site.vitals
         self._thread = thread or ThreadPoolExecutor(1, client_name(leaf.identity))
         self._parting: Parting | None = None
@@ -100,7 +101,7 @@ class StarGuest:
 
     def _away(self, now: float) -> float:
         """Seconds since there was a connection to the coordinator that lasted, or carried anything, or a pause."""
-        if self._paused_at is not None:
+        if self._pause_holds:
             self._away_since = now
         if self._connected_at is not None and now - self._connected_at > _STEADY:
             self._away_since = None
@@ -114,7 +115,7 @@ class StarGuest:
 
     async def connected(self, resumed: bool) -> None:
         if not resumed:
-            self._hear_pause(False)  # another process says it again if it is so
+            self._pause_holds = False
             self.leaf.end_round()
             self._sink.emit(Noted("connected to the coordinator"))
         self._said_waiting, self._connected_at = "", asyncio.get_running_loop().time()
@@ -148,6 +149,7 @@ class StarGuest:
                 self._meet(about)
             else:
                 self._away_since = None
+                self._hear_pause(False)
                 await self._answer(frame)
         except asyncio.CancelledError:
             raise
@@ -157,6 +159,7 @@ class StarGuest:
     def _hear_pause(self, begins: bool) -> None:
         """The coordinator is paused, or no longer. Words that say what is known already change nothing."""
         now = asyncio.get_running_loop().time()
+        self._pause_holds = begins
         if begins and self._paused_at is None:
             self._paused_at = now
             self._sink.emit(Paused("the coordinator begins no round until its operator ends the pause"))

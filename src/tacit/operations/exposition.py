@@ -1,6 +1,6 @@
 """The text format of Prometheus (version 0.0.4).
 
-    text([Family("tacit_round", "gauge", "The round.", (Sample(4.0),)), ...])
+text([Family("tacit_round", "gauge", "The round.", (Sample(4.0),)), ...])
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def text(families: Iterable[Family]) -> str:
     for family in families:
         if family.samples:
             lines += [f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {family.kind}"]
-            lines += [f"{family.name}{each.suffix}{_labels(each.labels)} {_number(each.value)}" for each in family.samples]
+            lines += [
+                f"{family.name}{each.suffix}{_labels(each.labels)} {_number(each.value)}" for each in family.samples
+            ]
     return "\n".join(lines) + "\n"
 
 

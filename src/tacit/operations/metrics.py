@@ -41,6 +41,7 @@ class Metrics:
         self._epoch_seconds = Histogram(_BOUNDS)
         self._stages: dict[str, Histogram] = {}
         self._last: RoundFinished | None = None
+        self._last_epoch: EpochFinished | None = None
         self._port: PortWatched | None = None
 
     def emit(self, event: Event) -> None:
@@ -63,6 +64,7 @@ class Metrics:
                     self._observe(event.stages)
                 case EpochFinished():
                     self._epochs += 1
+                    self._last_epoch = event
                     self._epoch_seconds.observe(event.seconds)
                     self._observe(event.stages)
                 case PortWatched():
@@ -101,17 +103,23 @@ class Metrics:
                 "Times that a client said that others' shares are invalid, without proof.",
                 self._disputes,
             ),
-            Family(
-                "tacit_round_seconds", "histogram", "How long finished rounds took.", tuple(self._rounds.samples())
-            ),
+            Family("tacit_round_seconds", "histogram", "How long finished rounds took.", tuple(self._rounds.samples())),
             Family("tacit_epoch_seconds", "histogram", "How long epochs took.", tuple(self._epoch_seconds.samples())),
             Family("tacit_stage_seconds", "histogram", "How long stages of rounds or epochs took.", tuple(stages)),
         ]
 
     def _of_last_round(self) -> list[Family]:
+        found = []
+        if (epoch := self._last_epoch) is not None:
+            received, sent = epoch.bytes_received, epoch.bytes_sent
+            found += [
+                gauge("tacit_epoch_received_bytes", "Bytes from other parties in the last epoch.", received),
+                gauge("tacit_epoch_sent_bytes", "Bytes to other parties in the last epoch.", sent),
+            ]
         if (last := self._last) is None:
-            return []
+            return found
         return [
+            *found,
             gauge("tacit_survivors", "Clients whose updates are in the last finished round.", last.survivors),
             gauge("tacit_client_bytes_up", "Bytes from one client in the last finished round.", last.bytes_up),
             gauge("tacit_client_bytes_down", "Bytes to one client in the last finished round.", last.bytes_down),

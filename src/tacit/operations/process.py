@@ -1,4 +1,4 @@
-"""What this process takes of its machine, under the names that Prometheus has for it. Linux: other systems show none."""
+"""What this process takes of its machine, under the names that Prometheus has for it. On Linux only."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """What is shown of a party at this moment, to the pages and to the commands alike.
 
-    status()    a dict for JSON
-    page()      metrics, in Prometheus's text format
-    alive()     why the process does not work; empty if it does
-    ready()     why it takes no part at the moment; empty if it does
+status()    a dict for JSON
+page()      metrics, in Prometheus's text format
+alive()     why the process does not work; empty if it does
+ready()     why it takes no part at the moment; empty if it does
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -91,8 +91,6 @@ class View:
         return self._unready(self._standing(), self.vitals.look(_PATIENCE))
 
     def _standing(self) -> Standing:
-        from dataclasses import replace
-
         standing = self.status.standing
         asked = self.pausing is not None and self.pausing.state is State.ASKED and standing.state == "running"
         return replace(standing, state="pausing") if asked else standing

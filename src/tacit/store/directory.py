@@ -38,7 +38,7 @@ from tacit.events import EpochFinished, Event, RoundFinished, RoundStarted, RunF
 from tacit.sections import Settings
 from tacit.store.environment import environment
 from tacit.store.files import Arrays, json_file, make_folder, plain, replace_file
-from tacit.store.log_lines import line
+from tacit.store.log_format import Format, event_line
 from tacit.store.party_folder import Store, party_of
 
 __all__ = ["RunDirectory", "Store", "party_of", "read_events", "read_model", "read_timed_events", "replace_file"]
@@ -63,6 +63,7 @@ class RunDirectory:
         self._finished_rounds = 0
         self._ended = False
         self._made: Literal["folder", "files"] | None = None  # what this process made: all of it, or what lies in it
+        self.log_format: Format = "plain"  # of `run.log`
         self.store = Store(path, fingerprint)
         self._events = _appending(path / "events.jsonl")
         try:
@@ -150,9 +151,10 @@ class RunDirectory:
                 self._finished_rounds += 1
             case RunFinished():
                 self._ended = True
-        at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
+        now = self._clock()
+        at = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
         self._events.write(json.dumps({"time": at, **plain(events.to_json(event))}, allow_nan=False) + "\n")
-        if words := line(event, self._rounds):
+        if words := event_line(event, self._rounds, now, self.log_format):
             self._log.write(words + "\n")
         self._events.flush()
         self._log.flush()

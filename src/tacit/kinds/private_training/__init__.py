@@ -82,5 +82,6 @@ KIND = Kind(
     attacks=_attacks,
     resume=Resume(_free, _finished, _caught_up),
     stopped_by="flag",
+    budget=lambda settings: settings.monitor.budget or settings.privacy.epsilon,
     templates=lambda: templates_in(__name__, "torch"),
 )
