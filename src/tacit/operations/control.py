@@ -74,13 +74,13 @@ def ask(folder: Path, verb: str) -> dict[str, Any]:
     if not (folder / "config.yaml").is_file():
         raise ConfigError(f"{folder}: this is not the folder of a run: give the one that --state or runs/ names")
     with _opened(folder) as short, socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_WAITS)
+        deadline = time.monotonic() + _WAITS
         try:
-            connection.connect(f"{short}/{NAME}")
+            _connect(connection, f"{short}/{NAME}", deadline)
             if _peer(connection) != os.geteuid():
                 raise ConfigError(f"{folder}: the process that listens there is of another user: it is not believed")
             connection.sendall(json.dumps({"ask": verb}).encode() + b"\n")
-            line = _line(connection, _ANSWER_BYTES, time.monotonic() + _WAITS)
+            line = _line(connection, _ANSWER_BYTES, deadline)
         except (FileNotFoundError, ConnectionRefusedError):
             raise ConfigError(f"{folder}: no process is running there: start it with tacit join or tacit run") from None
         except PermissionError:
@@ -96,6 +96,18 @@ def ask(folder: Path, verb: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ConfigError(f"{folder}: the process that runs there gave no answer: is it of another release, or ending?")
     return found
+
+
+def _connect(connection: socket.socket, path: str, deadline: float) -> None:
+    """Connect, once there is room among those who wait."""
+    connection.settimeout(_WAITS)
+    while True:
+        try:
+            return connection.connect(path)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError("others are before us") from None
+            time.sleep(_PAUSE)
 
 
 @contextmanager
