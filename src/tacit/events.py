@@ -29,7 +29,6 @@ __all__ = [
     "Nowhere",
     "Paused",
     "PortWatched",
-    "Refusal",
     "RoundAborted",
     "RoundFinished",
     "RoundStarted",
