@@ -13,7 +13,7 @@ ADDED = {"job", "instance"}  # labels that Prometheus adds
 OWN = {"up"}  # metrics of Prometheus itself
 _WORDS = {"and", "or", "unless", "on", "by", "without", "ignoring", "group_left", "group_right", "bool", "offset"}
 _GROUPS = re.compile(r"\b(?:by|on|without|ignoring|group_left|group_right)\s*\(([^)]*)\)")
-_SELECTED = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(\{[^}]*\})?(?!\s*\()")
+_SELECTED = re.compile(r"\b([a-zA-Z_:]\w*)\b(?!\s*\()\s*(\{[^}]*\})?")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -30,12 +30,13 @@ def expressions() -> dict[str, str]:
 
 def named(expression: str) -> dict[str, set[str]]:
     """The metrics of an expression, and the labels that it takes from any of them."""
+    expression = _STRING.sub('""', expression)
     everywhere = {label.strip() for group in _GROUPS.findall(expression) for label in group.split(",")} - {"", "le"}
     rest = re.sub(r"\[[^\]]*\]", "", _GROUPS.sub("", expression))
     found: dict[str, set[str]] = {}
     for name, braces in _SELECTED.findall(rest):
-        if name not in _WORDS and not re.search(rf"\b{name}\s*\(", rest):
-            labels = set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", _STRING.sub("", braces)))
+        if name not in _WORDS:
+            labels = set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", braces))
             found.setdefault(name, set()).update(labels, everywhere if "by" in expression else set())
     return found
 

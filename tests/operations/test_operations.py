@@ -110,3 +110,19 @@ def test_the_dashboard_asks_no_other_host_for_anything():
     assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in dashboard["panels"])
     sources = {panel["datasource"]["uid"] for panel in dashboard["panels"]}
     assert sources == {"${datasource}"}
+
+
+def test_the_documentation_names_every_metric_with_its_labels():
+    text = (promql.MONITORING.parents[1] / "docs" / "operations.md").read_text()
+    rows = re.findall(r"^\| (`(?:tacit|process)_.*?) \| (.*?) \|", text, re.MULTILINE)
+    documented = {
+        name: set(re.findall(r"`(\w+)`", labels)) for names, labels in rows for name in re.findall(r"`(\w+)`", names)
+    }
+    found: dict[str, set[str]] = {}
+    for page in pages():
+        for family in promtool.families(page).values():
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            found.setdefault(name, set()).update(key for each in family.samples for key in each.labels)
+    assert documented.keys() == found.keys()
+    for name, labels in found.items():
+        assert labels - {"le"} <= documented[name], name
