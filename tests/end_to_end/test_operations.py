@@ -10,6 +10,7 @@ import secrets
 import signal
 import socket
 import ssl
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ import yaml
 from tacit.events import Paused, RoundFinished, RoundStarted, RunFinished, Unpaused
 from tacit.store.directory import read_events
 from tests.commands import certify, ended, invoke, start
+from tests.end_to_end import cancer_tables
 from tests.operations import promql, promtool
 from tests.subprocesses import HANGS, free_port, kill, until
 
@@ -56,7 +58,7 @@ def events(folder, *kinds):
 
 def told(folder):
     done = invoke("status", folder, "--json")
-    return json.loads(done.stdout) if done.exit_code == 0 else {"state": None}
+    return defaultdict(lambda: None, json.loads(done.stdout) if done.exit_code == 0 else {})
 
 
 def page(port, path, *, token=None, context=None):
@@ -289,3 +291,60 @@ def test_what_lies_in_the_folder_under_the_name_of_the_socket_stays(here):
     assert "no socket for tacit status" in Path("st/run.log").read_text()
     assert Path("st/control.sock").read_text() == "precious"
     assert os.path.exists("st/report.html")
+
+
+def test_private_training_on_one_machine_shows_its_privacy(here):
+    port = free_port()
+    settings = {"kind": "private_training", "task": "digits", "privacy": {"epsilon": 3}, "train": {"epochs": 200}}
+    Path("private.yaml").write_text(yaml.safe_dump(settings))
+    run = start("run", "private.yaml", "--state", "st", "--metrics", str(port), "--quiet")
+    until(lambda: told("st")["epoch"] is not None and told("st")["epsilon"], run)
+    status, found = told("st"), page(port, "/metrics")[1]
+    assert promtool.lint(found) == []
+    assert (status["state"], status["party"], status["epochs"], status["budget"]) == ("running", None, 200, 3.0)
+    assert 0 < status["epsilon"]["training"] < 3
+    assert promtool.value(found, "tacit_epsilon_budget") == 3.0
+    assert 0 < promtool.value(found, "tacit_epsilon_left", of="training") < 3
+    assert promtool.value(found, "tacit_epochs") == 200
+    assert page(port, "/readyz") == (200, "ok\n")
+    assert "loss" not in found
+    assert "can be stopped (tacit stop) and resumed" in invoke("pause", "st").output
+    said("stop", "st")
+    ended(run, 5)
+    assert told("st")["state"] is None
+
+
+@pytest.mark.slow
+def test_parties_in_lock_step_show_where_they_are_and_can_be_stopped(here):
+    """Two companies; the hub alone is not ready, and says for how many it waits."""
+    port = free_port()
+    cancer_tables.write_deal(epochs=100_000)
+    Path("bank.local").write_text(
+        f"data: {{path: bank.csv, id: id, label: y}}\nmetrics: {{address: '127.0.0.1:{port}'}}\n"
+    )
+    Path("shop.local").write_text("data: {path: shop.csv, id: id}\n")
+
+    def party(name):
+        return start(
+            "join", "deal.yaml", "--party", name, "--local", f"{name}.local", "--state", name, "--insecure", "--quiet"
+        )
+
+    bank = party("bank")
+    until(lambda: told("bank")["needed"] is not None, bank)
+    assert page(port, "/readyz") == (503, "the state is: starting\n")
+    shop = party("shop")
+    until(lambda: told("bank")["last_success"] and told("shop")["last_success"], bank, shop)
+    status, found = told("bank"), page(port, "/metrics")[1]
+    assert (status["state"], status["connected"], status["needed"]) == ("running", 1, 1)
+    assert status["epoch"] >= 1
+    assert (told("shop")["connected"], told("shop")["needed"]) == (1, 1)
+    assert promtool.lint(found) == []
+    assert promtool.value(found, "tacit_sent_bytes_total") > 10_000
+    assert "loss" not in found
+    assert invoke("pause", "bank").exit_code == invoke("unpause", "shop").exit_code == 2
+    said("stop", "shop")
+    ended(shop, 5)
+    until(lambda: told("bank")["connected"] == 0, bank)
+    until(lambda: page(port, "/readyz")[0] == 503, bank)
+    said("stop", "bank")
+    ended(bank, 5)
