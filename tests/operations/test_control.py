@@ -269,6 +269,17 @@ def test_an_answer_that_makes_no_sense_is_said_in_a_sentence(folder, answer):
     server.close()
 
 
+def test_a_fault_in_an_answer_is_not_the_end_of_all_commands(folder):
+    def answer(word):
+        if word == "status":
+            raise KeyError("secret")
+        return echo(word)
+
+    with listening(folder, answer):
+        assert ask(folder, "status") == {"error": "this could not be answered (KeyError): see its log"}
+        assert ask(folder, "stop") == {"text": "stop"}
+
+
 def test_no_more_descriptors_are_no_end(folder, monkeypatch):
     failures = iter([OSError(24, "Too many open files")] * 2)
     monkeypatch.setattr(control, "_PAUSE", 0.01)

@@ -11,7 +11,7 @@ import yaml
 from tacit.events import ClientBlamed, EpochFinished, PortWatched, TrainingStarted
 from tacit.net.vitals import Figures
 from tests.operations import promql, promtool
-from tests.operations.test_view import at_work
+from tests.operations.test_overview import at_work
 from tests.operations.views import BEGUN, view
 
 
@@ -76,7 +76,7 @@ def test_a_wrong_name_or_label_would_be_noticed(monkeypatch):
 
 
 def test_states_and_other_values_that_they_name_are_there():
-    from tacit.operations.status import STATES
+    from tacit.operations.standing import STATES
 
     for expression in promql.expressions().values():
         for value in re.findall(r'state=~?"([^"]*)"', expression):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tacit.events import Event, RoundFinished, RoundStarted, RunStarted
 from tacit.net.vitals import Vitals
-from tacit.operations.metrics import Metrics
-from tacit.operations.status import Status
-from tacit.operations.view import View
+from tacit.operations.counts import Metrics
+from tacit.operations.overview import View
+from tacit.operations.standing import Status
 
 BEGUN = (
     RunStarted("hospital-run", "horizontal", 20, 30, "DP_ENCRYPT", 650),

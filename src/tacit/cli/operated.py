@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tacit.net.pausing import Pausing
     from tacit.net.vitals import Vitals
     from tacit.operations.endpoint import Endpoint
-    from tacit.operations.status import Standing
+    from tacit.operations.standing import Standing
     from tacit.sections import Settings
     from tacit.store.directory import RunDirectory
 
@@ -54,13 +54,14 @@ def operated(
     from tacit.net.vitals import Vitals
     from tacit.operations import control, http
     from tacit.operations.commands import answers
-    from tacit.operations.metrics import Metrics
-    from tacit.operations.status import Status
-    from tacit.operations.view import View
+    from tacit.operations.counts import Metrics
+    from tacit.operations.overview import View
+    from tacit.operations.standing import Status
     from tacit.store.directory import read_timed_events
 
     status, metrics = Status(), Metrics()
-    status.replay(read_timed_events(directory.path / "events.jsonl"))
+    with suppress(ValueError):  # a line that is damaged, or of another release
+        status.replay(read_timed_events(directory.path / "events.jsonl"))
     view = View(
         settings.kind,
         party,

@@ -32,7 +32,7 @@ class Figures:
     """How a party stands on the network."""
 
     connected: int = 0  # other parties
-    needed: int = 0  # of them, or nothing goes on
+    needed: int = 0  # of them
     stage: str = ""  # of the round under way; empty between rounds, and where there are none
     traffic: Traffic = Traffic()
 

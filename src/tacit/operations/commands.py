@@ -7,7 +7,7 @@ from typing import Any
 
 from tacit.net.pausing import Pausing, State
 from tacit.operations.control import Answer
-from tacit.operations.view import View
+from tacit.operations.overview import View
 
 _NO_PAUSE = (
     "only the coordinator of a federation over a network can be paused: this party can be stopped (tacit stop) and "

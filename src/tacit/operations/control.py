@@ -49,8 +49,8 @@ def listening(folder: Path, answer: Answer) -> Iterator[None]:
     if not hasattr(socket, "SO_PEERCRED"):
         raise ValueError("this system does not say who connects to a socket")
     with _opened(folder) as short:
-        _check_folder(folder)
-        _remove_stale(folder / NAME)
+        _check_folder(short)
+        _remove_stale(Path(short, NAME))
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(f"{short}/{NAME}")
             os.chmod(f"{short}/{NAME}", 0o600)  # before anybody can connect
@@ -123,8 +123,8 @@ def _opened(folder: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _check_folder(folder: Path) -> None:
-    found = folder.stat()
+def _check_folder(folder: str) -> None:
+    found = os.stat(folder)
     if found.st_uid != os.geteuid() or found.st_mode & stat.S_IWOTH:
         raise ValueError("other users can write into the folder of the run")
 
@@ -157,7 +157,10 @@ def _answer_one(connection: socket.socket, answer: Answer) -> None:
         verb = asked["ask"] if isinstance(asked, dict) else ""
     except (ValueError, KeyError, RecursionError):
         verb = ""
-    said, then = answer(verb if isinstance(verb, str) else "")
+    try:
+        said, then = answer(verb if isinstance(verb, str) else "")
+    except Exception as error:  # whatever is wrong here must not be the end of all commands
+        said, then = {"error": f"this could not be answered ({type(error).__name__}): see its log"}, None
     connection.settimeout(_SECONDS)
     connection.sendall(json.dumps(said, allow_nan=False).encode() + b"\n")
     if then is not None:

@@ -25,8 +25,8 @@ from tacit.config.source import ConfigError
 from tacit.net.loopback import on_loopback
 
 _BITS = 128
-_DISTINCT = 8  # letters that a random token of this length has but once in 10^9
-_LONGEST = 4096  # bytes of a file
+_DISTINCT = 8  # letters: a random token of this length has fewer once in 10^7
+_LONGEST = 4096  # bytes of a token
 _MAKES_ONE = "(umask 077; openssl rand -hex 32 > FILE) makes one"
 State = tuple[tuple[int, int], ...]
 
@@ -52,21 +52,26 @@ class Secure:
         self._files = (certificate, private)
         self._lock = threading.Lock()
         self._states = self._now()
-        self._context = self._loaded()
+        self._context, self._expires = self._loaded()
 
     def context(self) -> ssl.SSLContext:
-        """For a new connection. Files that cannot be used leave the last good ones in use."""
+        """For a new connection."""
         with self._lock:
-            if (states := self._now()) != self._states:
-                self._states = states
-                with suppress(ConfigError):
-                    self._context = self._loaded()
+            self._renew()
             return self._context
 
     def expires(self) -> float:
-        """Until when the certificate in the file is valid, in seconds since 1970."""
-        certificate = x509.load_pem_x509_certificates(self._files[0].read_bytes())[0]
-        return certificate.not_valid_after_utc.timestamp()
+        """Until when the certificate in use is valid, in seconds since 1970."""
+        with self._lock:
+            self._renew()
+            return self._expires
+
+    def _renew(self) -> None:
+        """Read files that have changed. Those that cannot be used leave the last good ones in use."""
+        if (states := self._now()) != self._states:
+            self._states = states
+            with suppress(ConfigError):
+                self._context, self._expires = self._loaded()
 
     def _now(self) -> State:
         try:
@@ -75,20 +80,20 @@ class Secure:
             return ()
         return tuple((each.st_mtime_ns, each.st_ino) for each in found)
 
-    def _loaded(self) -> ssl.SSLContext:
+    def _loaded(self) -> tuple[ssl.SSLContext, float]:
         certificate, private = self._files
-        _check_private(private)
+        read_private(private)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         try:
             context.load_cert_chain(certificate, private, password=lambda: b"")
-            self.expires()
+            first = x509.load_pem_x509_certificates(certificate.read_bytes())[0]
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"{certificate}: it cannot be served with {private.name} ({error}): metrics.certificate and "
                 "metrics.private must be PEM files of one certificate and its key, without a password"
             ) from None
-        return context
+        return context, first.not_valid_after_utc.timestamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +133,7 @@ def endpoint_of(
 
 def read_token(path: Path) -> Token:
     """The token in a file of this user's own; ConfigError, in a sentence, where it protects nothing."""
-    _check_private(path)
-    text = path.read_bytes()[: _LONGEST + 1].strip()
+    text = read_private(path).strip()
     if not text.isascii() or any(letter <= 32 for letter in text) or not text or len(text) > _LONGEST:
         raise ConfigError(f"{path}: a token is one line of printable ASCII without spaces: {_MAKES_ONE}")
     bits = _bits(text.decode())
@@ -140,23 +144,25 @@ def read_token(path: Path) -> Token:
 
 def _bits(token: str) -> int:
     """The most that so many letters of this alphabet can hold."""
-    letters = 16 if set(token.lower()) <= set("0123456789abcdef") else 64
-    return (
-        math.floor(len(token) * math.log2(letters)) if not token.isdecimal() else math.floor(len(token) * math.log2(10))
-    )
+    alphabets = {10: "0123456789", 16: "0123456789abcdefABCDEF"}
+    letters = next((size for size, alphabet in alphabets.items() if set(token) <= set(alphabet)), 64)
+    return math.floor(len(token) * math.log2(letters))
 
 
-def _check_private(path: Path) -> None:
-    """ConfigError unless this is a file that only its owner, this user, can read."""
+def read_private(path: Path) -> bytes:
+    """The beginning of a file that only its owner, this user, can read; else ConfigError."""
     try:
-        found = path.stat()
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would keep us waiting
     except OSError as error:
         raise ConfigError(f"{path}: this file cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(found.st_mode):
-        raise ConfigError(f"{path}: this is not a file")
-    if found.st_uid not in (os.geteuid(), 0):
-        raise ConfigError(f"{path}: it belongs to another user: it must belong to the user of this process")
-    if found.st_mode & 0o077:
-        raise ConfigError(f"{path}: other users can read it: chmod 600 {path}")
-    if not os.access(path, os.R_OK):
-        raise ConfigError(f"{path}: this file cannot be read: Permission denied")
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise ConfigError(f"{path}: this is not a file")
+        if found.st_uid != os.geteuid():
+            raise ConfigError(f"{path}: it belongs to another user: it must belong to the user of this process")
+        if found.st_mode & 0o077:
+            raise ConfigError(f"{path}: other users can read it: chmod 600 {path}")
+        return os.read(descriptor, _LONGEST + 1)
+    finally:
+        os.close(descriptor)

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 from tacit.net.loopback import on_loopback
 from tacit.operations.endpoint import Endpoint
 from tacit.operations.exposition import CONTENT_TYPE
-from tacit.operations.view import View
+from tacit.operations.overview import View
 
 _REQUEST_BYTES = 8192
 _REQUEST_SECONDS = 5.0

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from tacit.events import Paused, RoundFinished, RunFinished, RunStarted, TrainingStarted
 from tacit.net.pausing import Pausing
 from tacit.net.vitals import Figures, Traffic, Vitals
-from tacit.operations import view as module
-from tacit.operations.status import Status
-from tacit.operations.view import View
+from tacit.operations import overview as module
+from tacit.operations.overview import View
+from tacit.operations.standing import Status
 from tests.operations import promtool
 from tests.operations.views import BEGUN, view
 

@@ -18,9 +18,9 @@ from typing import Any
 from tacit.net.pausing import Pausing, State
 from tacit.net.vitals import Figures, Vitals
 from tacit.operations import process
+from tacit.operations.counts import Metrics, gauge, traffic
 from tacit.operations.exposition import Family, Sample, by_label, text
-from tacit.operations.metrics import Metrics, gauge, traffic
-from tacit.operations.status import STATES, Standing, Status
+from tacit.operations.standing import STATES, Standing, Status
 from tacit.version import __version__
 
 _PATIENCE = 2.0  # seconds for an event loop to answer
@@ -151,7 +151,7 @@ def _of_network(figures: Figures | None) -> list[Family]:
         return []
     return [
         gauge("tacit_parties_connected", "Other parties that are connected to this one.", figures.connected),
-        gauge("tacit_parties_needed", "Other parties without which nothing goes on.", figures.needed),
+        gauge("tacit_parties_needed", "How many of them are needed.", figures.needed),
         *traffic(figures.traffic.received, figures.traffic.sent),
     ]
 

@@ -18,8 +18,8 @@ from tacit.events import (
     RunStarted,
     SharesDisputed,
 )
+from tacit.operations.counts import Metrics
 from tacit.operations.exposition import text
-from tacit.operations.metrics import Metrics
 from tests.operations import promtool
 
 FINISHED = RoundFinished(

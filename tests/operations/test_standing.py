@@ -18,7 +18,7 @@ from tacit.events import (
     TrainingStarted,
     Unpaused,
 )
-from tacit.operations.status import STATES, Status
+from tacit.operations.standing import STATES, Status
 
 BEGUN = RunStarted("fleet", "horizontal", 20, 30, "DP_ENCRYPT", 650)
 FINISHED = RoundFinished(4, 17, 1, 2.5, 1000, epsilon=1.5, delta=1e-5, evaluation_epsilon=3.0)

@@ -1,4 +1,4 @@
-"""What happened in a run, counted: a sink whose figures Prometheus reads (see `view` for those of this moment)."""
+"""What happened in a run, counted: a sink whose figures Prometheus reads (see `overview` for those of this moment)."""
 
 from __future__ import annotations
 
