@@ -191,7 +191,7 @@ def test_over_tls_the_pages_are_for_those_who_show_the_token(here):
         for name in ("party", "authority", "metrics")
     }
     for name, file in (("party", "certificate"), ("metrics", "certificate"), ("authority", "authority")):
-        decoded = ssl._ssl._test_decode_cert(keys["coordinator"][file])  # Python's own reading of it
+        decoded = ssl._ssl._test_decode_cert(keys["coordinator"][file])  # type: ignore[attr-defined]  # not ours
         assert expiries[name] == ssl.cert_time_to_seconds(decoded["notAfter"])
     assert page(port, "/readyz", token=token, context=context) == (200, "ok\n")
     said("pause", "co")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partialmethod
 
 import pytest
 
@@ -122,6 +123,9 @@ def test_a_coordinator_that_starts_paused_and_clients_that_join_then(transport):
             await asyncio.sleep(0.2)
             assert not fed.serving.done()
             pausing.end()
+            await until(lambda: kinds(fed.kept.events, Unpaused))
+            await asyncio.sleep(0.3)
+            assert not fed.serving.done()
             fed.join(1)
             fed.join(2)
             return fed, await fed.done()
@@ -174,8 +178,8 @@ def test_a_client_of_an_earlier_release_is_told_nothing_and_takes_part(transport
     monkeypatch.setattr(connection, "KNOWS", frozenset())
     monkeypatch.setattr(memory_transport, "KNOWS", frozenset())
     monkeypatch.setattr(memory_transport.Peer, "knows", frozenset())
-    peer = memory_transport.Peer.__init__
-    monkeypatch.setattr(memory_transport.Peer, "__init__", lambda self, *given: peer(self, *given, knows=frozenset()))
+    made = partialmethod(memory_transport.Peer.__init__, knows=frozenset())
+    monkeypatch.setattr(memory_transport.Peer, "__init__", made)
 
     async def run():
         fed = federation(transport)
