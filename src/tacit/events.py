@@ -27,6 +27,7 @@ __all__ = [
     "Kept",
     "Noted",
     "Nowhere",
+    "Paused",
     "PortWatched",
     "RoundAborted",
     "RoundFinished",
@@ -43,9 +44,14 @@ __all__ = [
     "TrainingResumed",
     "TrainingStarted",
     "Tree",
+    "Unpaused",
     "from_json",
     "to_json",
 ]
+
+
+Refusal = Literal["message", "late", "left", "certificate"]
+"""Why a client lost its place: a wrong message, a late one, it left by itself, or its certificate is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,20 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
+class Paused:
+    """The coordinator begins no round until an operator ends the pause. Its clients tell of it too."""
+
+    text: str  # who waits for what
+
+
+@dataclass(frozen=True, slots=True)
+class Unpaused:
+    """A pause has ended."""
+
+    seconds: float  # that it took, or since this process heard of it
+
+
+@dataclass(frozen=True, slots=True)
 class PortWatched:
     """How it stands at the port of the party that listens. Counts are since its start."""
 
@@ -121,6 +141,7 @@ class ClientRefused:
     round: int
     client: int
     reason: str
+    why: Refusal = "message"
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +378,8 @@ Event = (
     | Tree
     | RunResumed
     | Noted
+    | Paused
+    | Unpaused
     | PortWatched
     | RoundStarted
     | ClientRefused

@@ -184,6 +184,8 @@ class Kind(Generic[S]):
     """What its epsilons come to if they are computed again from the file and the events (`runs.verification`)."""
     tables: Callable[[S, str | None, Local, Path], Mapping[str, Checked]] | None = None
     """Everything that is wrong with the table of one party, or of all that are here; None if it has no tables."""
+    budget: Callable[[S], float | None] = lambda settings: None
+    """The epsilon at which it ends, or which its noise was calibrated to; None if the file names none."""
     templates: Callable[[], Templates] = dict  # folders to start from, the first by default
 
 

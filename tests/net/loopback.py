@@ -131,7 +131,7 @@ class Federation:
     @property
     def awaited(self) -> set[int]:
         """From whom the coordinator wants an answer."""
-        gathering: Any = self.coordinator._gathering
+        gathering: Any = self.coordinator.gathering
         return set() if gathering is None else set(getattr(gathering, "_server", gathering)._waiting)
 
     def credentials(self, identity: int) -> Credentials | None:

@@ -16,10 +16,11 @@ from datetime import UTC, datetime
 
 from tacit.channel import sentence
 from tacit.errors import PeerError
-from tacit.net.handshake import Hello, check_hello
+from tacit.net.handshake import Hello, check_hello, known
 from tacit.net.identity import Identity, identity_of
 from tacit.net.loopback import check_guarded
 from tacit.net.transport import Conversation, Guest, Listener
+from tacit.net.vitals import Traffic
 from tacit.wire import AnyFrame
 
 _PAUSE = 0.01  # seconds before a connection that broke comes back
@@ -78,6 +79,7 @@ class Peer:
     stream: Stream | None = None
     ready: bool = False
     left: bool = False
+    knows: frozenset[str] = frozenset()
 
     @property
     def pending(self) -> int:
@@ -89,6 +91,7 @@ class MemoryServer:
         self, transport: MemoryTransport, told: Listener, expected: Callable[[str], bool], about: Conversation
     ) -> None:
         self.peers: dict[str, Peer] = {}
+        self.traffic = Traffic()
         self.epoch = os.urandom(16)
         self._transport, self._told, self._expected, self._about = transport, told, expected, about
         self._port = 0
@@ -124,6 +127,7 @@ class MemoryServer:
 
     def send(self, name: str, frame: AnyFrame) -> None:
         if (peer := self.peers.get(name)) is not None:
+            self.traffic += Traffic(sent=len(frame))
             peer.down.send(frame)
 
     def admit(self, hello: Hello, theirs: Conversation) -> tuple[Peer, bool, Stream]:
@@ -137,6 +141,7 @@ class MemoryServer:
         if identity is not None:
             self._about.pins.meet(identity)
         peer, resumed = self._peer(hello)
+        peer.knows = known(hello)
         peer.identity, peer.stream = identity, Stream((peer.up, peer.down))
         task = asyncio.create_task(self._serve(peer, peer.stream, hello, certificate, resumed))
         self._serving.add(task)
@@ -163,6 +168,7 @@ class MemoryServer:
             await self._told.joined(name, hello, certificate, resumed)
             peer.ready = True
             while not peer.left and (frame := await peer.up.next(stream, self._about.limit)) is not None:
+                self.traffic += Traffic(received=len(frame))
                 await self._told.arrived(name, frame)
         except PeerError as error:
             if self.peers.get(name) is peer:
@@ -183,6 +189,7 @@ class MemoryConnection:
         self._server, self._about = server, about
         self._session, self._epoch = os.urandom(16), b""
         self._up = Way()
+        self.traffic = Traffic()
         self._stream: Stream | None = None
         self._leaving = False
 
@@ -191,6 +198,7 @@ class MemoryConnection:
         return self._up.pending
 
     def send(self, frame: AnyFrame) -> None:
+        self.traffic += Traffic(sent=len(frame))
         self._up.send(frame)
 
     async def run(self) -> None:
@@ -226,6 +234,7 @@ class MemoryConnection:
         try:
             await self._told.connected(resumed)
             while (frame := await peer.down.next(stream, about.limit)) is not None:
+                self.traffic += Traffic(received=len(frame))
                 await self._told.arrived(frame)
         finally:
             stream.end()

@@ -10,12 +10,12 @@ import pytest
 
 from tacit.config.local import Local
 from tacit.errors import BudgetError, PeerError
-from tacit.events import Answered, AnswerRefused, EndHeard, Kept
+from tacit.events import Answered, AnswerRefused, EndHeard, Kept, Paused, Unpaused
 from tacit.kinds.horizontal.frames import FramedClient, to_frame
 from tacit.kinds.horizontal.messages import Work
 from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.task import Fitted
-from tacit.net.handshake import Parting
+from tacit.net.handshake import Parting, Pause
 from tacit.net.site import Site
 from tacit.net.star_guest import StarGuest
 from tacit.wire import encode
@@ -145,3 +145,56 @@ def test_a_coordinator_that_comes_back_has_not_ended_the_run():
     with pytest.raises(StopIteration):
         made.arrived(encode(Parting("stopped", "by hand"))).send(None)
     assert not [event for event in kept.events if isinstance(event, EndHeard)]
+
+
+def patience_of(frames, seconds=5.0, reconnects=False):
+    """For how long a client counts its coordinator as away, that it lost after these frames."""
+    made, kept, _ = engine(Inferring(), encrypt={"encrypt_type": "NOT_ENCRYPT"})
+
+    async def heard() -> tuple[float, list[type]]:
+        clock = asyncio.get_running_loop().time
+        await made.connected(False)
+        for frame in frames:
+            await made.arrived(frame)
+        await made.waiting("it does not answer")
+        if reconnects:
+            await made.connected(False)
+            await made.waiting("it does not answer")
+        made._away(clock())
+        away = made._away(clock() + seconds)
+        return away, [type(event) for event in kept.events if isinstance(event, Paused | Unpaused)]
+
+    assert made._failed is None
+    return asyncio.run(heard())
+
+
+BEGINS, ENDS = encode(Pause(True)), encode(Pause(False))
+
+
+def test_patience_counts_while_a_coordinator_is_away_and_not_while_it_is_paused():
+    away, told = patience_of([])
+    assert 5.0 <= away < 6.0
+    assert told == []
+    for frames in ([BEGINS], [BEGINS, BEGINS], [ENDS, BEGINS], [BEGINS, encode(Parting("stopped", "by hand"))]):
+        away, told = patience_of(frames)
+        assert away == 0.0
+        assert told == [Paused]
+
+
+@pytest.mark.parametrize("after", [[ENDS], [ENDS, ENDS]])
+def test_patience_counts_again_once_the_pause_is_over(after):
+    away, told = patience_of([BEGINS, *after])
+    assert 5.0 <= away < 6.0
+    assert told == [Paused, Unpaused]
+
+
+def test_another_process_of_the_coordinator_has_to_say_that_it_is_paused():
+    away, told = patience_of([BEGINS], reconnects=True)
+    assert 5.0 <= away < 6.0
+    assert told == [Paused]  # it is not known that it is over
+
+
+def test_a_model_ends_a_pause():
+    """A coordinator of an earlier release took over: it says nothing of pauses."""
+    _, told = patience_of([BEGINS, to_frame(work(0))])
+    assert told == [Paused, Unpaused]

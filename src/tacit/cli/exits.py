@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from tacit.store.directory import RunDirectory
+    from tacit.store.log_format import Format, Level
 
 DONE = 0
 FAILED = 1
@@ -19,6 +21,8 @@ USER = 2
 PEER = 3
 BUDGET = 4
 AGAIN = 5
+
+LOG_FORMAT = "tacit.log_format"  # the key of click's context
 
 STATUS = {"done": DONE, "failed": FAILED, "stopped": AGAIN, "budget reached": BUDGET}
 
@@ -76,6 +80,18 @@ def not_stored(where: Path, error: OSError) -> NoReturn:
 
 
 def end(message: str, code: int) -> NoReturn:
-    """End the command. The message has nothing in front, so that editors and terminals find its file and line."""
-    click.echo(message, err=True)
+    """End the command. The message has nothing in front, so that editors and terminals find its file and line; but for
+    a log (--log-format)."""
+    say(message, "Ended", "INFO" if code == AGAIN else "ERROR", err=True, exit_code=code)
     raise SystemExit(code)
+
+
+def say(words: str, name: str, level: Level = "INFO", *, err: bool = False, **fields: object) -> None:
+    """Print words beside the events of a run: as a line of its log, if there is one. `name`: of the event."""
+    context = click.get_current_context(silent=True)
+    form: Format = context.meta.get(LOG_FORMAT, "plain") if context is not None else "plain"
+    if form != "plain":
+        from tacit.store.log_format import written
+
+        words = written(words, time.time(), form, level, name, fields)
+    click.echo(words, err=err)

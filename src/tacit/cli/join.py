@@ -6,20 +6,23 @@ import os
 import signal
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from tacit.cli.exits import DONE, FAILED, STATUS, USER, end, endings, not_stored
+from tacit.cli.exits import DONE, FAILED, LOG_FORMAT, STATUS, USER, end, endings, not_stored, say
+from tacit.cli.options import LOG_FORMATS, METRICS
 
 if TYPE_CHECKING:
     from tacit.kind import Seat
     from tacit.net.site import Site
+    from tacit.operations.endpoint import Endpoint
     from tacit.runs.outcome import Outcome
     from tacit.sections import Settings
     from tacit.store.directory import RunDirectory
+    from tacit.store.log_format import Format
 
 
 @click.command("join")
@@ -47,7 +50,8 @@ if TYPE_CHECKING:
 @click.option("--new", is_flag=True, help="Start a new run even if there is an interrupted run of the coordinator.")
 @click.option("--previous", is_flag=True, help="Resume from the previous state if the newest is damaged.")
 @click.option("--insecure", is_flag=True, help="Run without certificates; only on this machine.")
-@click.option("--metrics", "metrics_port", type=int, metavar="PORT", help="Serve Prometheus metrics on this machine.")
+@click.option("--metrics", "metrics_port", type=int, metavar="PORT", help=METRICS)
+@click.option("--log-format", type=click.Choice(["text", "json"]), help=LOG_FORMATS)
 @click.option("--quiet", is_flag=True, help="Print only the folder of the results.")
 @click.option("--test-insecure-noise", "noise", is_flag=True, hidden=True)
 def command(
@@ -63,6 +67,7 @@ def command(
     new: bool,
     insecure: bool,
     metrics_port: int | None,
+    log_format: Literal["text", "json"] | None,
     quiet: bool,
     noise: bool,
 ) -> None:
@@ -82,12 +87,13 @@ def command(
     from tacit.config.source import ConfigError
     from tacit.config.task import look_beside
 
+    click.get_current_context().meta[LOG_FORMAT] = log_format or "plain"
     if resume is not None and state is not None:
         end("--resume and --state both name a directory: give one of them", USER)
     if new and (party != "coordinator" or state is not None):
         end("--new is for a coordinator that starts without --state: leave it out", USER)
     try:
-        start = _start(file, party, identities, local_file, overrides, insecure, noise)
+        start = _start(file, party, identities, local_file, overrides, insecure, noise, metrics_port)
         if start.site.credentials is not None and len(start.seat.clients) > 1:
             end("--id: a certificate is of one client: start one process for each", USER)
         directory = _opened(start, runs, resume, state, new, previous)
@@ -98,10 +104,10 @@ def command(
     if directory is None:
         return
     look_beside(file)
-    outcome = _carried_out(start, directory, quiet, metrics_port)
+    outcome = _carried_out(start, directory, quiet, log_format)
     if outcome.status != "done":
-        click.echo(f"{outcome.status}: {outcome.text}".rstrip(": "), err=True)
-    click.echo(f"Results: {directory.path}")
+        say(f"{outcome.status}: {outcome.text}".rstrip(": "), "Ended", err=True, status=outcome.status)
+    say(f"Results: {directory.path}", "Results", path=str(directory.path))
     if (code := STATUS.get(outcome.status, FAILED)) != DONE:
         raise SystemExit(code)
 
@@ -113,6 +119,7 @@ class _Start:
     settings: Settings
     seat: Seat
     site: Site
+    endpoint: Endpoint | None  # of its pages
 
 
 def _start(
@@ -123,7 +130,9 @@ def _start(
     overrides: tuple[str, ...],
     insecure: bool,
     noise: bool,
+    metrics_port: int | None,
 ) -> _Start:
+    from tacit.cli.operated import wanted
     from tacit.config.local import load_local
     from tacit.runs.join import join_of, site_of
     from tacit.runs.load import load
@@ -133,7 +142,8 @@ def _start(
     join = join_of(settings)
     settings = join.networked(settings)
     seat = join.seat(settings, party, identities)
-    return _Start(settings, seat, site_of(settings, local, folder, seat.name, insecure=insecure, noise=noise))
+    site = site_of(settings, local, folder, seat.name, insecure=insecure, noise=noise)
+    return _Start(settings, seat, site, wanted(metrics_port, local, folder))
 
 
 def _opened(
@@ -152,18 +162,24 @@ def _opened(
     whole = start.seat.whole
     start.settings, directory = resumed(folder, start.settings.model_dump(), party=whole, previous=previous)
     if (done := finished(start.settings, directory, whole)) is not None:
-        click.echo(f"{directory.path}: {done}")
+        say(f"{directory.path}: {done}", "Done", path=str(directory.path))
         if not start.seat.coordinates:  # a coordinator's clients may have to be told
             conclude(directory, start.settings, whole)
             return None
     return directory
 
 
-def _carried_out(start: _Start, directory: RunDirectory, quiet: bool, metrics_port: int | None) -> Outcome:
+def _carried_out(start: _Start, directory: RunDirectory, quiet: bool, log_format: Format | None) -> Outcome:
+    from tacit.cli.operated import operated
     from tacit.cli.progress import screen
     from tacit.events import Sink, Tee
-    from tacit.runs.join import take_part
+    from tacit.runs.join import pausing_in, take_part
 
+    seat, site = start.seat, start.site
+    pausing = pausing_in(directory.path) if seat.coordinates else None
+    if pausing is not None:
+        site = replace(site, pausing=pausing)
+    directory.log_format = log_format or "plain"
     with endings(directory), ExitStack() as stack:
         if threading.current_thread() is threading.main_thread():
             # Certificates are read again when they have changed: the signal to do so must not end the run.
@@ -171,13 +187,18 @@ def _carried_out(start: _Start, directory: RunDirectory, quiet: bool, metrics_po
         stack.enter_context(directory)
         sinks: list[Sink] = [directory]
         if not quiet:
-            shown = screen()
+            shown = screen(log_format)
             stack.enter_context(shown)
             sinks.append(shown)
-        if metrics_port is not None:
-            from tacit.store.prometheus import Metrics, serve_metrics
-
-            metrics = Metrics()
-            stack.enter_context(serve_metrics(metrics, metrics_port))
-            sinks.append(metrics)
-        return take_part(start.settings, start.seat, start.site, sink=Tee(*sinks), directory=directory)
+        sinks += stack.enter_context(
+            operated(
+                start.settings,
+                directory,
+                start.endpoint,
+                party=seat.whole,
+                vitals=site.vitals,
+                pausing=pausing,
+                credentials=site.credentials,
+            )
+        )
+        return take_part(start.settings, seat, site, sink=Tee(*sinks), directory=directory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from types import TracebackType
 
@@ -30,13 +31,15 @@ from tacit.events import (
     Tree,
 )
 from tacit.kind import find
+from tacit.store.log_format import Format, event_line
 from tacit.store.log_lines import line, measured, measured_epoch, measured_step, number
 
 
 class Plain:
     """A line for each event. Single clients are left to the log: a round's line counts them."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: Format = "plain") -> None:
+        self._form = form
         self._rounds: int | None = None
         self._counted = EPOCHS
 
@@ -46,7 +49,7 @@ class Plain:
         if isinstance(event, TrainingStarted):
             self._counted = find(event.kind).counted
         if not isinstance(event, RoundStarted | ClientRefused | Curve) and (
-            words := line(event, self._rounds, self._counted)
+            words := event_line(event, self._rounds, time.time(), self._form, self._counted)
         ):
             click.echo(words)
 
@@ -147,10 +150,12 @@ class Bar:
         self._progress.stop()
 
 
-def screen() -> Plain | Bar:
-    """A bar if stdout is a terminal that can draw one.
+def screen(log_format: Format | None = None) -> Plain | Bar:
+    """Lines of a format that was asked for; or a bar if stdout is a terminal that can draw one.
 
     rich takes FORCE_COLOR for a terminal. Jupyter sets it for its commands, and cannot draw a bar.
     """
+    if log_format is not None:
+        return Plain(log_format)
     console = Console()
     return Bar(console) if console.file.isatty() and not console.is_dumb_terminal else Plain()

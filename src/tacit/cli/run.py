@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from tacit.cli.exits import DONE, FAILED, STATUS, USER, end, endings, not_stored
+from tacit.cli.exits import DONE, FAILED, LOG_FORMAT, STATUS, USER, end, endings, not_stored, say
+from tacit.cli.options import LOG_FORMATS, METRICS
 
 if TYPE_CHECKING:
     from tacit.runs.outcome import Outcome
     from tacit.sections import Settings
     from tacit.store.directory import RunDirectory
+    from tacit.store.log_format import Format
 
 
 @click.command("run")
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 @click.option(
     "--engine", type=click.Choice(["memory", "ray"]), help="Engine of the simulation; short for --set engine.kind=…"
 )
+@click.option("--metrics", "metrics_port", type=int, metavar="PORT", help=METRICS)
+@click.option("--log-format", type=click.Choice(["text", "json"]), help=LOG_FORMATS)
 @click.option("--quiet", is_flag=True, help="Print only the folder of the results.")
 def command(
     file: Path | None,
@@ -40,6 +44,8 @@ def command(
     state: Path | None,
     previous: bool,
     engine: str | None,
+    metrics_port: int | None,
+    log_format: Literal["text", "json"] | None,
     quiet: bool,
 ) -> None:
     """Run every party of FILE on this machine.
@@ -59,6 +65,7 @@ def command(
     from tacit.runs.resume import concluded, finished, resumed, unlike
     from tacit.runs.run import opened
 
+    click.get_current_context().meta[LOG_FORMAT] = log_format or "plain"
     if resume is not None and state is not None:
         end("--resume and --state both name a directory: give one of them", USER)
     if engine is not None:
@@ -79,35 +86,49 @@ def command(
     except OSError as error:
         not_stored(resume or state or runs, error)
     if done is not None:
-        click.echo(f"{directory.path}: {done}")
+        say(f"{directory.path}: {done}", "Done", path=str(directory.path))
         if concluded(directory):
             directory.close()
             return
 
-    outcome = _carried_out(settings, directory, file, quiet)
+    outcome = _carried_out(settings, directory, file, quiet, metrics_port, log_format)
     if quiet and outcome.status != "done":
-        click.echo(f"{outcome.status}: {outcome.text}".rstrip(": "), err=True)
-    click.echo(f"Results: {directory.path}")
+        say(f"{outcome.status}: {outcome.text}".rstrip(": "), "Ended", err=True, status=outcome.status)
+    say(f"Results: {directory.path}", "Results", path=str(directory.path))
     if outcome.status == "stopped":
-        click.echo(f"To resume: tacit run --resume {directory.path}")
+        say(f"To resume: tacit run --resume {directory.path}", "Resumable", path=str(directory.path))
     if (code := STATUS.get(outcome.status, FAILED)) != DONE:
         raise SystemExit(code)
 
 
 def _note(words: str | None) -> None:
     if words is not None:
-        click.echo(f"note: {words}", err=True)
+        say(f"note: {words}", "Noted", err=True)
 
 
-def _carried_out(settings: Settings, directory: RunDirectory, file: Path | None, quiet: bool) -> Outcome:
+def _carried_out(
+    settings: Settings,
+    directory: RunDirectory,
+    file: Path | None,
+    quiet: bool,
+    metrics_port: int | None,
+    log_format: Format | None,
+) -> Outcome:
     """Run it. What the user can mend ends in a sentence, anything else in a traceback."""
+    from tacit.cli.operated import operated, wanted
     from tacit.cli.progress import screen
     from tacit.config.task import look_beside
-    from tacit.events import Tee
+    from tacit.events import Sink, Tee
     from tacit.runs.run import execute
 
     look_beside(file)
     told = endings(directory, blame="Another party broke the protocol: ", always=True)
-    with told, directory, nullcontext() if quiet else screen() as shown:
-        sink = Tee(directory, shown) if shown else directory
-        return execute(settings, sink=sink, directory=directory)
+    directory.log_format = log_format or "plain"
+    with (
+        told,
+        directory,
+        nullcontext() if quiet else screen(log_format) as shown,
+        operated(settings, directory, wanted(metrics_port)) as operators,
+    ):
+        sinks: list[Sink] = [directory, *([shown] if shown else []), *operators]
+        return execute(settings, sink=Tee(*sinks), directory=directory)

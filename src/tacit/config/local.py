@@ -7,6 +7,8 @@
     data: {path: bank.csv, id: id}      this party's table, in a vertical regression
     network: {patience: 600}            how this party treats its network, if not as the file says
     predict: {budget: 10000}            rows that this party answers with one model, if not as the file says
+    metrics: {address: 127.0.0.1:9100}  where this party shows its state and its metrics; elsewhere than on this machine
+                                        with certificate, private and token_file
 
 Paths are relative to the file itself.
 """
@@ -36,6 +38,15 @@ class Answering(Section):
     budget: Count | None = None  # rows with one model, over all predictions
 
 
+class Metrics(Section):
+    """Where this party shows its state to operators, over HTTP."""
+
+    address: Address
+    token_file: str | None = None  # without it no request is answered but from this machine
+    certificate: str | None = None  # for HTTPS, with its private key
+    private: str | None = None
+
+
 class Local(Section):
     """One party's own settings."""
 
@@ -46,6 +57,7 @@ class Local(Section):
     data: dict[str, Any] | None = None
     network: Network | None = None
     predict: Answering | None = None
+    metrics: Metrics | None = None
 
 
 def load_local(path: Path | None) -> tuple[Local, Path]:

@@ -207,7 +207,7 @@ class FleetEngine:
         for name, frames in list(self._post.collect(self._waiting)):
             client = self._waiting.pop(name)
             if frames is None:
-                self._star.refuse(client, "its app failed, or its node is gone")
+                self._star.refuse(client, "its app failed, or its node is gone", "left")
                 self._send(self._star.gone(client, self._clock()))
                 continue
             for frame in frames:

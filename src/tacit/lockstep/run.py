@@ -159,6 +159,7 @@ def take_part(kind: Lockstep[P], settings: P, seat: Seat, site: Site, here: Here
         with (
             ended_early() as ending,
             meeting_place(kind, settings, seat.name, site, here.sink, party.pins) as ends,
+            site.vitals.watched(ends.figures, ends.loop),
             telling(ends.fail, kind.told),
         ):
             party.live(ends, here.should_stop)

@@ -33,6 +33,7 @@ from tacit.channel import LIMIT, Channel, Failed, Inbox, kind_name, open_frame, 
 from tacit.errors import PeerAway, PeerError, comes_back
 from tacit.events import Noted, Sink
 from tacit.net.relay import Sealing
+from tacit.net.vitals import Figures
 from tacit.sections import Network
 from tacit.wire import Message, Text, encode
 
@@ -123,6 +124,15 @@ class Ends(ABC):
             self.pause("it was stopped" if kind is KeyboardInterrupt else f"it was interrupted ({kind.__name__})")
         else:
             self.fail(f"it failed ({kind.__name__})")  # the text may hold what is nobody else's business
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """In which everything but the protocol runs."""
+        return _loop()
+
+    @abstractmethod
+    def figures(self) -> Figures:
+        """How this party stands on the network."""
 
     @abstractmethod
     def meet(self, patience: float | None = None) -> dict[str, Channel]:

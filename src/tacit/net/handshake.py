@@ -34,7 +34,7 @@ from tacit.wire import VERSION, Message, Text, encode
 Key16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 LARGEST_FILE = 100_000  # bytes of the shared settings
-CAPABILITIES: tuple[str, ...] = ()  # what this release can take that not every neighbour can
+CAPABILITIES: tuple[str, ...] = ("pause",)  # what this release can take that not every neighbour can
 SILENT = "0.2"  # the version of a party that says none
 FROZEN_WEIGHTS = "frozen_weights"  # a digest, in addition to the settings, of what is not trained and not sent
 
@@ -81,6 +81,20 @@ class Identities(Message, frozen=True, tag=44):
 
     ids: bytes
     proofs: list[Annotated[bytes, msgspec.Meta(max_length=8192)]]
+
+
+class Pause(Message, frozen=True, tag=45):
+    """The coordinator's operator has paused the run, or ended the pause: to clients that know "pause".
+
+    A paused client waits without limit, until the pause ends or another process of the coordinator says otherwise.
+    """
+
+    begins: bool
+
+
+def known(hello: Hello) -> frozenset[str]:
+    """What a client says that it can take, among what there is."""
+    return frozenset(hello.capabilities).intersection(CAPABILITIES)
 
 
 def as_of_0_2(message: Hello | Welcome) -> bytes:

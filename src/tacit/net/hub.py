@@ -17,6 +17,7 @@ from tacit.net.loopback import check_guarded
 from tacit.net.pins import Pins
 from tacit.net.relay import Introduction
 from tacit.net.transport import Conversation, Transport, default_transport
+from tacit.net.vitals import Figures
 from tacit.sections import Network
 from tacit.wire import decode, encode
 
@@ -76,6 +77,10 @@ class Hub(Ends):
         """Wait for all parties, saying for whom; a channel to each of them. Again after `Interrupted`."""
         self._wait_until(lambda: self._wait_for(self._begin()), self._missing, self._complete, patience)
         return self._channels
+
+    def figures(self) -> Figures:
+        connected = sum(map(self._server.connected, self._inboxes))
+        return Figures(connected, len(self._inboxes), "", self._server.traffic)
 
     def _missing(self) -> str:
         if self._fatal is not None:

@@ -9,8 +9,10 @@ from tacit.config.local import Local
 from tacit.config.source import ConfigError
 from tacit.net.identity import Credentials
 from tacit.net.key_files import load_credentials
+from tacit.net.pausing import Pausing
 from tacit.net.pins import Pins
 from tacit.net.transport import Transport, default_transport
+from tacit.net.vitals import Vitals
 from tacit.sections import Network
 
 
@@ -25,6 +27,8 @@ class Site:
     folder: Path = Path()  # that the local file's paths are relative to
     network: Network = field(default_factory=Network)
     pins: Pins = field(default_factory=Pins)  # the keys of parties that were met earlier in this run
+    pausing: Pausing = field(default_factory=Pausing)  # what an operator asks of a coordinator
+    vitals: Vitals = field(default_factory=Vitals)  # what an operator is shown
     # Made with the site, before a task is loaded: one that loads gRPC itself would have it take TLS 1.2.
     transport: Transport = field(default_factory=default_transport)
 

@@ -17,6 +17,7 @@ from tacit.net.identity import Credentials, identity_of
 from tacit.net.pins import Pins
 from tacit.net.relay import Introduction, Sealing, federation, introduce, meet
 from tacit.net.transport import Conversation, Transport, default_transport
+from tacit.net.vitals import Figures
 from tacit.wire import decode, encode
 
 
@@ -72,6 +73,9 @@ class Spoke(Ends):
         self._wait_for(self._look_for_others())
         self._wait_until(lambda: self._wait_for(self._begin()), self._lacking, self._news, patience)
         return self._channels
+
+    def figures(self) -> Figures:
+        return Figures(int(self._there), 1, "", self._connection.traffic)
 
     def _lacking(self) -> str:
         if self._fatal is not None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tacit.events import Event
+from tacit.events import Event, Refusal
 from tacit.net.handshake import Parting
 from tacit.wire import AnyFrame
 
@@ -64,6 +64,10 @@ class Star(Protocol):
         """Whether a round is under way."""
 
     @property
+    def stage(self) -> str:
+        """Of the round under way, in words; empty between rounds."""
+
+    @property
     def finished(self) -> bool:
         """Whether no round is left: also in a process that has begun none."""
 
@@ -89,7 +93,7 @@ class Star(Protocol):
     def gone(self, client: int, now: float) -> Frames:
         """A client will not come back to this round."""
 
-    def refuse(self, client: int, reason: str) -> None:
+    def refuse(self, client: int, reason: str, why: Refusal) -> None:
         """A client loses its place in this round."""
 
 

@@ -2,7 +2,8 @@
 
 It answers what it is sent. What it answers is paid for in its ledger, and stored, before it leaves. A connection that
 breaks comes back by itself; with a coordinator that was started again it begins anew. A coordinator that is away, also
-one that said that it stops, is waited for with patience.
+one that said that it stops, is waited for with patience. While a pause lasts, the time does not count, whether there is
+a connection or not.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import Any, TypeVar
 
 from tacit.channel import sentence
 from tacit.errors import BudgetError, PeerAway, PeerError, comes_back
-from tacit.events import EndHeard, Noted, Sink
-from tacit.net.handshake import Identities, Parting
+from tacit.events import EndHeard, Noted, Paused, Sink, Unpaused
+from tacit.net.handshake import Identities, Parting, Pause
 from tacit.net.identity import identity_of
 from tacit.net.pins import Pins
 from tacit.net.site import Site
 from tacit.net.star import COORDINATOR, Leaf, client_identity, client_name
 from tacit.net.transport import Conversation
+from tacit.net.vitals import Figures
 from tacit.secagg.messages import unpack_ids
 from tacit.wire import decode, encode
 
@@ -61,6 +63,9 @@ class StarGuest:
         self._patience = site.network.waits
         self._away_since: float | None = None
         self._connected_at: float | None = None
+        self._paused_at: float | None = None  # since when the coordinator is paused
+        self._pause_holds = False  # not once another process of it answers, before that says that it is paused too
+        self._vitals = site.vitals
         self._thread = thread or ThreadPoolExecutor(1, client_name(leaf.identity))
         self._parting: Parting | None = None
         self._said_waiting = ""
@@ -68,6 +73,10 @@ class StarGuest:
 
     async def run(self, should_stop: Callable[[], bool] = lambda: False) -> Parting:
         """Take part until the coordinator says that it is over."""
+        with self._vitals.watched(self._figures):
+            return await self._run(should_stop)
+
+    async def _run(self, should_stop: Callable[[], bool]) -> Parting:
         clock = asyncio.get_running_loop().time
         self._away_since = clock()
         conversation = asyncio.create_task(self.connection.run())
@@ -91,7 +100,9 @@ class StarGuest:
         return self._parting or Parting("failed", "the conversation ended")
 
     def _away(self, now: float) -> float:
-        """Seconds since there was a connection to the coordinator that lasted, or carried anything."""
+        """Seconds since there was a connection to the coordinator that lasted, or carried anything, or a pause."""
+        if self._pause_holds:
+            self._away_since = now
         if self._connected_at is not None and now - self._connected_at > _STEADY:
             self._away_since = None
         return 0.0 if self._away_since is None else now - self._away_since
@@ -104,6 +115,7 @@ class StarGuest:
 
     async def connected(self, resumed: bool) -> None:
         if not resumed:
+            self._pause_holds = False
             self.leaf.end_round()
             self._sink.emit(Noted("connected to the coordinator"))
         self._said_waiting, self._connected_at = "", asyncio.get_running_loop().time()
@@ -131,15 +143,33 @@ class StarGuest:
                 self._parting = Parting(sentence(about.status), sentence(about.reason))
                 # Written before the coordinator hears that this client knows, after which it may be gone.
                 self._sink.emit(EndHeard(self.leaf.identity, self._parting.status, self._parting.reason))
+            elif isinstance(about, Pause):
+                self._hear_pause(about.begins)
             elif isinstance(about, Identities):
                 self._meet(about)
             else:
                 self._away_since = None
+                self._hear_pause(False)
                 await self._answer(frame)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # `run` raises it to its caller
             self._failed = error
+
+    def _hear_pause(self, begins: bool) -> None:
+        """The coordinator is paused, or no longer. Words that say what is known already change nothing."""
+        now = asyncio.get_running_loop().time()
+        self._pause_holds = begins
+        if begins and self._paused_at is None:
+            self._paused_at = now
+            self._sink.emit(Paused("the coordinator begins no round until its operator ends the pause"))
+        elif not begins and self._paused_at is not None:
+            self._sink.emit(Unpaused(now - self._paused_at))
+            self._paused_at = None
+
+    def _figures(self) -> Figures:
+        connected = self._connected_at is not None
+        return Figures(int(connected), 1, "", self.connection.traffic)
 
     async def _answer(self, frame: bytes | memoryview) -> None:
         answer = await self._call(self.leaf.receive, frame, asyncio.get_running_loop().time())
@@ -200,9 +230,9 @@ class StarGuest:
         self.leaf.leave_out(identity, reasons[-1])
 
 
-def _about_the_party(frame: bytes | memoryview) -> Parting | Identities | None:
+def _about_the_party(frame: bytes | memoryview) -> Parting | Identities | Pause | None:
     try:
-        found: Any = decode(frame, Parting | Identities, 1 << 21)  # type: ignore[arg-type]
+        found: Any = decode(frame, Parting | Identities | Pause, 1 << 21)  # type: ignore[arg-type]
     except PeerError:
         return None
     return found  # type: ignore[no-any-return]

@@ -15,12 +15,13 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tacit.errors import NotResumed, PeerAway, PeerError, Unfit, comes_back
-from tacit.events import Noted, Sink
-from tacit.net.handshake import Hello, Identities, Parting
+from tacit.events import Noted, Paused, Sink, Unpaused
+from tacit.net.handshake import Hello, Identities, Parting, Pause
 from tacit.net.pins import Pins
 from tacit.net.site import Site
 from tacit.net.star import COORDINATOR, Frames, Star, client_identity, client_name
 from tacit.net.transport import Conversation
+from tacit.net.vitals import Figures
 from tacit.secagg.messages import pack_ids
 from tacit.wire import decode, encode
 
@@ -56,6 +57,8 @@ class StarHost:
         self._terms = star.terms
         self._bind = site.bind
         self._network = site.network
+        self._pausing = site.pausing
+        self._vitals = site.vitals
         self._sink = sink
         self._clock = clock
         self._listening = listening
@@ -103,11 +106,16 @@ class StarHost:
         self.port = await self.server.start(self._bind, self._terms.clients)
         self._listening()
         ready(self.port)
+        with self._vitals.watched(self._figures):
+            await self._serve(store, should_stop)
+
+    async def _serve(self, store: Callable[[], None], should_stop: Callable[[], bool]) -> None:
         ending = Parting("failed", "the coordinator failed")
         served = self.star.finished  # before this process began: it is only here to say so
         try:
             await self._rounds(store, should_stop)
             ending = self.star.ending
+            self._pausing.end()  # a pause that nothing is left for
         except (KeyboardInterrupt, asyncio.CancelledError):
             ending = Parting("stopped", "the coordinator was stopped")
             raise
@@ -191,6 +199,8 @@ class StarHost:
         deadline = self._clock() + self._terms.window
         said = -1
         while True:
+            if await self._rested(should_stop):
+                deadline, said = self._clock() + self._terms.window, -1
             now = self._clock()
             await self._give_up_expired()
             await self._give_up_lost()
@@ -214,6 +224,27 @@ class StarHost:
                 said, self._said_at = there, self._clock()
             self._changed.clear()
             await _within(self._changed.wait(), 4 * _TICK)
+
+    async def _rested(self, should_stop: Callable[[], bool]) -> bool:
+        """Wait while an operator pauses the run, and have the clients wait; whether there was a pause."""
+        if not self._pausing.rests():
+            return False
+        began = self._clock()
+        self._tell_pause(True)
+        self._sink.emit(Paused("no round begins until `tacit unpause`"))
+        while self._pausing.rests():
+            if should_stop():
+                raise KeyboardInterrupt
+            await self._give_up_expired()
+            await asyncio.sleep(_TICK)
+        self._tell_pause(False)
+        self._sink.emit(Unpaused(self._clock() - began))
+        return True
+
+    def _tell_pause(self, begins: bool) -> None:
+        for name, peer in self.server.peers.items():
+            if "pause" in peer.knows:
+                self.server.send(name, encode(Pause(begins)))
 
     def _check_state_known(self, late: bool) -> None:
         """Refuse to begin where so many clients are in the middle of a run that no round could be had without them."""
@@ -296,6 +327,8 @@ class StarHost:
             self._told[identity] = set()
             # A new process: what the old one had under way is lost.
             self._send(await self._taken(identity, None))
+            if self._pausing.paused and "pause" in peer.knows:
+                self.server.send(name, encode(Pause(True)))
             if self._over is not None:
                 self.server.send(name, self._over)
         self._changed.set()
@@ -332,12 +365,12 @@ class StarHost:
         self._changed.set()
 
     async def refused(self, name: str, reason: str) -> None:
-        await self._call(self.star.refuse, _numbered(name), reason)
+        await self._call(self.star.refuse, _numbered(name), reason, "certificate")
 
     async def broke(self, name: str, reason: str) -> None:
         identity = _numbered(name)
         self._given_up.add(identity)
-        await self._call(self.star.refuse, identity, reason)
+        await self._call(self.star.refuse, identity, reason, "message")
         self._send(await self._taken(identity, None))
         self._changed.set()
 
@@ -347,6 +380,10 @@ class StarHost:
             return  # it said that it leaves, or has heard that it is over
         self._lost[_numbered(name)] = self._clock()
         self._changed.set()  # it may come back: its place is kept until the window is over
+
+    def _figures(self) -> Figures:
+        connected = sum(map(self.server.connected, self.server.peers))
+        return Figures(connected, self._terms.least, self.star.stage, self.server.traffic)
 
     # --- what goes out
 

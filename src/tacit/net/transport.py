@@ -15,6 +15,7 @@ What a transport does, and nobody above it does again (tests/net/memory_transpor
     the hello       the connection makes a `Hello` of its `Conversation` for each attempt; the server checks it with
                     `handshake.check_hello`, against the name in the certificate, before anything else is read
     pins            the server calls `pins.check` once it knows whose certificate it is, `pins.meet` after the hello
+    knows           the server keeps with the peer what it says in its hello that it can take (`handshake.known`)
     limit           both sides refuse a longer frame with PeerError, before it is in memory if they can
     frames          `send` is given bytes or a `Parted`, which all receivers share and which does not change; what
                     arrives is bytes, or a view of them, and no copy of it is kept
@@ -32,6 +33,7 @@ from tacit.events import Noted, Sink
 from tacit.net.handshake import CAPABILITIES, Hello
 from tacit.net.identity import Credentials, Identity
 from tacit.net.pins import Pins
+from tacit.net.vitals import Traffic
 from tacit.sections import Network
 from tacit.version import __version__
 from tacit.wire import AnyFrame
@@ -110,9 +112,17 @@ class Peer(Protocol):
     def pending(self) -> int:
         """Bytes that it has not confirmed."""
 
+    @property
+    def knows(self) -> frozenset[str]:
+        """What it can take that not every neighbour can (see `handshake.CAPABILITIES`)."""
+
 
 class Server(Protocol):
     """The side that parties connect to."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """What passed, with all parties."""
 
     @property
     def peers(self) -> Mapping[str, Peer]: ...
@@ -137,6 +147,10 @@ class Server(Protocol):
 
 class Connection(Protocol):
     """The side that connects."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """What passed, over all its streams."""
 
     @property
     def pending(self) -> int:

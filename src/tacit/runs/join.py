@@ -12,14 +12,15 @@ from tacit.config.source import ConfigError
 from tacit.events import Sink
 from tacit.kind import Join, S, Seat, fingerprint, kind_of
 from tacit.net.loopback import on_loopback
+from tacit.net.pausing import Pausing
 from tacit.net.pins import Pins
 from tacit.net.site import Site, own_credentials
 from tacit.runs.outcome import Outcome, carried_out
 from tacit.runs.resume import unfinished
 from tacit.sections import Network, Settings
 from tacit.store.directory import RunDirectory
-from tacit.store.files import write_twice
-from tacit.store.party_folder import PEERS, PEERS_FILE, read_intact
+from tacit.store.files import replace_file, sync_folder, write_twice
+from tacit.store.party_folder import PAUSED_FILE, PEERS, PEERS_FILE, read_intact
 
 
 def join_of(settings: S) -> Join[S]:
@@ -79,6 +80,20 @@ def pins_in(folder: Path) -> Pins:
         write_twice(path, {"peers": dict(sorted(peers.items()))})
 
     return Pins(known, store)
+
+
+def pausing_in(folder: Path) -> Pausing:
+    """The pause of a coordinator's run: there is one as long as its folder holds the file `paused`."""
+    path = folder / PAUSED_FILE
+
+    def store(asked: bool) -> None:
+        if asked:
+            replace_file(path, b"An operator paused this run: `tacit unpause` ends it.\n")
+        else:
+            path.unlink(missing_ok=True)
+            sync_folder(folder)
+
+    return Pausing(path.exists(), store)
 
 
 def take_part(settings: Settings, seat: Seat, site: Site, *, sink: Sink, directory: RunDirectory) -> Outcome:

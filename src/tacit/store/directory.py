@@ -7,6 +7,7 @@
                         ever added to
     run.log             the same in words
     ledger.json         what the run cost in privacy, with a copy in ledger.copy.json
+    paused              of a coordinator that an operator paused, until the pause ends
     peers.json          over a network: the fingerprints of the parties that were met, with a copy in peers.copy.json
     model.safetensors   the model after the last whole round; the one before it in model.previous.safetensors. Of a
                         client over a network the last model that it was sent, unless share_model is false
@@ -49,7 +50,7 @@ from tacit.sections import Settings
 from tacit.store import chain
 from tacit.store.environment import environment
 from tacit.store.files import Arrays, json_file, make_folder, plain, replace_file
-from tacit.store.log_lines import line
+from tacit.store.log_format import Format, event_line
 from tacit.store.party_folder import Store, party_of
 
 __all__ = ["RunDirectory", "Store", "party_of", "read_events", "read_model", "read_timed_events", "replace_file"]
@@ -76,6 +77,7 @@ class RunDirectory:
         self._finished_rounds = 0
         self._ended = False
         self._made: Literal["folder", "files"] | None = None  # what this process made: all of it, or what lies in it
+        self.log_format: Format = "plain"  # of `run.log`
         self.store = Store(path, fingerprint)
         self._events = _appending(path / "events.jsonl")
         if not _locked(self._events):
@@ -170,12 +172,13 @@ class RunDirectory:
                 self._finished_rounds += 1
             case RunFinished():
                 self._ended = True
-        at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
+        now = self._clock()
+        at = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
         if self._chain is None:
             self._chain = chain.end_of(self.path / "events.jsonl")
         told, self._chain = chain.chained({"time": at, **plain(events.to_json(event))}, self._chain)
         self._events.write(json.dumps(told, allow_nan=False) + "\n")
-        if words := line(event, self._rounds, self._counted):
+        if words := event_line(event, self._rounds, now, self.log_format, self._counted):
             self._log.write(words + "\n")
         self._events.flush()
         self._log.flush()

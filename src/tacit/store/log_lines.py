@@ -21,6 +21,7 @@ from tacit.events import (
     Evaluated,
     Event,
     Noted,
+    Paused,
     PortWatched,
     RoundAborted,
     RoundFinished,
@@ -35,6 +36,7 @@ from tacit.events import (
     TrainingResumed,
     TrainingStarted,
     Tree,
+    Unpaused,
 )
 
 UPLOADS = frozenset({"Update", "Masked"})  # messages with what a client learnt
@@ -79,6 +81,10 @@ def _words(event: Event, rounds: int | None, counted: Counted) -> str:
             return f"resumed after {event.round} rounds{again}"
         case Noted():
             return f"note: {event.text}"
+        case Paused():
+            return f"paused: {event.text}"
+        case Unpaused():
+            return f"the pause is over, after {event.seconds or 0:.1f} s"
         case PortWatched():
             return f"note: {event.text}" if event.text else ""
         case Answered():

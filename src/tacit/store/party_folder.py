@@ -46,6 +46,7 @@ LEDGER = frozenset({"version", "ledgers"})  # the keys of a ledger.json without 
 CLIENT = frozenset({"state", "ledger"})  # and of a client's counters
 PEERS = frozenset({"peers"})  # and of the fingerprints of those whom a party met
 PEERS_FILE = "peers.json"
+PAUSED_FILE = "paused"
 _KEPT = 2
 
 

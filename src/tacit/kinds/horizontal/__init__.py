@@ -144,6 +144,7 @@ KIND = Kind(
     counted=ROUNDS,
     stopped_by="flag",
     join=Join(Settings.networked, _seat, _address, _take_part, _party_forecast),
+    budget=lambda settings: settings.budget.epsilon if settings.budget is not None else None,
     templates=lambda: templates_in(__name__, "sklearn", "torch", "lora"),
     recompute=_recompute,
 )

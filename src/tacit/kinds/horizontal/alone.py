@@ -68,9 +68,13 @@ class Carrier:
         return Round(self, participant)
 
 
+_STAGE = "train and upload"  # the only one
+
+
 class Gathering:
     """One round at the coordinator."""
 
+    stage = _STAGE
     blamed = ()  # nothing that one client sends proves anything about another
 
     def __init__(self, carrier: Carrier, opening: Opening, tally: Tally, now: float) -> None:
@@ -144,7 +148,7 @@ class Gathering:
             self._deadline = min(self._deadline, now + self._settings.round.update_model_grace / 1000)
 
     def _close(self) -> None:
-        self._tally.mark("train and upload")
+        self._tally.mark(_STAGE)
         count, needed = self._sum.count, self._settings.needed
         if count < needed:
             self.over = Failed(f"{count} updates, {needed} are needed")

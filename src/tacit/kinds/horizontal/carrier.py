@@ -80,6 +80,10 @@ class Gathering(Protocol):
     over: Mean | Failed | None  # None until the round is over; then nothing more is handed in
 
     @property
+    def stage(self) -> str:
+        """What is under way, in words."""
+
+    @property
     def blamed(self) -> Collection[int]:
         """Clients that are proved to have broken the protocol."""
 

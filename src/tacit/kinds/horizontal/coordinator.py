@@ -21,7 +21,16 @@ import numpy as np
 
 from tacit.channel import sentence
 from tacit.errors import PeerError, Unfit
-from tacit.events import BudgetReached, Evaluated, RoundAborted, RoundFinished, RoundStarted, Sink, StoppedEarly
+from tacit.events import (
+    BudgetReached,
+    Evaluated,
+    Refusal,
+    RoundAborted,
+    RoundFinished,
+    RoundStarted,
+    Sink,
+    StoppedEarly,
+)
 from tacit.kinds.horizontal import record_level
 from tacit.kinds.horizontal.answered import Answers, model_digest
 from tacit.kinds.horizontal.carrier import Carrier, Failed, Gathering, Host, Mean, Opening, carrier_of
@@ -99,7 +108,7 @@ class Coordinator:
         self._clip = self._carrier.first_clip
         self._sampled: frozenset[int] = frozenset()  # of the round under way, or of the last one
         self._tally = Tally(0, sink, clock)  # likewise
-        self._gathering: Gathering | None = None  # while a round is under way
+        self.gathering: Gathering | None = None  # while a round is under way
         self._clusters: Clusters | None = None
 
     @property
@@ -182,7 +191,7 @@ class Coordinator:
             self._clusters = Clusters(settings, self._classes)
         sent = download(self.layout, self._model, settings.round.down)
         opening = Opening(number, sent.model, self._clip, sampled, left_out)
-        self._gathering = self._carrier.gathering(opening, self._host, self._tally, now)
+        self.gathering = self._carrier.gathering(opening, self._host, self._tally, now)
         self._sink.emit(RoundStarted(self.round, len(sampled)))
         self._tally.down["Work"] = sent.nbytes + HEAD_BYTES
         work = Work(number, sent.model, self._carrier.sent_clip(self._clip), sent.coded)
@@ -201,16 +210,16 @@ class Coordinator:
             if isinstance(message, Masked) and sender in self._sampled:
                 self._answers.uploaded(sender)  # also if its sum was opened without it
             if isinstance(message, Abort) and self.phase is Phase.COLLECTING and sender in self._sampled:
-                self.refuse(sender, sentence(message.reason))  # it leaves out the rest of the round, and said why
-            if self._gathering is not None:
-                return self._after(self._gathering.receive(sender, message, now))
+                self.refuse(sender, sentence(message.reason), why="left")  # out of the rest of the round, as it says
+            if self.gathering is not None:
+                return self._after(self.gathering.receive(sender, message, now))
             if not isinstance(message, Abort):
                 self._carrier.stray(message)
             return []
         except PeerError as error:
             number = message.round if isinstance(message, Update) else None
             belated = type(number) is int and number < self.attempts - (self.phase is Phase.COLLECTING)
-            self.refuse(sender, str(error), max(0, self.round - 1) if belated else None)
+            self.refuse(sender, str(error), *((max(0, self.round - 1), "late") if belated else ()))
             if not belated:  # one that is late for an earlier round may still be in time for this one
                 self.left(sender)
             return []
@@ -220,39 +229,39 @@ class Coordinator:
 
         Assumes: the worker is trusted as the coordinator itself is: it did the checks of `receive` on each message.
         """
-        if several.round != self.attempts - 1 or self._gathering is None:
+        if several.round != self.attempts - 1 or self.gathering is None:
             raise ValueError("a sum of another round: it was not taken in time")
-        return self._after(self._gathering.receive_together(several, now))
+        return self._after(self.gathering.receive_together(several, now))
 
-    def refuse(self, client: int, reason: str, number: int | None = None) -> None:
+    def refuse(self, client: int, reason: str, number: int | None = None, why: Refusal = "message") -> None:
         """A client loses its place in a round, this one unless another is named. One word about each is enough."""
         if 0 <= client < self._settings.clients:
             number = self.round if number is None else number
-            self._tally.refuse(client, reason, number, late=number != self.round)
+            self._tally.refuse(client, reason, number, late=number != self.round, why=why)
 
     def tick(self, now: float) -> Outgoing:
         """Close what is overdue."""
-        return [] if self._gathering is None else self._after(self._gathering.tick(now))
+        return [] if self.gathering is None else self._after(self.gathering.tick(now))
 
     def gone(self, client: int, now: float) -> Outgoing:
         """A client will not come back to this round: under masks too, nobody waits for it."""
-        return [] if self._gathering is None else self._after(self._gathering.gone(client, now))
+        return [] if self.gathering is None else self._after(self.gathering.gone(client, now))
 
     def left(self, client: int) -> None:
         """A client is gone and not waited for."""
-        if self._gathering is not None:
-            self._gathering.left(client)
+        if self.gathering is not None:
+            self.gathering.left(client)
             self._after([])
 
     def _after(self, outgoing: Outgoing) -> Outgoing:
         """Take up the result of the round, if it is over."""
-        if self._gathering is None:
+        if self.gathering is None:
             return outgoing
         if self._settings.round.exclude:
-            self.excluded |= frozenset(self._gathering.blamed)
-        over = self._gathering.over
+            self.excluded |= frozenset(self.gathering.blamed)
+        over = self.gathering.over
         if over is not None:
-            self._gathering = None
+            self.gathering = None
         match over:
             case Mean(update, survivors):
                 self._finish(update, survivors)

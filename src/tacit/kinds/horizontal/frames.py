@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tacit.channel import sentence
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerError
-from tacit.events import Answered, AnswerRefused, Event, Noted, Sink
+from tacit.events import Answered, AnswerRefused, Event, Noted, Refusal, Sink
 from tacit.kinds.horizontal.client import Client, Fit, clipped_words
 from tacit.kinds.horizontal.coordinator import Phase
 from tacit.kinds.horizontal.download import restored
@@ -181,6 +181,11 @@ class FramedCoordinator:
         return self.coordinator.phase is Phase.COLLECTING
 
     @property
+    def stage(self) -> str:
+        gathering = self.coordinator.gathering
+        return gathering.stage if gathering is not None else ""
+
+    @property
     def finished(self) -> bool:
         return self.coordinator.over
 
@@ -202,7 +207,7 @@ class FramedCoordinator:
     def receive(self, client: int, frame: bytes | memoryview, now: float) -> Frames:
         message = to_coordinator(frame, self.coordinator.layout, self._classes, self.terms.limits[0])
         if isinstance(message, Abort) and self._leaving:
-            self.refuse(client, f"{self._leaving}{sentence(message.reason)}")
+            self.refuse(client, f"{self._leaving}{sentence(message.reason)}", "left")
         return _framed(self.coordinator.receive(client, message, now))
 
     def tick(self, now: float) -> Frames:
@@ -211,8 +216,8 @@ class FramedCoordinator:
     def gone(self, client: int, now: float) -> Frames:
         return _framed(self.coordinator.gone(client, now))
 
-    def refuse(self, client: int, reason: str) -> None:
-        self.coordinator.refuse(client, reason)
+    def refuse(self, client: int, reason: str, why: Refusal) -> None:
+        self.coordinator.refuse(client, reason, why=why)
 
 
 def _own(answer: ToCoordinator) -> ToCoordinator:

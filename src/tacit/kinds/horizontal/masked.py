@@ -119,6 +119,10 @@ class Gathering:
             self._server.receive(client, Abort("it is excluded"), now)
 
     @property
+    def stage(self) -> str:
+        return _STAGES.get(self._server.state, "")
+
+    @property
     def blamed(self) -> Collection[int]:
         return self._server.blamed.keys()
 
@@ -132,7 +136,7 @@ class Gathering:
         late, stage = self._server.late, self._server.state
         outgoing = self._server.receive(sender, message, now)
         if isinstance(message, Masked) and self._server.late > late:
-            self._tally.refuse(sender, "its masked update came too late")
+            self._tally.refuse(sender, "its masked update came too late", why="late")
         kind = type(message).__name__
         if kind not in self._tally.up:
             self._tally.up[kind] = len(encode(message))  # those of one kind are of one size, or nearly

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from tacit.events import ClientBlamed, ClientRefused, SharesDisputed, Sink
+from tacit.events import ClientBlamed, ClientRefused, Refusal, SharesDisputed, Sink
 from tacit.kinds.horizontal.protections.contract import Loss
 
 _NAMED = 10  # clients in one event
@@ -43,13 +43,15 @@ class Tally:
         self.stages[stage] = self.stages.get(stage, 0.0) + now - self._marked
         self._marked = now
 
-    def refuse(self, client: int, reason: str, number: int | None = None, *, late: bool = False) -> None:
+    def refuse(
+        self, client: int, reason: str, number: int | None = None, *, late: bool = False, why: Refusal = "message"
+    ) -> None:
         """A client loses its place: in this round, or late for the earlier round `number`."""
         refused = self._refused_late if late else self.refused
         if client in refused:
             return
         refused[client] = reason[:300]
-        self._sink.emit(ClientRefused(self.number if number is None else number, client, refused[client]))
+        self._sink.emit(ClientRefused(self.number if number is None else number, client, refused[client], why))
 
     def blame(self, client: int, reason: str, excluded: bool) -> None:
         """A client is proved to have broken secure aggregation."""

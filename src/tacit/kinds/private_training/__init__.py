@@ -90,6 +90,7 @@ KIND = Kind(
     attacks=_attacks,
     resume=Resume(_free, _finished, _caught_up),
     stopped_by="flag",
+    budget=lambda settings: settings.monitor.budget or settings.privacy.epsilon,
     templates=lambda: templates_in(__name__, "torch"),
     recompute=_recompute,
 )

@@ -73,5 +73,6 @@ KIND = Kind(
     join=verbs.join(_lockstep, _boundary, _forecast),
     predict=verbs.predict(_lockstep),
     tables=_tables,
+    budget=lambda settings: settings.budget.epsilon if settings.budget is not None else None,
     templates=lambda: templates_in(__name__, "tables"),
 )

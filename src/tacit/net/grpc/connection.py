@@ -23,6 +23,7 @@ from tacit.net.link import PIECE_BYTES, Link
 from tacit.net.loopback import check_guarded
 from tacit.net.tls import diagnose
 from tacit.net.transport import Conversation, Guest
+from tacit.net.vitals import Traffic
 from tacit.wire import AnyFrame, decode, encode
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
@@ -52,6 +53,7 @@ class Connection:
         self._met = False  # whether there was a welcome yet
         self._reached = -1  # the link's progress when this connection got as far as a welcome
         self._older = False  # whether the server is of 0.2, and understands only a hello of that release
+        self.traffic = Traffic()
         self._rejected = 0  # handshakes in a row that failed at a certificate
 
     @property
@@ -149,6 +151,7 @@ class Connection:
                     piece = await stream.read()
                     if piece is grpc.aio.EOF:
                         return _ENDED
+                    self.traffic += Traffic(received=len(piece))
                     for frame in self._link.receive(piece):
                         self._wake.set()
                         await self._told.arrived(frame)
@@ -172,6 +175,7 @@ class Connection:
         while True:
             piece = self._link.next()
             if piece is not None:
+                self.traffic += Traffic(sent=len(piece))
                 await stream.write(piece)
             elif self._closing.is_set():
                 await stream.done_writing()

@@ -28,11 +28,12 @@ from tacit.net.grpc.guests import Bounds
 from tacit.net.grpc.pace import Pace
 from tacit.net.grpc.room import Frame, Room
 from tacit.net.grpc.watch import Watch
-from tacit.net.handshake import Hello, Refused, answer_to, check_hello, differing_version
+from tacit.net.handshake import Hello, Refused, answer_to, check_hello, differing_version, known
 from tacit.net.identity import Identity
 from tacit.net.link import OVERHEAD_BYTES, PIECE_BYTES, Link
 from tacit.net.loopback import check_guarded
 from tacit.net.transport import Conversation, Listener
+from tacit.net.vitals import Traffic
 from tacit.version import __version__
 from tacit.wire import AnyFrame, decode, encode
 
@@ -65,6 +66,7 @@ class Peer:
     stream: Task = None  # that serves it now
     ready: bool = False  # whether the listener knows of it
     left: bool = False  # it said that it goes: its stream ends once that is confirmed
+    knows: frozenset[str] = frozenset()
 
     @property
     def pending(self) -> int:
@@ -76,6 +78,7 @@ class Server:
 
     def __init__(self, told: Listener, expected: Callable[[str], bool], about: Conversation) -> None:
         self.peers: dict[str, Peer] = {}
+        self.traffic = Traffic()
         self.epoch = os.urandom(16)
         self._told = told
         self._expected = expected
@@ -259,6 +262,7 @@ class Server:
     ) -> None:
         peer, resumed = self._peer(hello)
         peer.stream, peer.identity = task, identity
+        peer.knows = known(hello)
         writer: asyncio.Task[None] | None = None
         try:
             if resumed:
@@ -307,6 +311,7 @@ class Server:
                 piece = await (context.read() if frame is None else self._paced(name, frame, pace, context))
                 if piece is grpc.aio.EOF:
                     return
+                self.traffic += Traffic(received=len(piece))
                 if announced := peer.link.announced(piece):
                     pace = Pace(self._about.network.least_rate)
                     frame = self._room.begin(announced, functools.partial(self._slower, name, task))
@@ -359,6 +364,7 @@ class Server:
         while peer.stream is task:
             piece = peer.link.next()
             if piece is not None:
+                self.traffic += Traffic(sent=len(piece))
                 await context.write(piece)
             elif peer.left:
                 return

@@ -130,11 +130,11 @@ class MemoryEngine:
         try:
             answers = client.receive(message, self._now)  # type: ignore[arg-type]
         except (UnusableUpdate, PeerError) as error:  # its own training or its own checks failed: it loses its place
-            self.coordinator.refuse(identity, str(error))
+            self.coordinator.refuse(identity, str(error), why="left")
             self.coordinator.left(identity)
             return []
         except BudgetError:
-            self.coordinator.refuse(identity, "its privacy budget is spent")
+            self.coordinator.refuse(identity, "its privacy budget is spent", why="left")
             self.coordinator.left(identity)
             return []
         if any(isinstance(answer, Masked) for answer in answers):

@@ -146,7 +146,7 @@ class RayEngine:
                 message = to_coordinator(frame, coordinator.layout, self._classes, len(frame))
                 answers += coordinator.receive(client, message, self._now)
         for client, reason in report.refused:
-            coordinator.refuse(client, reason)
+            coordinator.refuse(client, reason, why="left")
         if total is not None:
             several = report.together(number, total, masked=self._settings.masked)
             answers += coordinator.receive_together(several, self._now)

@@ -1,0 +1,176 @@
+"""The pages of a party over HTTP: GET /healthz, /readyz, /status and /metrics, and nothing else.
+
+    with serve(view, endpoint) as port:
+
+A reader has 5 seconds for all of its request, 8 KiB, and one of 8 places: slow readers and floods take no more. Without
+a token, only requests that name this machine as their host are answered: a page from elsewhere that a browser here
+shows cannot read them.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, BinaryIO
+
+from tacit.net.loopback import on_loopback
+from tacit.operations.endpoint import Endpoint
+from tacit.operations.exposition import CONTENT_TYPE
+from tacit.operations.overview import View
+
+_REQUEST_BYTES = 8192
+_REQUEST_SECONDS = 5.0
+_REQUESTS = 8  # at a time
+_PLAIN = "text/plain; charset=utf-8"
+
+
+@contextmanager
+def serve(view: View, endpoint: Endpoint) -> Iterator[int]:
+    """Answer until the end of the block. Gives the port, which 0 leaves to the system to choose."""
+    try:
+        server = _Server(view, endpoint)
+    except (OSError, OverflowError) as error:
+        raise ValueError(
+            f"{endpoint.host}:{endpoint.port}: this address cannot be listened on ({error}): choose another, or stop "
+            "who uses it"
+        ) from None
+    thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="metrics", daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 2 * _REQUESTS
+    block_on_close = False  # a slow reader does not keep a run from ending; its time is bounded
+
+    def __init__(self, view: View, endpoint: Endpoint) -> None:
+        self.view = view
+        self.endpoint = endpoint
+        self._places = threading.BoundedSemaphore(_REQUESTS)
+        self.address_family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
+        super().__init__((endpoint.host, endpoint.port), _Handler)
+
+    def server_bind(self) -> None:
+        socketserver.TCPServer.server_bind(self)  # HTTPServer's would ask a name service who we are
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        timer = threading.Timer(_REQUEST_SECONDS, _cut, [request])  # for the whole request, however it trickles in
+        timer.daemon = True
+        timer.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            timer.cancel()
+            self._places.release()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        if self.endpoint.secure is None:
+            super().finish_request(request, client_address)
+            return
+        # A descriptor of its own: the timer cuts the connection beneath TLS.
+        with self.endpoint.secure.context().wrap_socket(
+            request.dup(), server_side=True, do_handshake_on_connect=False
+        ) as secure:
+            secure.settimeout(_REQUEST_SECONDS)
+            secure.do_handshake()
+            super().finish_request(secure, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A reader that goes away is no news."""
+
+
+def _cut(request: socket.socket) -> None:
+    with suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
+
+
+class _Bounded:
+    """The lines of a request, as long as it is short."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._left = _REQUEST_BYTES
+
+    def readline(self, size: int = -1) -> bytes:
+        line = self._file.readline(self._left if size < 0 else min(size, self._left))
+        self._left -= len(line)
+        if self._left <= 0:
+            raise TimeoutError("the request is too long")  # which http.server takes as its end
+        return line
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _REQUEST_SECONDS
+    server: _Server
+    server_version = "tacit"
+    sys_version = ""
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = _Bounded(self.rfile)  # type: ignore[assignment,arg-type]
+
+    def do_GET(self) -> None:
+        token, view = self.server.endpoint.token, self.server.view
+        if token is not None and not token.opens(self.headers.get("Authorization", "")):
+            self._answer(401, _PLAIN, "show the token: Authorization: Bearer TOKEN\n")
+            return
+        if token is None and not self._asks_this_machine():
+            self._answer(403, _PLAIN, "the host of this request is not this machine\n")
+            return
+        match self.path.partition("?")[0]:
+            case "/metrics":
+                self._answer(200, CONTENT_TYPE, view.page())
+            case "/status":
+                self._answer(200, "application/json", json.dumps(view.told(), allow_nan=False) + "\n")
+            case "/healthz":
+                self._judged(view.alive())
+            case "/readyz":
+                self._judged(view.ready())
+            case _:
+                self.send_error(404)
+
+    def _asks_this_machine(self) -> bool:
+        host = self.headers.get("Host", "")
+        return on_loopback(host if ":" in host.rpartition("]")[2] else f"{host}:80")
+
+    def _judged(self, trouble: str) -> None:
+        self._answer(503 if trouble else 200, _PLAIN, f"{trouble or 'ok'}\n")
+
+    def _answer(self, code: int, kind: str, text: str) -> None:
+        body = text.encode()
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        if code == 401:
+            self.send_header("WWW-Authenticate", "Bearer")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _nothing(self) -> None:
+        self.send_error(404)
+
+    do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _nothing
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nobody reads it."""
