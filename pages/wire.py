@@ -73,7 +73,7 @@ def bounds(type_: Any) -> str:
             )
             limits += [f"≤ {_power(type_.le)}"] if type_.le is not None else []
             return ", ".join([noun, *limits])
-        case info.BytesType(min_length=least, max_length=most):
+        case info.BytesType(min_length=least, max_length=most) | info.MemoryViewType(min_length=least, max_length=most):
             return "bytes" + _lengths(least, most)
         case info.StrType(min_length=least, max_length=most):
             return "text" + _lengths(least, most)

@@ -55,7 +55,7 @@ def _value(type_: Any, large: bool, seed: int) -> Any:
             return min(least + 1000 * seed + 7, le if le is not None else 2**62) if large else least
         case info.FloatType():
             return 0.25 * seed if large else 0.0
-        case info.BytesType(min_length=least, max_length=most):
+        case info.BytesType(min_length=least, max_length=most) | info.MemoryViewType(min_length=least, max_length=most):
             length = min(most if most is not None else _LONG, max(least or 0, _LONG)) if large else least or 0
             return bytes((seed + index) % 256 for index in range(length))
         case info.StrType(max_length=most):
@@ -83,7 +83,7 @@ def _length(least: int | None, most: int | None, large: bool) -> int:
 
 def plain(value: Any) -> Any:
     """A value as JSON has it."""
-    if isinstance(value, bytes):
+    if isinstance(value, bytes | memoryview):
         return {"hex": value.hex()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]

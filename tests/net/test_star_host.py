@@ -11,7 +11,7 @@ from tacit.events import Paused, RoundFinished, RoundStarted, Unpaused
 from tacit.kinds.horizontal.messages import Work
 from tacit.net import star_host
 from tacit.net import transport as net_transport
-from tacit.net.grpc import Grpc
+from tacit.net.grpc import Grpc, connection
 from tacit.net.handshake import Hello, known
 from tacit.net.pausing import Pausing, State
 from tacit.secagg.messages import Agreements, Inbox, Roster, Survivors
