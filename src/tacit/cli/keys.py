@@ -115,8 +115,8 @@ def sign(file: Path, authority: Path, out: Path | None, days: int, yes: bool, fo
 def issue(names: Path, authority: Path, out: Path, days: int, force: bool) -> None:
     """Make keys and certificates for many parties.
 
-    The private keys are made on this machine: for parties that are others' machines, use `tacit keys token`. Names whose
-    folder has a certificate are skipped, so that a run that was interrupted is completed by the same command.
+    The private keys are made on this machine. For the machines of others, use `tacit keys token`. Names whose folder
+    has a certificate are skipped: repeat an interrupted command to complete it.
     """
     from tacit.cli.counted import counted
     from tacit.config.source import ConfigError
@@ -180,7 +180,8 @@ def revoke(name: str, authority: Path, reason: str, certificates: tuple[Path, ..
 def show(files: tuple[Path, ...]) -> None:
     """Show the type, party, expiry and fingerprint of each FILE. Nothing secret is shown."""
     from tacit.config.source import ConfigError
-    from tacit.net.key_files import WARNING_DAYS, describe
+    from tacit.net.certificates import WARNING_DAYS
+    from tacit.net.key_files import describe
 
     for file in files:
         try:

@@ -19,6 +19,7 @@ DOMAIN = "tacit.invalid"  # RFC 2606: it never resolves, so that no certificate 
 ENROLMENT = f"enrolment.authority.{DOMAIN}"  # two labels: no party has this name
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 365
+WARNING_DAYS = 30
 CLOCK_SKEW = timedelta(hours=1)  # by which a party's clock may be behind the authority's
 
 # X.667: 2.25 and a random UUID (eee87f9c-6be9-4229-b782-a23e379c562e) need no registry.

@@ -2,10 +2,16 @@
 
 client                                      server
   Hello   who, which conversation, the file   ──►
+          ◄──   Proven    whose certificate the server has, to a client that brought a nonce
           ◄──   Welcome   resume from here, or Refused and the end
 
 `session` names the client's process, `epoch` the server's: if both are as before, the conversation resumes where it
 broke; otherwise it begins anew, and what was under way is lost.
+
+A transport may hide the server's certificate from the client, as gRPC does: TLS says that it is valid and in the
+server's name, and not which one it is. With `Proven` the server shows it, and that it has the signing key in it. The
+nonce comes with the call and not in `Hello`, where an older server would not expect it; it also says that this client
+knows the frames `Proven` and `RevokedList`.
 """
 
 from __future__ import annotations
@@ -16,13 +22,19 @@ from typing import Annotated, Any
 
 import msgspec
 
+from tacit.crypto.byte_strings import frame
+from tacit.crypto.signing import verify
 from tacit.errors import PeerError
+from tacit.net.identity import Credentials, Identity
+from tacit.net.revocation_list import LARGEST_LIST
 from tacit.sections import flat
 from tacit.wire import Message, Text
 
 Key16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 LARGEST_FILE = 100_000  # bytes of the shared settings
+NONCE_BYTES = 16
+_PROVEN = b"tacit server certificate 1"
 FROZEN_WEIGHTS = "frozen_weights"  # a digest, in addition to the settings, of what is not trained and not sent
 
 
@@ -58,6 +70,53 @@ class Identities(Message, frozen=True, tag=44):
 
     ids: bytes
     proofs: list[Annotated[bytes, msgspec.Meta(max_length=8192)]]
+
+
+class RevokedList(Message, frozen=True, tag=45):
+    """The authority's revocation list, as the sender has it."""
+
+    data: Annotated[bytes, msgspec.Meta(max_length=LARGEST_LIST)]  # DER
+
+
+class Proven(Message, frozen=True, tag=46):
+    """The server's certificate, and its signature over the client's nonce."""
+
+    certificate: Annotated[bytes, msgspec.Meta(max_length=8192)]
+    signature: Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
+
+
+def proven(credentials: Credentials, client: str, nonce: bytes) -> Proven:
+    """What shows `client` whose certificate a server has."""
+    return Proven(credentials.certificate, credentials.signing_key.sign(_PROVEN, _statement(client, nonce)))
+
+
+def check_proven(
+    proof: Proven | None, credentials: Credentials, server: str, client: str, nonce: bytes
+) -> Identity | None:
+    """Who the server is, if it proves it; PeerError unless it has a certificate in its name that is not revoked.
+
+    A server of an older release proves nothing: it is refused if anything is revoked at all.
+
+    Guarantee: the holder of the signing key of a certificate that is not revoked answered this nonce to a client whose
+        TLS certificate is in the name `client`. Somebody who has a revoked key of the server and sits in between has
+        neither that signing key nor a certificate in the client's name to ask the server with.
+    """
+    if proof is None:
+        if credentials.revocations.newest.entries:
+            raise PeerError(
+                f"{server} does not prove that its certificate is not revoked: it runs an older release. Run the same "
+                "release at all parties that have a revocation list"
+            )
+        return None
+    found = credentials.identify(proof.certificate)
+    if found.name != server:
+        raise PeerError(f"the certificate is of {found.name}, not of {server}")
+    verify(found.signing_public, proof.signature, _PROVEN, _statement(client, nonce))
+    return found
+
+
+def _statement(client: str, nonce: bytes) -> bytes:
+    return frame(client.encode(), nonce)
 
 
 def shared(settings: Mapping[str, Any]) -> bytes:

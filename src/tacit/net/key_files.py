@@ -27,7 +27,6 @@ from tacit.net.authority_folder import AuthorityFolder
 from tacit.net.certificates import AUTHORITY_DAYS, CERTIFICATE_DAYS, read_certificate
 from tacit.net.identity import Authority, Credentials, Request
 from tacit.net.pem_files import (
-    PRIVATE,
     PUBLIC,
     State,
     about,
@@ -41,7 +40,6 @@ from tacit.net.pem_files import (
 from tacit.net.revocation_list import read_unverified
 from tacit.net.revocations import Revocations
 
-WARNING_DAYS = 30
 _RETRY = 1.0  # seconds until files that could not be used are read once more: it may have been between two of them
 
 
@@ -124,7 +122,11 @@ def load_credentials(
 
 
 def _loaded(private: Path, certificate: Path, authority: Path, now: datetime | None) -> Credentials:
-    private_pem, certificate_pem, authority_pem = read_private_file(private), read_file(certificate), read_file(authority)
+    private_pem, certificate_pem, authority_pem = (
+        read_private_file(private),
+        read_file(certificate),
+        read_file(authority),
+    )
     with about(private):
         identity.read_private(private_pem)
     with about(authority):

@@ -18,27 +18,32 @@ class Pins:
     Args:
         known: of an earlier process of this run.
         store: is called with all of them by `save`, if there are new ones. What depends on a pin leaves after that.
+        revoked: whether keys of this fingerprint are revoked. Then the name may come back with others.
 
-    Guarantee: `meet` passes one pair of keys for each name, in this run.
+    Guarantee: `meet` passes one pair of keys for each name, in this run, unless the authority revokes it.
     Assumes: the first certificate of a name that was shown is the right one.
     """
 
     def __init__(
-        self, known: Mapping[str, str] | None = None, store: Callable[[Mapping[str, str]], None] = lambda known: None
+        self,
+        known: Mapping[str, str] | None = None,
+        store: Callable[[Mapping[str, str]], None] = lambda known: None,
+        revoked: Callable[[str], bool] = lambda fingerprint: False,
     ) -> None:
         self._known = dict(known or {})
         self._store = store
-        self._stored = len(self._known)
+        self._stored = dict(self._known)
+        self._revoked = revoked
 
     def meet(self, found: Identity) -> None:
         """Remember the keys of a party that is new; PeerError if it was met with others."""
         self.check(found)
-        self._known.setdefault(found.name, found.fingerprint)
+        self._known[found.name] = found.fingerprint
 
     def check(self, found: Identity) -> None:
         """PeerError if a party was met with other keys."""
         known = self._known.get(found.name, found.fingerprint)
-        if known != found.fingerprint:
+        if known != found.fingerprint and not self._revoked(known):
             raise PeerError(
                 f"{found.name} has other keys (fingerprint {found.fingerprint}) than when it was first met in this run "
                 f"({known}): it takes part with those, or in a new run"
@@ -46,6 +51,6 @@ class Pins:
 
     def save(self) -> None:
         known = dict(self._known)  # another thread may add to it meanwhile
-        if len(known) > self._stored:
+        if known != self._stored:
             self._store(known)
-            self._stored = len(known)
+            self._stored = known

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from cryptography import x509
 
-from tacit.errors import PeerError
-from tacit.net.pem_files import State, state_of, read_file
-from tacit.net.revocation_list import RevocationList, read_list
 from tacit.config.source import ConfigError
+from tacit.errors import PeerError
+from tacit.net.pem_files import State, read_file, state_of
+from tacit.net.revocation_list import RevocationList, read_list
 
 if TYPE_CHECKING:
     from tacit.net.identity import Identity
@@ -44,7 +44,7 @@ class Revocations:
         self._store: Callable[[RevocationList], None] = lambda newest: None
         if file is not None:
             self._state = state_of(file)
-            self._adopt(self._own())
+            self._adopt(self._own(file))
 
     def keep(self, stored: bytes, store: Callable[[RevocationList], None]) -> str:
         """Begin with what an earlier process stored, and have newer ones stored. What should be said, if anything.
@@ -63,7 +63,7 @@ class Revocations:
         return ""
 
     def take(self, data: bytes) -> bool:
-        """Take a list that another party passed on: whether it is newer. PeerError: it is older, or not the authority's.
+        """Take a list that another party passed on: whether it is newer. PeerError: it is older, or of another.
 
         Its bytes are bounded before they are looked at.
         """
@@ -73,7 +73,7 @@ class Revocations:
             raise PeerError(str(error)) from None
 
     def read(self, say: Callable[[str], None]) -> bool:
-        """Read the party's own file again if it has changed: whether there is a newer list. Says what is new or wrong."""
+        """Read the party's own file again if it has changed: whether its list is newer. Says what is wrong."""
         if self._file is None:
             return False
         state = state_of(self._file)
@@ -82,7 +82,7 @@ class Revocations:
             return False
         self._state, self._retry = state, 0.0
         try:
-            newer = self._adopt(self._own())
+            newer = self._adopt(self._own(self._file))
         except ConfigError as error:
             self._retry = time.monotonic() + _RETRY
             if changed:
@@ -97,23 +97,26 @@ class Revocations:
 
     def check(self, found: Identity) -> None:
         """PeerError if a certificate was revoked, or another one with its keys."""
+        if (reason := self.reason_against(found)) is not None:
+            raise PeerError(reason)
+
+    def reason_against(self, found: Identity) -> str | None:
+        """Why a certificate is not accepted; None if it is not revoked."""
         entry = self.newest.entry_of(found.serial, found.fingerprint)
-        if entry is not None:
-            raise PeerError(
-                f"the certificate of {found.name} was {entry.words} ({self.newest.words}): it takes part with new keys"
-            )
+        if entry is None:
+            return None
+        return f"the certificate of {found.name} was {entry.words} ({self.newest.words}): it takes part with new keys"
 
     def revoked(self, fingerprint: str) -> bool:
         """Whether these keys are on the list."""
         return self.newest.keys_entry(fingerprint) is not None
 
-    def _own(self) -> RevocationList:
-        assert self._file is not None
-        data = read_file(self._file)
+    def _own(self, file: Path) -> RevocationList:
+        data = read_file(file)
         try:
             return self._verified(data)
         except ValueError as error:
-            raise ConfigError(f"{self._file}: {error}: get the newest from the authority") from None
+            raise ConfigError(f"{file}: {error}: get the newest from the authority") from None
 
     def _verified(self, data: bytes) -> RevocationList:
         if self._authority is None:

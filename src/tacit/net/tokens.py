@@ -160,7 +160,9 @@ def redeem(
         if asked.name != kept.name:
             raise Spent(f"the token is for {kept.name}, and the request for {asked.name}")
         if kept.keys and kept.keys != asked.fingerprint:
-            raise Spent(f"the token for {kept.name} was used already, for other keys: if not by you, tell the authority")
+            raise Spent(
+                f"the token for {kept.name} was used already, for other keys: if not by you, tell the authority"
+            )
         if not kept.keys:
             kept = replace(kept, keys=asked.fingerprint)
             _write(path, kept)  # from here on it is used

@@ -14,6 +14,8 @@ What a transport does, and nobody above it does again (tests/net/memory_transpor
 
     the hello       the connection makes a `Hello` of its `Conversation` for each attempt; the server checks it with
                     `handshake.check_hello`, against the name in the certificate, before anything else is read
+    revocation      both sides refuse a certificate that `credentials.revocations` takes back: the server before the
+                    hello is read, the connection before it takes anything from the server
     pins            the server calls `pins.check` once it knows whose certificate it is, `pins.meet` after the hello
     limit           both sides refuse a longer frame with PeerError, before it is in memory if they can
     no certificates both sides call `loopback.check_guarded`: then `identity` is None, `certificate` is b"", and a
@@ -59,7 +61,7 @@ class Listener(Protocol):
         """Before a frame of this party arrives. `certificate` is its own, in PEM; b"" where there are none."""
 
     async def refused(self, name: str, reason: str) -> None:
-        """An expected party came with a certificate that is not valid, and may come back with a renewed one."""
+        """An expected party came with a certificate that is not valid or revoked, and may come back with another."""
 
     async def arrived(self, name: str, frame: bytes) -> None:
         """A PeerError ends the conversation with this party."""
@@ -92,6 +94,10 @@ class Peer(Protocol):
     def pending(self) -> int:
         """Bytes that it has not confirmed."""
 
+    @property
+    def reads_lists(self) -> bool:
+        """Whether it knows revocation lists: those without certificates, and of an older release, do not."""
+
 
 class Server(Protocol):
     """The side that parties connect to."""
@@ -110,6 +116,9 @@ class Server(Protocol):
     def end_expired(self) -> dict[str, str]:
         """End the connections of parties whose certificate is over, each with the reason, by name."""
 
+    def end_revoked(self) -> dict[str, str]:
+        """End the connections of parties whose certificate is revoked, each with the reason, by name."""
+
     def forget(self, name: str) -> None:
         """A party said that it goes: nothing is queued for it until it joins anew."""
 
@@ -125,6 +134,9 @@ class Connection(Protocol):
         """Bytes that the server has not confirmed."""
 
     def send(self, frame: bytes) -> None: ...
+
+    def check_server(self) -> None:
+        """End the connection if the server's certificate is revoked by now. It is made again, and the server judged."""
 
     async def run(self) -> None:
         """Converse until `close`. Raises PeerError where the other side refuses, or is not who it should be."""

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from tacit.config.local import Local
 from tacit.config.source import ConfigError
-from tacit.events import Sink
+from tacit.errors import PeerError
+from tacit.events import Noted, Sink
 from tacit.kind import Join, S, Seat, fingerprint, kind_of
+from tacit.net.identity import Credentials
 from tacit.net.loopback import on_loopback
 from tacit.net.pins import Pins
+from tacit.net.revocation_list import RevocationList
+from tacit.net.revocations import Revocations
 from tacit.net.site import Site, own_credentials
 from tacit.runs.outcome import Outcome, carried_out
 from tacit.runs.resume import unfinished
 from tacit.sections import Network, Settings
 from tacit.store.directory import RunDirectory
 from tacit.store.files import write_twice
-from tacit.store.party_folder import PEERS, PEERS_FILE, read_intact
+from tacit.store.party_folder import PEERS, PEERS_FILE, REVOKED, REVOKED_FILE, read_intact
 
 
 def join_of(settings: S) -> Join[S]:
@@ -60,7 +64,7 @@ def new_directory(
     )
 
 
-def pins_in(folder: Path) -> Pins:
+def pins_in(folder: Path, revoked: Callable[[str], bool] = lambda fingerprint: False) -> Pins:
     """The keys of the parties that were met in a run, as its folder has them in `peers.json`; new ones go there."""
     path = folder / PEERS_FILE
     stored = read_intact(path, PEERS)
@@ -71,13 +75,35 @@ def pins_in(folder: Path) -> Pins:
     def store(peers: Mapping[str, str]) -> None:
         write_twice(path, {"peers": dict(sorted(peers.items()))})
 
-    return Pins(known, store)
+    return Pins(known, store, revoked)
+
+
+def keep_revocations(credentials: Credentials, folder: Path) -> str:
+    """Have the newest revocation list kept in a run's folder, as `revoked.json`. What is to be said of it, if anything."""
+    path = folder / REVOKED_FILE
+    stored = (read_intact(path, REVOKED) or {}).get("list", "")
+
+    def store(newest: RevocationList) -> None:
+        write_twice(path, {"list": newest.pem.decode()})
+
+    try:
+        said = credentials.revocations.keep(str(stored).encode(), store)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}: start a new run, with the newest list of the authority") from None
+    try:
+        credentials.identify(credentials.certificate)
+    except PeerError as error:
+        raise ConfigError(str(error)) from None
+    return said
 
 
 def take_part(settings: Settings, seat: Seat, site: Site, *, sink: Sink, directory: RunDirectory) -> Outcome:
     """Be that party, to the end."""
     join = join_of(settings)
-    site = replace(site, pins=pins_in(directory.path))
+    revocations = Revocations() if site.credentials is None else site.credentials.revocations
+    if site.credentials is not None and (said := keep_revocations(site.credentials, directory.path)):
+        sink.emit(Noted(said))
+    site = replace(site, pins=pins_in(directory.path, revocations.revoked))
     return carried_out(
         settings,
         lambda kind, here: join.take_part(settings, seat, site, here),
