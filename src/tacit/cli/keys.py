@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tacit.cli import enrolment
 from tacit.cli.exits import FAILED, USER, end
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def command() -> None:
 
     One of the parties, or a third party, runs the authority (init). Each party makes its keys (request). The authority
     signs the request (sign) and returns the certificate with authority.pem.
+
+    For many parties: `issue` makes all keys in one place; or `token`, `serve` and `enrol` let each party make its own.
     """
 
 
@@ -199,3 +202,7 @@ def show(files: tuple[Path, ...]) -> None:
             remedy = "make a new one" if found.kind == "authority" else "have its request signed again"
             state = "is expired" if found.days_left < 0 else f"expires in {found.days_left} days"
             click.echo(f"Warning: {file} {state}: {remedy}", err=True)
+
+
+for each in (enrolment.token, enrolment.serve, enrolment.enrol):
+    command.add_command(each)

@@ -63,10 +63,13 @@ class AuthorityFolder:
     def locked(self) -> Iterator[None]:
         """Nobody else changes the folder meanwhile."""
         path = self.folder / "lock"
-        with about(path), path.open("ab") as file:
-            os.chmod(path, PRIVATE)
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with about(path):
+            held = os.open(path, os.O_WRONLY | os.O_CREAT, PRIVATE)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(held)
 
     def sign(self, request_pem: bytes, days: int = CERTIFICATE_DAYS, now: datetime | None = None) -> bytes:
         """A certificate for a request (see `Authority.sign`), once it is in the register.

@@ -353,15 +353,15 @@ def certificate_fingerprint(certificate: x509.Certificate) -> str:
 def _verified(certificate: x509.Certificate, authority: x509.Certificate, now: datetime | None) -> Identity:
     """What the certificate says; ValueError, in a sentence, unless all of it holds."""
     now = now or datetime.now(UTC)
-    _check_signature(certificate, authority)  # first: what is looked at below was written by our authority
+    check_signature(certificate, authority)  # first: what is looked at below was written by our authority
     try:
         name, extensions = common_name(certificate.subject), certificate.extensions
     except MALFORMED:
         raise ValueError("this is not a readable certificate") from None
     if name is None:
         raise ValueError("the certificate is not for the name of a party")
-    _check_dates(f"the certificate of {name}", certificate, now)
-    _check_dates("the authority's certificate", authority, now)
+    check_dates(f"the certificate of {name}", certificate, now)
+    check_dates("the authority's certificate", authority, now)
     try:
         # The sentences above are for people; this is the whole of RFC 5280, among it the authority's name constraints.
         PolicyBuilder().store(Store([authority])).time(now).build_client_verifier().verify(certificate, [])
@@ -378,7 +378,8 @@ def _verified(certificate: x509.Certificate, authority: x509.Certificate, now: d
     return Identity(name, signing_public, certificate.not_valid_after_utc, fingerprint, certificate.serial_number)
 
 
-def _check_signature(certificate: x509.Certificate, authority: x509.Certificate) -> None:
+def check_signature(certificate: x509.Certificate, authority: x509.Certificate) -> None:
+    """ValueError unless the authority signed the certificate."""
     public = authority.public_key()
     if not isinstance(public, ec.EllipticCurvePublicKey):
         raise ValueError("the authority's key is not ECDSA")
@@ -388,7 +389,8 @@ def _check_signature(certificate: x509.Certificate, authority: x509.Certificate)
         raise ValueError("the certificate was signed by another authority than ours, or changed since") from None
 
 
-def _check_dates(whose: str, certificate: x509.Certificate, now: datetime) -> None:
+def check_dates(whose: str, certificate: x509.Certificate, now: datetime) -> None:
+    """ValueError, that begins with `whose`, unless the certificate is valid now."""
     if now < _begin(certificate):
         raise ValueError(f"{whose} is not valid before {_begin(certificate):%Y-%m-%d %H:%M} UTC: is this clock right?")
     if now > certificate.not_valid_after_utc:

@@ -79,7 +79,7 @@ def pins_in(folder: Path, revoked: Callable[[str], bool] = lambda fingerprint: F
 
 
 def keep_revocations(credentials: Credentials, folder: Path) -> str:
-    """Have the newest revocation list kept in a run's folder, as `revoked.json`. What is to be said of it, if anything."""
+    """Have the newest revocation list kept in `revoked.json` of a run's folder. Returns what is to be said of it."""
     path = folder / REVOKED_FILE
     stored = (read_intact(path, REVOKED) or {}).get("list", "")
 

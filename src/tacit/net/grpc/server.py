@@ -272,13 +272,13 @@ class Server:
     ) -> None:
         peer, resumed = self._peer(hello)
         peer.stream, peer.identity = task, identity
-        nonce = dict(context.invocation_metadata() or ()).get(NONCE)
-        peer.reads_lists = identity is not None and isinstance(nonce, bytes) and len(nonce) == NONCE_BYTES
+        nonce = self._nonce(context)
+        peer.reads_lists = bool(nonce)
         writer: asyncio.Task[None] | None = None
         try:
             if resumed:
                 peer.link.reconnected(hello.received)
-            if self._about.credentials is not None and peer.reads_lists:
+            if self._about.credentials is not None and nonce:
                 own = self._about.credentials.renewed(self._about.say)
                 await context.write(encode(proven(own, hello.party, nonce)))
             await context.write(encode(Welcome(self.epoch, peer.link.received, resumed)))
@@ -300,6 +300,12 @@ class Server:
                 peer.stream = None
                 peer.link.disconnected()
                 await _to_its_end(self._told.lost(hello.party))
+
+    def _nonce(self, context: Any) -> bytes:
+        """What a client brings that knows revocation lists; nothing from another, or without certificates."""
+        found = dict(context.invocation_metadata() or ()).get(NONCE)
+        known = self._about.credentials is not None and isinstance(found, bytes) and len(found) == NONCE_BYTES
+        return bytes(found) if known else b""
 
     def _peer(self, hello: Hello) -> tuple[Peer, bool]:
         """The party that says hello, and whether its conversation is resumed. It has one stream, the newest."""
