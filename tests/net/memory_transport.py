@@ -143,10 +143,10 @@ class MemoryServer:
         if self._about.credentials is not None and theirs.credentials is not None:
             certificate = theirs.credentials.renewed().certificate
             identity = self._about.credentials.identify(certificate)
-            self._about.pins.check(identity)
+            self._about.pins.check(identity, self._about.credentials.revocations)
         check_hello(hello, identity.name if identity else None, self._expected, self._about.shared)
-        if identity is not None:
-            self._about.pins.meet(identity)
+        if identity is not None and self._about.credentials is not None:
+            self._about.pins.meet(identity, self._about.credentials.revocations)
         peer, resumed = self._peer(hello)
         peer.identity, peer.stream = identity, Stream((peer.up, peer.down))
         peer.reads_lists = identity is not None

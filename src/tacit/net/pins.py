@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping
 
 from tacit.errors import PeerError
 from tacit.net.identity import Identity
+from tacit.net.revocations import Revocations
+
+_NONE = Revocations()
 
 
 class Pins:
@@ -18,32 +21,28 @@ class Pins:
     Args:
         known: of an earlier process of this run.
         store: is called with all of them by `save`, if there are new ones. What depends on a pin leaves after that.
-        revoked: whether keys of this fingerprint are revoked. Then the name may come back with others.
 
-    Guarantee: `meet` passes one pair of keys for each name, in this run, unless the authority revokes it.
+    Guarantee: `meet` passes one pair of keys for each name, in this run. Only if the authority revokes it, which
+        `revocations` knows, the name may come back with another.
     Assumes: the first certificate of a name that was shown is the right one.
     """
 
     def __init__(
-        self,
-        known: Mapping[str, str] | None = None,
-        store: Callable[[Mapping[str, str]], None] = lambda known: None,
-        revoked: Callable[[str], bool] = lambda fingerprint: False,
+        self, known: Mapping[str, str] | None = None, store: Callable[[Mapping[str, str]], None] = lambda known: None
     ) -> None:
         self._known = dict(known or {})
         self._store = store
         self._stored = dict(self._known)
-        self._revoked = revoked
 
-    def meet(self, found: Identity) -> None:
+    def meet(self, found: Identity, revocations: Revocations = _NONE) -> None:
         """Remember the keys of a party that is new; PeerError if it was met with others."""
-        self.check(found)
+        self.check(found, revocations)
         self._known[found.name] = found.fingerprint
 
-    def check(self, found: Identity) -> None:
+    def check(self, found: Identity, revocations: Revocations = _NONE) -> None:
         """PeerError if a party was met with other keys."""
         known = self._known.get(found.name, found.fingerprint)
-        if known != found.fingerprint and not self._revoked(known):
+        if known != found.fingerprint and not revocations.revoked(known):
             raise PeerError(
                 f"{found.name} has other keys (fingerprint {found.fingerprint}) than when it was first met in this run "
                 f"({known}): it takes part with those, or in a new run"

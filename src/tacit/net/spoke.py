@@ -232,7 +232,7 @@ class Spoke(Ends):
                 return party, proof
             found = self._credentials.identify(proof)
             if found.name == party:
-                self._pins.meet(found)
+                self._pins.meet(found, self._credentials.revocations)
                 self._met[party] = found
             return found.name, found.signing_public
 

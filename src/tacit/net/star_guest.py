@@ -214,7 +214,7 @@ class StarGuest:
             found = self._credentials.identify(proof)
             if client_identity(found.name) != identity:
                 raise PeerError(f"the certificate is of {found.name}")
-            self._pins.meet(found)
+            self._pins.meet(found, self._credentials.revocations)
             self._met[identity] = found
             signing = found.signing_public
         if identity == self.leaf.identity and signing != self.leaf.signing_key:

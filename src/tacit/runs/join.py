@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from tacit.net.identity import Credentials
 from tacit.net.loopback import on_loopback
 from tacit.net.pins import Pins
 from tacit.net.revocation_list import RevocationList
-from tacit.net.revocations import Revocations
 from tacit.net.site import Site, own_credentials
 from tacit.runs.outcome import Outcome, carried_out
 from tacit.runs.resume import unfinished
@@ -64,7 +63,7 @@ def new_directory(
     )
 
 
-def pins_in(folder: Path, revoked: Callable[[str], bool] = lambda fingerprint: False) -> Pins:
+def pins_in(folder: Path) -> Pins:
     """The keys of the parties that were met in a run, as its folder has them in `peers.json`; new ones go there."""
     path = folder / PEERS_FILE
     stored = read_intact(path, PEERS)
@@ -75,7 +74,7 @@ def pins_in(folder: Path, revoked: Callable[[str], bool] = lambda fingerprint: F
     def store(peers: Mapping[str, str]) -> None:
         write_twice(path, {"peers": dict(sorted(peers.items()))})
 
-    return Pins(known, store, revoked)
+    return Pins(known, store)
 
 
 def keep_revocations(credentials: Credentials, folder: Path) -> str:
@@ -100,10 +99,9 @@ def keep_revocations(credentials: Credentials, folder: Path) -> str:
 def take_part(settings: Settings, seat: Seat, site: Site, *, sink: Sink, directory: RunDirectory) -> Outcome:
     """Be that party, to the end."""
     join = join_of(settings)
-    revocations = Revocations() if site.credentials is None else site.credentials.revocations
     if site.credentials is not None and (said := keep_revocations(site.credentials, directory.path)):
         sink.emit(Noted(said))
-    site = replace(site, pins=pins_in(directory.path, revocations.revoked))
+    site = replace(site, pins=pins_in(directory.path))
     return carried_out(
         settings,
         lambda kind, here: join.take_part(settings, seat, site, here),

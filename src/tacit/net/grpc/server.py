@@ -224,8 +224,8 @@ class Server:
         try:
             hello = decode(first, Hello, PIECE_BYTES)
             check_hello(hello, name, self._expected, self._about.shared)
-            if identity is not None:
-                self._about.pins.meet(identity)
+            if identity is not None and self._about.credentials is not None:
+                self._about.pins.meet(identity, self._about.credentials.revocations)
         except PeerError as error:
             self._refused(context, error)
             await context.write(encode(Refused(str(error)[:300])))
@@ -254,7 +254,7 @@ class Server:
             code, told = grpc.StatusCode.PERMISSION_DENIED, True
             self._about.credentials.revocations.check(identity)
             told = False
-            self._about.pins.check(identity)
+            self._about.pins.check(identity, self._about.credentials.revocations)
         except PeerError as error:
             self._refused(context, error)
             if told or code is grpc.StatusCode.UNAUTHENTICATED:
