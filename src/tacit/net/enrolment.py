@@ -35,7 +35,15 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from tacit.config.source import ConfigError
 from tacit.errors import PeerError
 from tacit.net.certificates import ENROLMENT, MALFORMED, read_certificate
-from tacit.net.identity import Credentials, authority_certificate, check_dates, check_signature, read_request, request
+from tacit.net.identity import (
+    Credentials,
+    authority_certificate,
+    certificate_fingerprint,
+    check_dates,
+    check_signature,
+    read_request,
+    request,
+)
 from tacit.net.pem_files import (
     PUBLIC,
     about,
@@ -45,7 +53,7 @@ from tacit.net.pem_files import (
     write_file,
     write_pair,
 )
-from tacit.net.revocation_list import LARGEST_LIST, read_list
+from tacit.net.revocation_list import LARGEST_LIST
 from tacit.net.tokens import ID_BYTES, SECRET_BYTES, Token, authority_digest, read_token
 from tacit.wire import Message, Text, decode, encode
 
@@ -128,18 +136,26 @@ def enrol(
 def _request(name: str, folder: Path, overwrite: bool) -> bytes:
     """The request for this party's keys, which are made unless an earlier attempt made them."""
     private, asked = folder / f"{name}.private.pem", folder / f"{name}.request.pem"
-    if private.exists() and asked.exists() and not (overwrite and (folder / f"{name}.certificate.pem").exists()):
-        read_private_file(private)
+    if private.exists() and asked.exists():
         found = read_file(asked)
         with about(asked):
-            if read_request(found).name != name:
-                raise ValueError(f"it is not a request for {name}")
-        return found
+            fingerprint = read_request(found).fingerprint
+        if fingerprint not in _certified(folder / f"{name}.certificate.pem"):
+            return found
     with about(folder):
         folder.mkdir(parents=True, exist_ok=True)
         private_pem, request_pem = request(name)
     write_pair((private, private_pem), (asked, request_pem), overwrite=overwrite)
     return request_pem
+
+
+def _certified(certificate: Path) -> list[str]:
+    """The fingerprint of the keys in a certificate, if it is there."""
+    if not certificate.exists():
+        return []
+    data = read_file(certificate)
+    with about(certificate):
+        return [certificate_fingerprint(read_certificate(data))]
 
 
 def _written(name: str, folder: Path, answer: Enrolled, authority_pem: bytes, overwrite: bool) -> Made:
@@ -151,18 +167,19 @@ def _written(name: str, folder: Path, answer: Enrolled, authority_pem: bytes, ov
         found = Credentials.of(private_pem, answer.certificate, authority_pem)
         if found.name != name:
             raise ValueError(f"the certificate is of {found.name}, not of {name}")
-        listed = read_list(answer.revoked, authority_certificate(authority_pem)) if answer.revoked else None
-        who = found.identify(found.certificate)
+        if answer.revoked:
+            found.revocations.take(answer.revoked)
+        who, listed = found.identify(found.certificate), found.revocations.newest
     except (ValueError, PeerError) as error:
         raise ConfigError(f"what the enrolment server sent is not used: {error}") from None
     if authority.exists() and authority_digest(read_file(authority)) != authority_digest(authority_pem):
         raise ConfigError(f"{authority} is of another authority than this token: give an empty folder by --out")
     write_file(authority, authority_pem, PUBLIC, True)
-    if listed is not None:
+    if listed.number:
         write_file(revoked, listed.pem, PUBLIC, True)
     write_file(certificate, answer.certificate, PUBLIC, overwrite)  # last: with it the party is complete
     expires, fingerprint = found.expires, who.fingerprint
-    return Made(name, private, certificate, authority, None if listed is None else revoked, expires, fingerprint)
+    return Made(name, private, certificate, authority, revoked if listed.number else None, expires, fingerprint)
 
 
 # --- the conversation

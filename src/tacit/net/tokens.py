@@ -163,11 +163,13 @@ def redeem(
             raise Spent(
                 f"the token for {kept.name} was used already, for other keys: if not by you, tell the authority"
             )
+        if (entry := folder.revoked().keys_entry(asked.fingerprint)) is not None:
+            raise Spent(f"the keys of this request for {kept.name} were {entry.words}: it has to make new ones")
         if not kept.keys:
             kept = replace(kept, keys=asked.fingerprint)
             _write(path, kept)  # from here on it is used
         try:
-            if folder.revoked().keys_entry(asked.fingerprint) is not None or not kept.certificate:
+            if not kept.certificate:
                 kept = replace(kept, certificate=folder.sign_locked(request_pem, kept.days, now).decode())
                 _write(path, kept)
         except ValueError as error:
