@@ -1,7 +1,8 @@
 """The folder of an authority: it signs, keeps a register of what it signed, and takes certificates back.
 
 authority.private.pem, authority.pem    its key and its certificate
-certificates.jsonl                      the register: a line for each certificate, before anybody is given it
+certificates.jsonl                      the register: a line for each certificate, before anybody is given it, and for
+                                        the number of each revocation list: one that is lost is not begun anew
 revoked.pem                             the newest revocation list, for the coordinator and the parties
 tokens/                                 of enrolment (see `tokens`)
 lock                                    held by whoever changes one of them
@@ -29,6 +30,8 @@ from tacit.net.identity import Authority, Request, authority_certificate, identi
 from tacit.net.pem_files import PRIVATE, PUBLIC, State, about, read_file, read_private_file, state_of, write_file
 from tacit.net.revocation_list import RevocationList, Revoked, read_list
 
+_LIST = "revocation list"
+_IS_LIST = b'{"revocation list": '  # how such a line begins: no name has a space in it
 _LARGEST_REGISTER = 1 << 27  # bytes: half a million certificates
 
 
@@ -58,6 +61,7 @@ class AuthorityFolder:
         self._register = folder / "certificates.jsonl"
         self._revoked = RevocationList()
         self._state: State = None
+        self._signed: int | None = None  # the number of the newest list in the register
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -97,8 +101,15 @@ class AuthorityFolder:
             with about(self.revoked_file):
                 self._revoked = read_list(data, self.certificate)
             self._state = state
-        if state is None and self._revoked.number:
-            raise ConfigError(f"{self.revoked_file}: there is no such file")
+        if self._signed is None:
+            self._signed = max((int(json.loads(line)[_LIST]) for line in self._lines() if _IS_LIST in line), default=0)
+        there = self._revoked.number if state is not None else 0
+        if there < self._signed:
+            what = f"this is list {there}" if there else "there is no such file"
+            raise ConfigError(
+                f"{self.revoked_file}: {what}, and list {self._signed} was signed here: put that back, from a backup or "
+                "from the coordinator. Parties refuse an older number"
+            )
         return self._revoked
 
     def revoke(
@@ -117,10 +128,16 @@ class AuthorityFolder:
             with about(self.revoked_file):
                 made = self.authority.revoke(before, more, now)
             write_file(self.revoked_file, made.pem, PUBLIC, True)
+            self._append({_LIST: made.number})  # after the file, which may be newer than the register and never older
+            self._signed = made.number
             return made
 
     def issued(self, name: str | None = None) -> list[Issued]:
         """The certificates in the register, of one name or of all."""
+        found = (self._entry(number, line) for number, line in enumerate(self._lines(), 1) if _IS_LIST not in line)
+        return [each for each in found if name in (None, each.name)]
+
+    def _lines(self) -> list[bytes]:
         try:
             if self._register.stat().st_size > _LARGEST_REGISTER:
                 raise ConfigError(f"{self._register}: it is too large for a register")
@@ -131,8 +148,7 @@ class AuthorityFolder:
             raise ConfigError(f"{self._register}: it cannot be read: {error.strerror}") from None
         if lines and not lines[-1].endswith(b"\n"):
             lines.pop()  # the process was killed while it wrote: nobody was given this certificate
-        found = (self._entry(number, line) for number, line in enumerate(lines, 1))
-        return [each for each in found if name in (None, each.name)]
+        return lines
 
     def given(self, certificate: bytes) -> Issued:
         """A certificate of this authority as an entry; PeerError if it is not one."""
@@ -149,13 +165,17 @@ class AuthorityFolder:
             raise ConfigError(f"{self._register}:{number}: this line is no certificate: it was changed") from None
 
     def _add(self, made: Issued) -> None:
-        """Append to the register, on the disk when this returns."""
-        entry = {
-            "name": made.name,
-            "serial": f"{made.serial:x}",
-            "fingerprint": made.fingerprint,
-            "expires": made.expires.isoformat(),
-        }
+        self._append(
+            {
+                "name": made.name,
+                "serial": f"{made.serial:x}",
+                "fingerprint": made.fingerprint,
+                "expires": made.expires.isoformat(),
+            }
+        )
+
+    def _append(self, entry: dict[str, object]) -> None:
+        """A line more in the register, on the disk when this returns."""
         with about(self._register):
             register = os.open(self._register, os.O_RDWR | os.O_CREAT | os.O_APPEND, PRIVATE)
             try:
