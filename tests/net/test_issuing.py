@@ -140,6 +140,6 @@ def test_a_register_that_was_changed_is_said_with_its_line(folder, tmp_path):
     issue(folder, ["client-0", "client-1"], tmp_path)
     register = folder.folder / "certificates.jsonl"
     register.write_bytes(register.read_bytes().replace(b"serial", b"cereal", 1))
-    with pytest.raises(ConfigError, match=r"certificates\.jsonl:1: this line is no certificate"):
+    with pytest.raises(ConfigError, match=r"certificates\.jsonl:2: this line is no certificate"):
         folder.issued()
     assert os.stat(register).st_mode & 0o077 == 0

@@ -106,6 +106,27 @@ def test_a_file_is_read_again_when_it_changes(tmp_path, monkeypatch):
         known.check(found)
 
 
+def test_a_list_that_cannot_be_stored_is_not_used_and_is_read_again(tmp_path):
+    path, (first, second) = tmp_path / "r.pem", lists(2, someone())
+    path.write_bytes(first.pem)
+    known, full = Revocations(CERTIFICATE, path), True
+
+    def store(newest):
+        if full:
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        known.keep(b"", store)
+    path.write_bytes(second.pem)
+    for _ in range(2):
+        with pytest.raises(OSError, match="full"):
+            known.read(print)
+        assert known.newest.number == 1
+    full = False
+    assert known.read(lambda text: None)
+    assert known.newest.number == 2
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [(None, "no such file"), (b"x", "not a readable"), (lists(1, authority=STRANGER)[0].pem, "another authority")],

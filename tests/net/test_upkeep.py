@@ -79,6 +79,32 @@ def _expiring():
 async def _nothing() -> None: ...
 
 
+def test_a_failure_is_said_once_and_does_not_end_it(monkeypatch):
+    monkeypatch.setattr(upkeep, "_LOOK", 0.001)
+
+    async def scenario():
+        own, said, changed, left = certified(Authority.create(), "client-3"), [], asyncio.Event(), [1, 2, 3]
+
+        def read(say):
+            if left:
+                left.pop()
+                raise OSError("No space left on device")
+            return True
+
+        async def heard():
+            changed.set()
+
+        own.revocations.read = read
+        running = asyncio.create_task(Upkeep(own, said.append, heard).run())
+        await changed.wait()
+        running.cancel()
+        return said
+
+    assert quickly(scenario()) == [
+        "the certificates and the revocation list could not be looked after: No space left on device"
+    ]
+
+
 def test_a_list_that_changed_is_noticed_and_nothing_happens_without_certificates():
     async def scenario():
         changed = asyncio.Event()

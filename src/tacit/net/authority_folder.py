@@ -107,7 +107,7 @@ class AuthorityFolder:
         if there < self._signed:
             what = f"this is list {there}" if there else "there is no such file"
             raise ConfigError(
-                f"{self.revoked_file}: {what}, and list {self._signed} was signed here: put that back, from a backup or "
+                f"{self.revoked_file}: {what}, and list {self._signed} was signed here: put it back, from a backup or "
                 "from the coordinator. Parties refuse an older number"
             )
         return self._revoked

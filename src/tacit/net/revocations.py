@@ -83,6 +83,9 @@ class Revocations:
         self._state, self._retry = state, 0.0
         try:
             newer = self._adopt(self._own(self._file))
+        except OSError:  # it could not be stored, so it is not used: the file counts as not read
+            self._state = None
+            raise
         except ConfigError as error:
             self._retry = time.monotonic() + _RETRY
             if changed:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 
+from tacit.channel import sentence
 from tacit.net.certificates import WARNING_DAYS
 from tacit.net.handshake import RevokedList
 from tacit.net.identity import Credentials, Identity, authority_certificate
@@ -86,16 +87,24 @@ class Upkeep:
         """Until it is cancelled."""
         if self._credentials is None:
             return
+        failed = ""
         while True:
-            if time.monotonic() - self._warned >= _DAY:
-                self._warned = time.monotonic()
-                for warning in own_warnings(self._credentials.renewed(self._say)):
-                    self._say(warning)
-            if self._warned_of_peers is not None:
-                self.warn_of_peers()
-            if self._credentials.revocations.read(self._say):
-                await self._changed()
+            try:
+                await self._look(self._credentials)
+            except Exception as error:  # such as a full disk: it must not end this for good, without a word
+                if failed != (failed := sentence(str(error))):
+                    self._say(f"the certificates and the revocation list could not be looked after: {failed}")
             await asyncio.sleep(_LOOK)
+
+    async def _look(self, credentials: Credentials) -> None:
+        if time.monotonic() - self._warned >= _DAY:
+            self._warned = time.monotonic()
+            for warning in own_warnings(credentials.renewed(self._say)):
+                self._say(warning)
+        if self._warned_of_peers is not None:
+            self.warn_of_peers()
+        if credentials.revocations.read(self._say):
+            await self._changed()
 
     def warn_of_peers(self) -> None:
         """Called when those are there whose certificates count."""
