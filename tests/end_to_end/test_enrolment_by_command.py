@@ -19,7 +19,7 @@ from tests.subprocesses import kill, launch, until
 DOOMED = """
 import os, signal, sys
 from tacit.cli import main
-from tacit.net import authority_folder, enrolment_server, tokens
+from tacit.net import authority_folder, enrolment_server, enrolment_tokens
 
 place, moment, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 del sys.argv[1:4]
@@ -38,7 +38,7 @@ def doomed(function):
     return called
 
 module, _, name = place.rpartition(".")
-owner = {"tokens": tokens, "register": authority_folder.AuthorityFolder, "server": enrolment_server}[module]
+owner = {"tokens": enrolment_tokens, "register": authority_folder.AuthorityFolder, "server": enrolment_server}[module]
 setattr(owner, name, doomed(getattr(owner, name)))
 main()
 """
@@ -163,7 +163,7 @@ def test_a_coordinator_does_not_enrol_anybody(here):
     Path("c.yaml").write_text(json.dumps({"keys": keys}))
     script = (
         "import sys, threading, time\n"
-        "ENROLMENT = {'tacit.net.enrolment', 'tacit.net.enrolment_server', 'tacit.net.tokens'}\n"
+        "ENROLMENT = {'tacit.net.enrolment', 'tacit.net.enrolment_server', 'tacit.net.enrolment_tokens'}\n"
         "def look():\n"
         "    while 'tacit.net.grpc.server' not in sys.modules: time.sleep(0.05)\n"
         "    time.sleep(1)\n"

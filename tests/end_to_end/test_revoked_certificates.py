@@ -23,13 +23,14 @@ from tacit.net.grpc import connection
 from tacit.net.grpc import server as server_module
 from tacit.net.grpc.connection import Connection
 from tacit.net.grpc.server import Server
-from tacit.net.handshake import Identities, Proven, RevokedList, check_proven, proven
+from tacit.net.handshake import Identities, Proven, RevokedList, Welcome, check_proven, proven
 from tacit.net.hub import Hub
 from tacit.net.identity import Authority, authority_certificate
 from tacit.net.revocation_list import RevocationList, Revoked
 from tacit.net.spoke import Spoke
 from tacit.net.transport import Conversation
 from tacit.secagg.messages import pack_ids
+from tacit.wire import encode
 from tests.inside import inside
 from tests.kinds.horizontal.federations import Numbers, settings_for
 from tests.net.loopback import Federation, certified, over_each_transport, quickly, until
@@ -207,7 +208,7 @@ def test_a_client_that_was_met_is_not_believed_once_it_is_revoked():
 
 
 def _frame(made: RevocationList) -> bytes:
-    return server_module.encode(RevokedList(made.data))
+    return encode(RevokedList(made.data))
 
 
 @pytest.mark.parametrize("forged", ["older", "stranger's", "nonsense"])
@@ -431,7 +432,7 @@ def test_a_client_of_an_older_release_hears_nothing_that_it_does_not_know(monkey
                 return answers[0], there.frames
 
     welcome, frames = quickly(scenario())
-    assert welcome[1:3] == server_module.encode(server_module.Welcome(bytes(16), 0, False))[1:3]
+    assert welcome[1:3] == encode(Welcome(bytes(16), 0, False))[1:3]
     assert frames == []
 
 

@@ -19,11 +19,11 @@ from tacit.net.authority_folder import AuthorityFolder
 from tacit.net.certificates import key_pem
 from tacit.net.enrolment import Declined, Enrol, Enrolled, Offer, enrol
 from tacit.net.enrolment_server import EnrolmentServer
+from tacit.net.enrolment_tokens import Token, create
 from tacit.net.identity import identity_of, request
 from tacit.net.key_files import init_authority, load_credentials
 from tacit.net.revoking import revoke_name
 from tacit.net.tls import readable
-from tacit.net.tokens import Token, create
 from tacit.wire import decode, encode
 from tests.subprocesses import HANGS
 

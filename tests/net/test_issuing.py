@@ -11,6 +11,7 @@ from tacit.net import issuing
 from tacit.net.authority_folder import AuthorityFolder
 from tacit.net.issuing import issue, names_in
 from tacit.net.key_files import init_authority, load_credentials
+from tacit.net.pem_files import write_file
 from tacit.net.revoking import revoke_name
 
 
@@ -57,7 +58,7 @@ def test_names_that_are_done_are_skipped_and_force_replaces_their_keys(folder, t
 @pytest.mark.parametrize("at", range(1, 6))
 def test_a_run_that_is_killed_leaves_no_half_of_a_folder(folder, tmp_path, monkeypatch, at):
     """Wherever it ends, what is there is complete, and the same command completes the rest."""
-    names, writes, write = ["client-0", "client-1"], 0, issuing.write_file
+    names, writes, write = ["client-0", "client-1"], 0, write_file
     monkeypatch.setattr(issuing, "_WRITERS", 1)
 
     class Killed(BaseException):

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tacit.cli import enrolment
+from tacit.cli import enrolling
 from tacit.cli.exits import FAILED, USER, end
 
 if TYPE_CHECKING:
     from tacit.net.identity import Request
 
 _PATH = click.Path(path_type=Path)
+_AUTHORITY = "Folder made by `tacit keys init`."
 # As in `tacit.net.revocation_list`, which is not loaded for --help.
 _REASONS = (
     "unspecified",
@@ -111,7 +112,7 @@ def sign(file: Path, authority: Path, out: Path | None, days: int, yes: bool, fo
 
 @command.command("issue")
 @click.option("--names", required=True, metavar="FILE", type=_PATH, help="Names, one per line; # begins a comment.")
-@click.option("--authority", default="authority", show_default=True, metavar="DIR", type=_PATH)
+@click.option("--authority", default="authority", show_default=True, metavar="DIR", type=_PATH, help=_AUTHORITY)
 @click.option("--out", default="issued", show_default=True, metavar="DIR", type=_PATH, help="A folder per name in it.")
 @click.option("--days", default=365, show_default=True, help="Days until they expire.")
 @click.option("--force", is_flag=True, help="Replace the keys of names that have a certificate.")
@@ -147,7 +148,7 @@ def issue(names: Path, authority: Path, out: Path, days: int, force: bool) -> No
 
 @command.command("revoke")
 @click.argument("name")
-@click.option("--authority", default="authority", show_default=True, metavar="DIR", type=_PATH)
+@click.option("--authority", default="authority", show_default=True, metavar="DIR", type=_PATH, help=_AUTHORITY)
 @click.option("--reason", default="unspecified", show_default=True, type=click.Choice(_REASONS), help="As in RFC 5280.")
 @click.option(
     "--certificate",
@@ -204,5 +205,5 @@ def show(files: tuple[Path, ...]) -> None:
             click.echo(f"Warning: {file} {state}: {remedy}", err=True)
 
 
-for each in (enrolment.token, enrolment.serve, enrolment.enrol):
+for each in (enrolling.token, enrolling.serve, enrolling.enrol):
     command.add_command(each)

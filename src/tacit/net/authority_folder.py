@@ -4,7 +4,7 @@ authority.private.pem, authority.pem    its key and its certificate
 certificates.jsonl                      the register: a line for each certificate, before anybody is given it, and for
                                         the number of each revocation list: one that is lost is not begun anew
 revoked.pem                             the newest revocation list, for the coordinator and the parties
-tokens/                                 of enrolment (see `tokens`)
+tokens/                                 of enrolment (see `enrolment_tokens`)
 lock                                    held by whoever changes one of them
 
     AuthorityFolder(folder).sign(request, days)             registered first; never for keys that were revoked

@@ -35,6 +35,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from tacit.config.source import ConfigError
 from tacit.errors import PeerError
 from tacit.net.certificates import ENROLMENT, MALFORMED, read_certificate
+from tacit.net.enrolment_tokens import ID_BYTES, SECRET_BYTES, Token, authority_digest, read_token
 from tacit.net.identity import (
     Credentials,
     authority_certificate,
@@ -54,7 +55,6 @@ from tacit.net.pem_files import (
     write_pair,
 )
 from tacit.net.revocation_list import LARGEST_LIST
-from tacit.net.tokens import ID_BYTES, SECRET_BYTES, Token, authority_digest, read_token
 from tacit.wire import Message, Text, decode, encode
 
 LENGTH_BYTES = 4
@@ -66,13 +66,13 @@ _TRIES = 3  # connections, if one breaks or the server has too many
 _PAUSE = 1.0
 
 
-class Offer(Message, frozen=True, tag=60):
+class Offer(Message, frozen=True, tag=80):
     """The authority's certificate."""
 
     authority: Annotated[bytes, msgspec.Meta(max_length=8192)]
 
 
-class Enrol(Message, frozen=True, tag=61):
+class Enrol(Message, frozen=True, tag=81):
     """A token, and the request for a certificate, which shows that its maker holds both private keys."""
 
     token: Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
@@ -83,12 +83,12 @@ class Enrol(Message, frozen=True, tag=61):
         return "Enrol(...)"
 
 
-class Enrolled(Message, frozen=True, tag=62):
+class Enrolled(Message, frozen=True, tag=82):
     certificate: Annotated[bytes, msgspec.Meta(max_length=8192)]
     revoked: Annotated[bytes, msgspec.Meta(max_length=LARGEST_LIST)]  # empty if there is no list
 
 
-class Declined(Message, frozen=True, tag=63):
+class Declined(Message, frozen=True, tag=83):
     reason: Text
 
 

@@ -38,10 +38,10 @@ from tacit.errors import PeerError
 from tacit.net.authority_folder import AuthorityFolder
 from tacit.net.certificates import key_pem
 from tacit.net.enrolment import LARGEST_REQUEST, LENGTH_BYTES, Declined, Enrol, Enrolled, Offer
+from tacit.net.enrolment_tokens import Spent, redeem, remove_expired
 from tacit.net.identity import read_request
 from tacit.net.neighbourhood import neighbourhood
 from tacit.net.tls import readable
-from tacit.net.tokens import Spent, redeem, remove_expired
 from tacit.wire import Message, decode, encode
 
 _CONNECTIONS, _OF_ONE = 128, 16
@@ -240,7 +240,6 @@ def _context(folder: AuthorityFolder) -> ssl.SSLContext:
     key = ec.generate_private_key(ec.SECP256R1())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.num_tickets = 0
     certificate_pem = folder.authority.enrolment_certificate(key.public_key())
     with readable(certificate_pem) as certificate, readable(key_pem(key)) as private:
         context.load_cert_chain(certificate, private)

@@ -95,7 +95,8 @@ class Revocations:
             say(f"{self._file}: {error}; {_USED}")
             return False
         if newer:
-            say(f"{self.newest.words} was read: {len(self.newest.entries)} certificates are revoked")
+            count = len(self.newest.entries)
+            say(f"{self.newest.words} was read: it revokes {count} certificate{'' if count == 1 else 's'}")
         return newer
 
     def check(self, found: Identity) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tacit.config.source import ConfigError
 from tacit.net.authority_folder import AuthorityFolder, Issued
+from tacit.net.enrolment_tokens import cancel
 from tacit.net.pem_files import about, read_file
 from tacit.net.revocation_list import RevocationList
-from tacit.net.tokens import cancel
 
 
 def revoke_name(

@@ -304,8 +304,9 @@ class Server:
     def _nonce(self, context: Any) -> bytes:
         """What a client brings that knows revocation lists; nothing from another, or without certificates."""
         found = dict(context.invocation_metadata() or ()).get(NONCE)
-        known = self._about.credentials is not None and isinstance(found, bytes) and len(found) == NONCE_BYTES
-        return bytes(found) if known else b""
+        if self._about.credentials is not None and isinstance(found, bytes) and len(found) == NONCE_BYTES:
+            return found
+        return b""
 
     def _peer(self, hello: Hello) -> tuple[Peer, bool]:
         """The party that says hello, and whether its conversation is resumed. It has one stream, the newest."""

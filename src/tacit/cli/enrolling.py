@@ -10,11 +10,12 @@ import click
 from tacit.cli.exits import USER, end
 
 _PATH = click.Path(path_type=Path)
+_AUTHORITY = "Folder made by `tacit keys init`."
 
 
 @click.command("token")
 @click.argument("name")
-@click.option("--authority", default="authority", show_default=True, metavar="DIR", type=_PATH)
+@click.option("--authority", default="authority", show_default=True, metavar="DIR", type=_PATH, help=_AUTHORITY)
 @click.option("--address", required=True, metavar="HOST:PORT", help="Where parties reach `tacit keys serve`.")
 @click.option("--days", default=7, show_default=True, help="Days until the token expires.")
 @click.option("--certificate-days", default=365, show_default=True, help="Days until the certificate expires.")
@@ -25,12 +26,14 @@ def token(name: str, authority: Path, address: str, days: int, certificate_days:
     certificate.
     """
     from tacit.config.source import ConfigError
-    from tacit.net import tokens
+    from tacit.net import enrolment_tokens
     from tacit.net.authority_folder import AuthorityFolder
 
     _check_address(address)
     try:
-        made = tokens.create(AuthorityFolder(authority), name, address, days=days, certificate_days=certificate_days)
+        made = enrolment_tokens.create(
+            AuthorityFolder(authority), name, address, days=days, certificate_days=certificate_days
+        )
     except ConfigError as error:
         end(str(error), USER)
     click.echo(made.text)
@@ -39,7 +42,7 @@ def token(name: str, authority: Path, address: str, days: int, certificate_days:
 
 
 @click.command("serve")
-@click.option("--authority", default="authority", show_default=True, metavar="DIR", type=_PATH)
+@click.option("--authority", default="authority", show_default=True, metavar="DIR", type=_PATH, help=_AUTHORITY)
 @click.option("--address", required=True, metavar="HOST:PORT", help="Address to listen on, such as 0.0.0.0:8444.")
 def serve(authority: Path, address: str) -> None:
     """Give certificates to the holders of tokens, until Ctrl-C.

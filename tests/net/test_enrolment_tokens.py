@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tacit.config.source import ConfigError
 from tacit.errors import PeerError
 from tacit.net.authority_folder import AuthorityFolder
+from tacit.net.enrolment_tokens import Spent, Token, authority_digest, create, read_token, redeem, remove_expired
 from tacit.net.identity import identity_of, read_request, request
 from tacit.net.key_files import init_authority
 from tacit.net.revoking import revoke_name
-from tacit.net.tokens import Spent, Token, authority_digest, create, read_token, redeem, remove_expired
 
 NOW = datetime.now(UTC)
 
