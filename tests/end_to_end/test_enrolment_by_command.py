@@ -129,6 +129,7 @@ def test_of_two_processes_with_one_token_one_is_enrolled(here):
     assert len(list(here.rglob("site-1.certificate.pem"))) == 1
 
 
+@pytest.mark.slow
 def test_many_parties_enrol_while_the_server_runs_and_its_log_names_them(here):
     port = free_port()
     done("keys", "init")
@@ -147,6 +148,7 @@ def test_many_parties_enrol_while_the_server_runs_and_its_log_names_them(here):
     assert not [secret for secret in secrets if secret in Path("serve.log").read_text()]
 
 
+@pytest.mark.slow
 def test_a_coordinator_does_not_enrol_anybody(here):
     """Its port is another, its process has not loaded the code, and a token is not told to it."""
     port = free_port()

@@ -105,6 +105,7 @@ def put_list() -> None:
     os.replace("revoked.new", "revoked.pem")
 
 
+@pytest.mark.slow
 def test_a_client_is_revoked_within_a_round_and_returns_with_new_keys(fleet):
     """Its connection ends while it trains. The others complete the round; it is back, in the same run, later."""
     coordinator = join("coordinator", "--state", "c")
@@ -143,6 +144,7 @@ def test_a_client_is_revoked_within_a_round_and_returns_with_new_keys(fleet):
         assert "X509 CRL" in Path(f"s{name[-1]}/revoked.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_party_says_what_is_wrong_with_its_list_and_does_not_start(fleet):
     put_list()
     whole = Path("revoked.pem").read_bytes()

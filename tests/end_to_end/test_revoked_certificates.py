@@ -80,6 +80,7 @@ def said(engine) -> list[str]:
 # --- a client
 
 
+@pytest.mark.slow
 @over_each_transport
 def test_a_revoked_client_is_refused_and_the_others_do_without_it(transport, tmp_path):
     async def scenario():
@@ -98,6 +99,7 @@ def test_a_revoked_client_is_refused_and_the_others_do_without_it(transport, tmp
     assert not any("client 1" in text for text in said(found.clients[0]))
 
 
+@pytest.mark.slow
 @over_each_transport
 def test_the_connection_of_a_client_ends_when_its_certificate_is_revoked(transport, tmp_path):
     """While a round is under way: the file changes, its stream ends, and the round and the next are the others'."""
@@ -171,6 +173,7 @@ def test_a_client_comes_back_with_new_keys_for_its_name(transport, tmp_path):
     assert found.survivors == [7, 7]
 
 
+@pytest.mark.slow
 def test_clients_exclude_a_revoked_client_whatever_the_coordinator_shows_them():
     """The coordinator holds the newer list back. A client that has it declines the rounds with that client."""
 
