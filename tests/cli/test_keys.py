@@ -9,8 +9,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import tacit
+from tacit.cli import main
 from tacit.net import key_files
 from tests.commands import invoke
 from tests.subprocesses import HANGS
@@ -99,3 +101,57 @@ def test_mistakes_end_in_one_sentence(here, arguments, why):
     assert why in result.stderr
     assert result.stderr.count("\n") == 1
     assert isinstance(result.exception, SystemExit)
+
+
+def test_many_names_are_issued_and_one_is_revoked(here):
+    tacit_keys("init")
+    Path("clients.txt").write_text("client-0\nclient-1\n")
+    made = tacit_keys("issue", "--names", "clients.txt")
+    assert made.stdout.startswith("2 new certificates in issued\n")
+    assert "it holds private keys" in made.stdout
+    assert tacit_keys("issue", "--names", "clients.txt").stdout.startswith("0 new certificates in issued; 2 names had")
+    revoked = tacit_keys("revoke", "client-1", "--reason", "superseded")
+    assert "authority/revoked.pem is revocation list 2 of" in revoked.stdout
+    assert "revocation list 2 of" in tacit_keys("show", "authority/revoked.pem").stdout
+    assert [result.exit_code for result in (made, revoked)] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("issue", "--names", "gone.txt"), "no such file"),
+        (("issue", "--names", "bad.txt"), "bad.txt:2: 'B' is not a valid name"),
+        (("issue", "--names", "good.txt", "--days", "4000"), "a certificate lasts from 1 to"),
+        (("issue", "--names", "good.txt", "--authority", "gone"), "no such file"),
+        (("revoke", "client-9"), "client-9 has no certificate in the register of authority"),
+        (("revoke", "client-3", "--certificate", "authority/authority.pem"), "authority/authority.pem: "),
+        (("token", "Client", "--address", "a:1"), "not a valid name for a party"),
+        (("token", "client-3", "--address", "nowhere"), "give HOST:PORT"),
+        (("token", "client-3", "--address", "a:1", "--days", "200"), "a token lasts from 1 to 90"),
+        (("serve", "--address", "127.0.0.1:99999"), "give HOST:PORT"),
+        (("enrol", "tacit-token-x"), "not a whole token"),
+    ],
+)
+def test_mistakes_with_many_keys_end_in_one_sentence(here, arguments, why):
+    tacit_keys("init")
+    Path("bad.txt").write_text("a\nB\n")
+    Path("good.txt").write_text("a\n")
+    result = tacit_keys(*arguments)
+    assert result.exit_code == 2
+    assert why in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert isinstance(result.exception, SystemExit)
+
+
+def test_a_token_is_read_from_the_input_too(here):
+    result = CliRunner().invoke(main, ["keys", "enrol", "-"], input="tacit-token-nonsense\n")
+    assert result.exit_code == 2
+    assert "not a whole token" in result.stderr
+
+
+def test_commands_for_keys_load_no_numpy():
+    """They are run for each party: what they load is most of what they cost."""
+    script = "import sys, tacit.cli.keys, tacit.net.key_files, tacit.net.issuing; print('numpy' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(Path(tacit.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == "False\n"

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from tacit.channel import sentence
 from tacit.errors import PeerError
 from tacit.net.handshake import Hello, check_hello, known
-from tacit.net.identity import Identity, identity_of
+from tacit.net.identity import Identity
 from tacit.net.loopback import check_guarded
 from tacit.net.transport import Conversation, Guest, Listener
 from tacit.net.vitals import Traffic
@@ -121,6 +121,17 @@ class MemoryServer:
                 self._end(peer)
         return found
 
+    def end_revoked(self) -> dict[str, str]:
+        found = {}
+        for name, peer in self.peers.items():
+            own, identity = self._about.credentials, peer.identity
+            if self.connected(name) and own is not None and identity is not None:
+                reason = own.revocations.reason_against(identity)
+                if reason is not None:
+                    found[name], peer.ready = reason, False
+                    self._end(peer, reason)
+        return found
+
     def forget(self, name: str) -> None:
         if (peer := self.peers.pop(name, None)) is not None:
             peer.left = True
@@ -135,11 +146,11 @@ class MemoryServer:
         identity, certificate = None, b""
         if self._about.credentials is not None and theirs.credentials is not None:
             certificate = theirs.credentials.renewed().certificate
-            identity = identity_of(certificate, self._about.credentials.authority)
-            self._about.pins.check(identity)
+            identity = self._about.credentials.identify(certificate)
+            self._about.pins.check(identity, self._about.credentials.revocations)
         check_hello(hello, identity.name if identity else None, self._expected, self._about.shared)
-        if identity is not None:
-            self._about.pins.meet(identity)
+        if identity is not None and self._about.credentials is not None:
+            self._about.pins.meet(identity, self._about.credentials.revocations)
         peer, resumed = self._peer(hello)
         peer.knows = known(hello)
         peer.identity, peer.stream = identity, Stream((peer.up, peer.down))
@@ -192,6 +203,7 @@ class MemoryConnection:
         self.traffic = Traffic()
         self._stream: Stream | None = None
         self._leaving = False
+        self._there: Identity | None = None
 
     @property
     def pending(self) -> int:
@@ -200,6 +212,13 @@ class MemoryConnection:
     def send(self, frame: AnyFrame) -> None:
         self.traffic += Traffic(sent=len(frame))
         self._up.send(frame)
+
+    def check_server(self) -> None:
+        own = self._about.credentials
+        if own is None or self._there is None or self._stream is None:
+            return
+        if own.revocations.reason_against(self._there):
+            self._stream.end()
 
     async def run(self) -> None:
         while not self._leaving:
@@ -247,9 +266,11 @@ class MemoryConnection:
         """That the party is there which must be met."""
         own, theirs = self._about.credentials, found._about.credentials
         if own is not None and theirs is not None:
-            there = identity_of(theirs.renewed().certificate, own.authority).name
-            if there != self._server:
-                raise PeerError(f"{self._address}: {there} is there, not {self._server}: is the address right?")
+            self._there = own.identify(theirs.renewed().certificate)
+            if self._there.name != self._server:
+                raise PeerError(
+                    f"{self._address}: {self._there.name} is there, not {self._server}: is the address right?"
+                )
 
 
 class MemoryTransport:

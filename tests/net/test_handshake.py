@@ -58,6 +58,7 @@ class LaterHello(Message, frozen=True, tag=40):
     answered: int
     version: str
     capabilities: tuple[str, ...]
+    nonce: bytes
     more: dict[str, Any]
 
 
@@ -83,7 +84,7 @@ def test_a_client_of_0_2_is_answered_in_its_form_and_another_is_told_our_version
 
 
 def test_a_later_release_may_say_more():
-    later = LaterHello("client-1", bytes(16), b"", 0, b"{}", b"", 0, "0.4.0", ("wait",), {"a": 1})
+    later = LaterHello("client-1", bytes(16), b"", 0, b"{}", b"", 0, "0.4.0", ("wait",), b"", {"a": 1})
     read = decode(encode(later), Hello, 1000)
     assert (read.version, read.capabilities) == ("0.4.0", ("wait",))
 

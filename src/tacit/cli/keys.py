@@ -8,12 +8,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tacit.cli import enrolling
 from tacit.cli.exits import FAILED, USER, end
 
 if TYPE_CHECKING:
     from tacit.net.identity import Request
 
 _PATH = click.Path(path_type=Path)
+_AUTHORITY = "Folder made by `tacit keys init`."
+# As in `tacit.net.revocation_list`, which is not loaded for --help.
+_REASONS = (
+    "unspecified",
+    "key-compromise",
+    "superseded",
+    "affiliation-changed",
+    "cessation-of-operation",
+    "privilege-withdrawn",
+)
 
 
 @click.group("keys")
@@ -22,6 +33,8 @@ def command() -> None:
 
     One of the parties, or a third party, runs the authority (init). Each party makes its keys (request). The authority
     signs the request (sign) and returns the certificate with authority.pem.
+
+    For many parties: `issue` makes all keys in one place; or `token`, `serve` and `enrol` let each party make its own.
     """
 
 
@@ -30,7 +43,7 @@ def command() -> None:
 @click.option("--days", default=3650, show_default=True, help="Days until it expires.")
 def init(folder: Path, days: int) -> None:
     """Make an authority in DIR; default: authority."""
-    from tacit.config.load import ConfigError
+    from tacit.config.source import ConfigError
     from tacit.net.key_files import init_authority
 
     try:
@@ -48,7 +61,7 @@ def init(folder: Path, days: int) -> None:
 @click.option("--force", is_flag=True, help="Replace existing keys; their certificate becomes useless.")
 def request(name: str, folder: Path, force: bool) -> None:
     """Make the keys of the party NAME, such as coordinator or client-3."""
-    from tacit.config.load import ConfigError
+    from tacit.config.source import ConfigError
     from tacit.net.key_files import make_request
 
     try:
@@ -77,7 +90,7 @@ def sign(file: Path, authority: Path, out: Path | None, days: int, yes: bool, fo
     All parties accept the holder of a certificate's keys as that party. Ask the party for its fingerprint and compare.
     To renew a certificate, sign the same request again with --force.
     """
-    from tacit.config.load import ConfigError
+    from tacit.config.source import ConfigError
     from tacit.net.key_files import sign_request
 
     def approve(asked: Request) -> None:
@@ -97,12 +110,82 @@ def sign(file: Path, authority: Path, out: Path | None, days: int, yes: bool, fo
     click.echo(f"The certificate expires on {made.expires:%Y-%m-%d}.")
 
 
+@command.command("issue")
+@click.option("--names", required=True, metavar="FILE", type=_PATH, help="Names, one per line; # begins a comment.")
+@click.option("--authority", default="authority", show_default=True, metavar="DIR", type=_PATH, help=_AUTHORITY)
+@click.option("--out", default="issued", show_default=True, metavar="DIR", type=_PATH, help="A folder per name in it.")
+@click.option("--days", default=365, show_default=True, help="Days until they expire.")
+@click.option("--force", is_flag=True, help="Replace the keys of names that have a certificate.")
+def issue(names: Path, authority: Path, out: Path, days: int, force: bool) -> None:
+    """Make keys and certificates for many parties.
+
+    The private keys are made on this machine. For the machines of others, use `tacit keys token`. Names whose folder
+    has a certificate are skipped: repeat an interrupted command to complete it.
+    """
+    from tacit.cli.counted import counted
+    from tacit.config.source import ConfigError
+    from tacit.net.authority_folder import AuthorityFolder
+    from tacit.net.issuing import issue as issue_all
+    from tacit.net.issuing import names_in
+
+    new = 0
+    try:
+        wanted = names_in(names)
+        with counted("certificates", len(wanted)) as step:
+
+            def made(name: str, fresh: bool) -> None:
+                nonlocal new
+                new += fresh
+                step()
+
+            issue_all(AuthorityFolder(authority), wanted, out, days=days, overwrite=force, made=made)
+    except ConfigError as error:
+        end(str(error), USER)
+    done = len(wanted) - new
+    click.echo(f"{new} new certificates in {out}" + (f"; {done} names had one" if done else ""))
+    click.echo("Send each folder to its party over a channel that nobody else reads: it holds private keys.")
+
+
+@command.command("revoke")
+@click.argument("name")
+@click.option("--authority", default="authority", show_default=True, metavar="DIR", type=_PATH, help=_AUTHORITY)
+@click.option("--reason", default="unspecified", show_default=True, type=click.Choice(_REASONS), help="As in RFC 5280.")
+@click.option(
+    "--certificate",
+    "certificates",
+    multiple=True,
+    metavar="FILE",
+    type=_PATH,
+    help="Only this certificate of NAME, also one that is not in the register; may be repeated.",
+)
+def revoke(name: str, authority: Path, reason: str, certificates: tuple[Path, ...]) -> None:
+    """Take back all certificates of NAME, and its unused tokens.
+
+    The authority signs the next revocation list: DIR/revoked.pem. Its keys are refused from then on wherever the list
+    is known. NAME can get a new certificate, for new keys.
+    """
+    from tacit.config.source import ConfigError
+    from tacit.net.authority_folder import AuthorityFolder
+    from tacit.net.revoking import revoke_name
+
+    try:
+        opened = AuthorityFolder(authority)
+        made, cancelled = revoke_name(opened, name, certificates, reason)
+    except ConfigError as error:
+        end(str(error), USER)
+    click.echo(f"{opened.revoked_file} is {made.words} now, with {len(made.entries)} certificates.")
+    if cancelled:
+        click.echo(f"{cancelled} unused tokens of {name} are void.")
+    click.echo("Copy it to the coordinator: its local file names it (keys: {revoked: FILE}), and it tells the others.")
+
+
 @command.command("show")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=_PATH)
 def show(files: tuple[Path, ...]) -> None:
     """Show the type, party, expiry and fingerprint of each FILE. Nothing secret is shown."""
-    from tacit.config.load import ConfigError
-    from tacit.net.key_files import WARNING_DAYS, describe
+    from tacit.config.source import ConfigError
+    from tacit.net.certificates import WARNING_DAYS
+    from tacit.net.key_files import describe
 
     for file in files:
         try:
@@ -120,3 +203,7 @@ def show(files: tuple[Path, ...]) -> None:
             remedy = "make a new one" if found.kind == "authority" else "have its request signed again"
             state = "is expired" if found.days_left < 0 else f"expires in {found.days_left} days"
             click.echo(f"Warning: {file} {state}: {remedy}", err=True)
+
+
+for each in (enrolling.token, enrolling.serve, enrolling.enrol):
+    command.add_command(each)

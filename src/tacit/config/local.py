@@ -2,7 +2,7 @@
 
     coordinator: 10.0.0.5:8443          where to find the coordinator, or the active or leader, if not as the file says
     bind: 0.0.0.0:8443                  where that party listens
-    keys: {private: p.pem, certificate: c.pem, authority: a.pem}
+    keys: {private: p.pem, certificate: c.pem, authority: a.pem, revoked: r.pem}     revoked: a revocation list, or none
     task_options: {path: data.npz}      added to those of the shared file; `data` of the task table: this party's table
     data: {path: bank.csv, id: id}      this party's table, in a vertical regression
     network: {patience: 600}            how this party treats its network, if not as the file says
@@ -30,6 +30,7 @@ class Keys(Section):
     private: str
     certificate: str
     authority: str
+    revoked: str | None = None
 
 
 class Answering(Section):

@@ -9,10 +9,10 @@ What is hashed, signed or authenticated goes through `frame`, or is made of part
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from numpy.random import Generator
-
-from tacit.randomness import random_words
+if TYPE_CHECKING:
+    from numpy.random import Generator
 
 _LENGTH_BYTES = 8
 _LENGTHS = [length.to_bytes(_LENGTH_BYTES, "big") for length in range(256)]  # nearly all parts are as short
@@ -36,4 +36,6 @@ def random_bytes(rng: Generator | None, count: int) -> bytes:
     """`count` uniform bytes; without an `rng` from the operating system."""
     if rng is None:
         return os.urandom(count)
+    from tacit.randomness import random_words  # with numpy, which commands that only handle keys do without
+
     return random_words(rng, -(-count // 8)).tobytes()[:count]

@@ -9,12 +9,16 @@ never valid for another, and never for a protocol that signs bare messages with 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from numpy.random import Generator
 
 from tacit.crypto.byte_strings import frame, random_bytes
 from tacit.errors import PeerError
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
 
 __all__ = ["PUBLIC_BYTES", "SEED_BYTES", "SIGNATURE_BYTES", "SigningKey", "verify"]
 

@@ -28,7 +28,7 @@ from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Task
 from tacit.kinds.horizontal.tasks import load as tasks
 from tacit.net.identity import Credentials
-from tacit.net.key_files import load_credentials
+from tacit.net.site import credentials_of
 from tacit.net.star import COORDINATOR, client_identity
 from tacit.runs.outcome import carried_out
 from tacit.store.directory import RunDirectory
@@ -89,7 +89,7 @@ def make_server_app(file: Path) -> ServerApp:
         credentials = None
         if local.keys is not None:
             keys = local.keys
-            credentials = load_credentials(folder / keys.private, folder / keys.certificate, folder / keys.authority)
+            credentials = credentials_of(keys, folder)
 
         def engine(settings: Settings, task: Task, sink: Sink) -> FleetEngine:
             return FleetEngine(settings, task, sink, GridPost(grid, settings), credentials)
@@ -156,7 +156,7 @@ def _node(file: Path, context: Context) -> Node:
     credentials: Credentials | None = None
     if local.keys is not None:
         keys = local.keys
-        credentials = load_credentials(folder / keys.private, folder / keys.certificate, folder / keys.authority)
+        credentials = credentials_of(keys, folder)
         client = client_identity(credentials.name)
         if client is None:
             raise ValueError(f"the certificate is of {credentials.name}, which is not a client")

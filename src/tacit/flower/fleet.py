@@ -22,7 +22,7 @@ from tacit.kinds.horizontal.messages import ToClient, Work
 from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Task
-from tacit.net.identity import Credentials, identity_of
+from tacit.net.identity import Credentials
 from tacit.net.star import Frames, client_name
 from tacit.secagg.messages import Abort, pack_ids
 from tacit.wire import decode, encode
@@ -164,7 +164,7 @@ class FleetEngine:
         if who.client in self._node_of:
             raise PeerError(f"client {who.client} is there already, on node {self._node_of[who.client]}")
         if self._credentials is not None:
-            identity = identity_of(who.certificate, self._credentials.authority)
+            identity = self._credentials.identify(who.certificate)
             if identity.name != client_name(who.client):
                 raise PeerError(f"it says that it is client {who.client}, and has the certificate of {identity.name}")
             verify(identity.signing_public, who.signature, INTRODUCE, introduced(nonce, node, who.client))

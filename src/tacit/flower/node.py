@@ -27,7 +27,7 @@ from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.task import Arrays, Fitted, FitWork, Keeps, Task
-from tacit.net.identity import Credentials, identity_of
+from tacit.net.identity import Credentials
 from tacit.net.star import client_identity
 from tacit.randomness import seeded_rng
 from tacit.secagg.messages import Abort, Agreements, Inbox, Roster, Survivors, unpack_ids
@@ -244,7 +244,7 @@ class Node:
             raise PeerError(f"{len(met.certificates)} certificates of {len(ids)} clients")
         found = {self._client: self._credentials.signing_key.public}
         for client, certificate in zip(ids, met.certificates, strict=True):
-            identity = identity_of(certificate, self._credentials.authority)
+            identity = self._credentials.identify(certificate)
             if client_identity(identity.name) != client:
                 raise PeerError(f"the certificate of {identity.name} for client {client}")
             if client == self._client and identity.signing_public != found[client]:

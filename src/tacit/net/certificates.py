@@ -16,14 +16,16 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
 
 DOMAIN = "tacit.invalid"  # RFC 2606: it never resolves, so that no certificate of ours names a host
+ENROLMENT = f"enrolment.authority.{DOMAIN}"  # two labels: no party has this name
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 365
+WARNING_DAYS = 30
 CLOCK_SKEW = timedelta(hours=1)  # by which a party's clock may be behind the authority's
 
 # X.667: 2.25 and a random UUID (eee87f9c-6be9-4229-b782-a23e379c562e) need no registry.
-_ARC = "2.25.317563464126999961960887478602822342190"
-SIGNING_KEY = x509.ObjectIdentifier(f"{_ARC}.1")
-PROOF = x509.ObjectIdentifier(f"{_ARC}.2")
+OWN_ARC = "2.25.317563464126999961960887478602822342190"
+SIGNING_KEY = x509.ObjectIdentifier(f"{OWN_ARC}.1")
+PROOF = x509.ObjectIdentifier(f"{OWN_ARC}.2")
 
 # One label of a domain name, short enough for X.509's 64 characters.
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,58}[a-z0-9])?")
@@ -158,6 +160,10 @@ def key_pem(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) -> byte
 
 def document_pem(document: x509.Certificate | x509.CertificateSigningRequest) -> bytes:
     return document.public_bytes(serialization.Encoding.PEM)
+
+
+def document_der(certificate_pem: bytes) -> bytes:
+    return read_certificate(certificate_pem).public_bytes(serialization.Encoding.DER)
 
 
 def spki(public: ec.EllipticCurvePublicKey) -> bytes:

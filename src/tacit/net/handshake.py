@@ -2,6 +2,7 @@
 
 client                                      server
   Hello   who, which conversation, the file   ──►
+          ◄──   Proven    whose certificate the server has, to a client that brought a nonce
           ◄──   Welcome   resume from here, or Refused and the end
 
 `session` names the client's process, `epoch` the server's: if both are as before, the conversation resumes where it
@@ -15,6 +16,10 @@ a server of 0.2 does not understand says hello again as 0.2 does (`as_of_0_2`), 
 The files are compared by their resolved values: a default that another release changed is a difference. A key that one
 side does not know is ignored only if its value is what was done before the key existed: such keys are not in `shared`
 at all (`sections.Added`), on either side.
+
+A transport may hide the server's certificate from the client, as gRPC does: TLS says that it is valid and in the
+server's name, and not which one it is. With `Proven` the server shows it, and that it has the signing key in it, to a
+client whose hello has a nonce.
 """
 
 from __future__ import annotations
@@ -26,7 +31,11 @@ from typing import Annotated, Any
 
 import msgspec
 
+from tacit.crypto.byte_strings import frame
+from tacit.crypto.signing import verify
 from tacit.errors import PeerError
+from tacit.net.identity import Credentials, Identity
+from tacit.net.revocation_list import LARGEST_LIST
 from tacit.sections import flat
 from tacit.version import __version__
 from tacit.wire import VERSION, Message, Text, encode
@@ -34,8 +43,10 @@ from tacit.wire import VERSION, Message, Text, encode
 Key16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 LARGEST_FILE = 100_000  # bytes of the shared settings
-CAPABILITIES: tuple[str, ...] = ("pause",)  # what this release can take that not every neighbour can
+CAPABILITIES: tuple[str, ...] = ("pause", "revocation")  # what this release can take that not every neighbour can
 SILENT = "0.2"  # the version of a party that says none
+NONCE_BYTES = 16
+_PROVEN = b"tacit server certificate 1"
 FROZEN_WEIGHTS = "frozen_weights"  # a digest, in addition to the settings, of what is not trained and not sent
 
 
@@ -55,6 +66,7 @@ class Hello(Message, frozen=True, tag=40, forbid_unknown_fields=False):
     answered: Count = 0  # rounds of the run, by a client: a coordinator that began fewer was started without its state
     version: Version = ""  # of the release; none is said by 0.2
     capabilities: Annotated[tuple[Capability, ...], msgspec.Meta(max_length=64)] = ()
+    nonce: Annotated[bytes, msgspec.Meta(max_length=NONCE_BYTES)] = b""  # of a client that has credentials
 
 
 class Welcome(Message, frozen=True, tag=41, forbid_unknown_fields=False):
@@ -92,14 +104,33 @@ class Pause(Message, frozen=True, tag=45):
     begins: bool
 
 
+class RevokedList(Message, frozen=True, tag=47):
+    """The authority's revocation list, as the sender has it."""
+
+    data: Annotated[bytes, msgspec.Meta(max_length=LARGEST_LIST)]  # DER
+
+
+class Proven(Message, frozen=True, tag=46):
+    """The server's certificate, and its signature over the client's nonce."""
+
+    certificate: Annotated[bytes, msgspec.Meta(max_length=8192)]
+    signature: Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
+
+
 def known(hello: Hello) -> frozenset[str]:
     """What a client says that it can take, among what there is."""
     return frozenset(hello.capabilities).intersection(CAPABILITIES)
 
 
 def as_of_0_2(message: Hello | Welcome) -> bytes:
-    """The frame that a party of 0.2 reads: without version and capabilities, the last two fields."""
-    return bytes([VERSION]) + msgspec.msgpack.encode(msgspec.to_builtins(message, builtin_types=(bytes,))[:-2])
+    """The frame that a party of 0.2 reads: with the fields that it knows."""
+    fields = msgspec.to_builtins(message, builtin_types=(bytes,))
+    return bytes([VERSION]) + msgspec.msgpack.encode(fields[: _fields_of_0_2(message)])
+
+
+def _fields_of_0_2(message: Hello | Welcome) -> int:
+    """How many it has in 0.2, its tag among them."""
+    return 8 if isinstance(message, Hello) else 4
 
 
 def answer_to(hello: Hello, epoch: bytes, received: int, resumed: bool) -> bytes:
@@ -130,6 +161,40 @@ def differing_version(version: str) -> str | None:
     here, there = (_NUMBERS.fullmatch(each or SILENT) for each in (__version__, version))
     same = here is not None and there is not None and here.groups()[:2] == there.groups()[:2]
     return None if same else version or SILENT
+
+
+def proven(credentials: Credentials, client: str, nonce: bytes) -> Proven:
+    """What shows `client` whose certificate a server has."""
+    return Proven(credentials.certificate, credentials.signing_key.sign(_PROVEN, _statement(client, nonce)))
+
+
+def check_proven(
+    proof: Proven | None, credentials: Credentials, server: str, client: str, nonce: bytes
+) -> Identity | None:
+    """Who the server is, if it proves it; PeerError unless it has a certificate in its name that is not revoked.
+
+    A server of an older release proves nothing: it is refused if anything is revoked at all.
+
+    Guarantee: the holder of the signing key of a certificate that is not revoked answered this nonce to a client whose
+        TLS certificate is in the name `client`. Somebody who has a revoked key of the server and sits in between has
+        neither that signing key nor a certificate in the client's name to ask the server with.
+    """
+    if proof is None:
+        if credentials.revocations.newest.entries:
+            raise PeerError(
+                f"{server} does not prove that its certificate is not revoked: it runs an older release. Run the same "
+                "release at all parties that have a revocation list"
+            )
+        return None
+    found = credentials.identify(proof.certificate)
+    if found.name != server:
+        raise PeerError(f"the certificate is of {found.name}, not of {server}")
+    verify(found.signing_public, proof.signature, _PROVEN, _statement(client, nonce))
+    return found
+
+
+def _statement(client: str, nonce: bytes) -> bytes:
+    return frame(client.encode(), nonce)
 
 
 def shared(settings: Mapping[str, Any]) -> bytes:

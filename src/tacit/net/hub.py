@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from tacit.channel import LIMIT, PATIENCE, Channel, Inbox, sentence
@@ -12,11 +12,12 @@ from tacit.errors import PeerError
 from tacit.events import Sink
 from tacit.net.ends import FAREWELL, LOOK, LOST_AFTER, OVERHEAD, WINDOW, Away, Begun, Ends, Envelope, Left
 from tacit.net.handshake import Hello
-from tacit.net.identity import Credentials
+from tacit.net.identity import Credentials, Identity
 from tacit.net.loopback import check_guarded
 from tacit.net.pins import Pins
 from tacit.net.relay import Introduction
 from tacit.net.transport import Conversation, Transport, default_transport
+from tacit.net.upkeep import Upkeep, tell_list
 from tacit.net.vitals import Figures
 from tacit.sections import Network
 from tacit.wire import decode, encode
@@ -69,6 +70,9 @@ class Hub(Ends):
             sink=sink,
         )
         self._server = (transport or default_transport()).server(self, frozenset(parties).__contains__, about)
+        self._credentials = credentials
+        self._upkeep = Upkeep(credentials, self._say, self._list_changed, self._identities)
+        self._keeping: asyncio.Task[None] | None = None
         self._introductions: dict[str, Introduction] = {}
         self._done: set[str] = set()
         self._finished = False  # it left because all is done
@@ -92,6 +96,28 @@ class Hub(Ends):
 
     async def _open(self) -> None:
         self.port = await self._server.start(self._bind, len(self._inboxes))
+        self._keeping = asyncio.create_task(self._upkeep.run())
+
+    async def _list_changed(self) -> None:
+        """There is a newer revocation list: a party on it ends the conversation, and is waited for with new keys."""
+        ended = self._server.end_revoked()
+        for name, reason in ended.items():
+            self._server.forget(name)
+            self._introductions.pop(name, None)
+            if self._begun:
+                self._interrupt_for(name, reason)
+            else:
+                self._say(reason)
+        self._tell_list(name for name in self._inboxes if name not in ended)
+        self._notify()
+
+    def _tell_list(self, names: Iterable[str]) -> None:
+        if self._credentials is not None:
+            tell_list(self._server, self._credentials.revocations, names)
+
+    def _identities(self) -> list[Identity]:
+        """Of the parties that are there."""
+        return [peer.identity for peer in self._server.peers.values() if peer.identity is not None]
 
     async def _begin(self) -> bool:
         """Introduce all to all, if they are there."""
@@ -102,6 +128,7 @@ class Hub(Ends):
         if self._fatal is not None or len(self._introductions) < len(self._inboxes):
             return False
         self._begun = True
+        self._upkeep.warn_of_peers()
         for name in self._inboxes:
             for other, introduction in self._introductions.items():
                 if other != name:
@@ -122,6 +149,8 @@ class Hub(Ends):
         while time.monotonic() < deadline and any(self._needed(name, reason) for name in self._inboxes):
             await asyncio.sleep(LOOK)
         await self._server.stop()
+        if self._keeping is not None:
+            self._keeping.cancel()
 
     def _needed(self, name: str, reason: str) -> bool:
         """Whether a hub that is over must stay for this party: others may still speak through it."""
@@ -169,6 +198,7 @@ class Hub(Ends):
             return
         self._introductions.pop(name, None)
         self._done.discard(name)
+        self._tell_list([name])  # before it is introduced to anybody
         if self._begun and not self._over:
             self._interrupt_for(name, "it was started again")
         self._notify()

@@ -5,6 +5,7 @@
     Authority.sign(request)                 the certificate: from now on these keys are that name
     Credentials.of(private, certificate, authority)     what a party needs to prove who it is
     identity_of(certificate, authority)     who another party is, and which signing key is its own
+    Credentials.identify(certificate)       the same, for a party that goes by a revocation list too
 
 A party has two keys. The one of TLS (ECDSA P-256) proves its name to the party it is connected with; the one of Ed25519
 signs what is passed on to others, as in secure aggregation. The second travels in the request and in the certificate as
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -36,6 +37,7 @@ from tacit.net.certificates import (
     AUTHORITY_DAYS,
     CERTIFICATE_DAYS,
     DOMAIN,
+    ENROLMENT,
     MALFORMED,
     PROOF,
     SIGNING_KEY,
@@ -54,6 +56,8 @@ from tacit.net.certificates import (
     target_name,
     validity,
 )
+from tacit.net.revocation_list import RevocationList, Revoked, in_fours, signed_list
+from tacit.net.revocations import Revocations
 
 _PROOF_CONTEXT = b"tacit certificate request 1"
 _BLOCK = re.compile(rb"-----BEGIN PRIVATE KEY-----.+?-----END PRIVATE KEY-----\s*", re.DOTALL)
@@ -67,6 +71,7 @@ class Identity:
     signing_public: bytes
     expires: datetime
     fingerprint: str  # of both keys
+    serial: int  # of the certificate
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +152,7 @@ class Authority:
                 f"{days} days are longer than the authority lasts, until {_day(own.not_valid_after_utc)}: "
                 + (f"give {left} or fewer" if left > 0 else "make a new authority")
             )
-        key = read_private_key(self.private_pem)
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ValueError("the authority's private key is not ECDSA")
+        key = self._key()
         public = key.public_key()
         both_ends = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
         certificate = (
@@ -165,6 +168,34 @@ class Authority:
         )
         return document_pem(certificate)
 
+    def revoke(self, before: RevocationList, more: Sequence[Revoked], now: datetime | None = None) -> RevocationList:
+        """The next revocation list: with the entries of the one before it, and more."""
+        own = authority_certificate(self.certificate_pem)
+        return signed_list(self._key(), own, before.number + 1, [*before.entries, *more], now)
+
+    def enrolment_certificate(self, public: ec.EllipticCurvePublicKey, now: datetime | None = None) -> bytes:
+        """A certificate for the enrolment server of this authority (see `enrolment`). It is no party's."""
+        own, key = authority_certificate(self.certificate_pem), self._key()
+        begins, ends = validity(CERTIFICATE_DAYS, now)
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, ENROLMENT)])
+        certificate = (
+            certificate_builder(
+                subject, own.subject, public, key.public_key(), max(begins, _begin(own)), min(ends, _end(own))
+            )
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(key_usage(authority=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName(ENROLMENT)]), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        return document_pem(certificate)
+
+    def _key(self) -> ec.EllipticCurvePrivateKey:
+        key = read_private_key(self.private_pem)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise ValueError("the authority's private key is not ECDSA")
+        return key
+
 
 Source = Callable[[Callable[[str], None]], "Credentials"]
 
@@ -179,11 +210,21 @@ class Credentials:
     authority: bytes = field(repr=False)
     signing_key: SigningKey
     expires: datetime
+    revocations: Revocations = field(default_factory=Revocations, repr=False, compare=False)
     source: Source | None = field(default=None, repr=False, compare=False)  # where newer ones may be
 
     def renewed(self, say: Callable[[str], None] = lambda text: None) -> Credentials:
         """The same party's credentials as they are now: for a new connection. `say` is told what is new or wrong."""
         return self if self.source is None else self.source(say)
+
+    def identify(self, certificate: bytes, now: datetime | None = None) -> Identity:
+        """Who the holder of a certificate is; PeerError unless our authority signed it, it is valid and not revoked.
+
+        Guarantee: as of `identity_of`, and no revocation list that this party has seen takes it back.
+        """
+        found = identity_of(certificate, self.authority, now)
+        self.revocations.check(found)
+        return found
 
     @classmethod
     def of(
@@ -203,6 +244,7 @@ class Credentials:
             document_pem(authority),
             keys.signing,
             identity.expires,
+            Revocations(authority),
         )
 
 
@@ -291,8 +333,7 @@ def authority_certificate(authority_pem: bytes) -> x509.Certificate:
 
 def fingerprint(public_key: ec.EllipticCurvePublicKey, signing_public: bytes = b"") -> str:
     """128 bits for people to compare: alike in a party's private file, request and certificate."""
-    digest = hashlib.sha256(frame(b"tacit fingerprint 1", spki(public_key), signing_public)).hexdigest()
-    return " ".join(digest[at : at + 4] for at in range(0, 32, 4))
+    return in_fours(hashlib.sha256(frame(b"tacit fingerprint 1", spki(public_key), signing_public)).digest())
 
 
 def certificate_fingerprint(certificate: x509.Certificate) -> str:
@@ -312,15 +353,15 @@ def certificate_fingerprint(certificate: x509.Certificate) -> str:
 def _verified(certificate: x509.Certificate, authority: x509.Certificate, now: datetime | None) -> Identity:
     """What the certificate says; ValueError, in a sentence, unless all of it holds."""
     now = now or datetime.now(UTC)
-    _check_signature(certificate, authority)  # first: what is looked at below was written by our authority
+    check_signature(certificate, authority)  # first: what is looked at below was written by our authority
     try:
         name, extensions = common_name(certificate.subject), certificate.extensions
     except MALFORMED:
         raise ValueError("this is not a readable certificate") from None
     if name is None:
         raise ValueError("the certificate is not for the name of a party")
-    _check_dates(f"the certificate of {name}", certificate, now)
-    _check_dates("the authority's certificate", authority, now)
+    check_dates(f"the certificate of {name}", certificate, now)
+    check_dates("the authority's certificate", authority, now)
     try:
         # The sentences above are for people; this is the whole of RFC 5280, among it the authority's name constraints.
         PolicyBuilder().store(Store([authority])).time(now).build_client_verifier().verify(certificate, [])
@@ -333,10 +374,12 @@ def _verified(certificate: x509.Certificate, authority: x509.Certificate, now: d
     signing_public = octets(extensions, SIGNING_KEY, PUBLIC_BYTES)
     if signing_public is None:
         raise ValueError(f"the certificate of {name} has no signing key")
-    return Identity(name, signing_public, certificate.not_valid_after_utc, certificate_fingerprint(certificate))
+    fingerprint = certificate_fingerprint(certificate)
+    return Identity(name, signing_public, certificate.not_valid_after_utc, fingerprint, certificate.serial_number)
 
 
-def _check_signature(certificate: x509.Certificate, authority: x509.Certificate) -> None:
+def check_signature(certificate: x509.Certificate, authority: x509.Certificate) -> None:
+    """ValueError unless the authority signed the certificate."""
     public = authority.public_key()
     if not isinstance(public, ec.EllipticCurvePublicKey):
         raise ValueError("the authority's key is not ECDSA")
@@ -346,7 +389,8 @@ def _check_signature(certificate: x509.Certificate, authority: x509.Certificate)
         raise ValueError("the certificate was signed by another authority than ours, or changed since") from None
 
 
-def _check_dates(whose: str, certificate: x509.Certificate, now: datetime) -> None:
+def check_dates(whose: str, certificate: x509.Certificate, now: datetime) -> None:
+    """ValueError, that begins with `whose`, unless the certificate is valid now."""
     if now < _begin(certificate):
         raise ValueError(f"{whose} is not valid before {_begin(certificate):%Y-%m-%d %H:%M} UTC: is this clock right?")
     if now > certificate.not_valid_after_utc:
@@ -359,6 +403,10 @@ def _proven(name: str, public: ec.EllipticCurvePublicKey) -> bytes:
 
 def _begin(certificate: x509.Certificate) -> datetime:
     return certificate.not_valid_before_utc
+
+
+def _end(certificate: x509.Certificate) -> datetime:
+    return certificate.not_valid_after_utc
 
 
 def _day(moment: datetime) -> str:

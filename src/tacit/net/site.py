@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tacit.config.local import Local
+from tacit.config.local import Keys, Local
 from tacit.config.source import ConfigError
 from tacit.net.identity import Credentials
 from tacit.net.key_files import load_credentials
@@ -38,10 +38,16 @@ def own_credentials(local: Local, folder: Path, party: str) -> Credentials:
     if local.keys is None:
         raise ConfigError("keys are missing: name them in the --local file (`tacit keys` makes them)")
     keys = local.keys
-    credentials = load_credentials(folder / keys.private, folder / keys.certificate, folder / keys.authority)
+    credentials = credentials_of(keys, folder)
     if credentials.name != party:
         raise ConfigError(f"the certificate is of {credentials.name}, and you want to be {party}")
     return credentials
+
+
+def credentials_of(keys: Keys, folder: Path) -> Credentials:
+    """What the `keys` of a local file name, whose paths are relative to `folder`."""
+    revoked = None if keys.revoked is None else folder / keys.revoked
+    return load_credentials(folder / keys.private, folder / keys.certificate, folder / keys.authority, revoked=revoked)
 
 
 def manner(site: Site) -> str:

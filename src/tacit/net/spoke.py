@@ -13,10 +13,13 @@ from tacit.crypto.signing import SigningKey
 from tacit.errors import PeerError
 from tacit.events import Sink
 from tacit.net.ends import FAREWELL, LOOK, LOST_AFTER, OVERHEAD, WINDOW, Away, Begun, Ends, Envelope, Left, Over
-from tacit.net.identity import Credentials, identity_of
+from tacit.net.handshake import RevokedList
+from tacit.net.identity import Credentials, Identity
 from tacit.net.pins import Pins
 from tacit.net.relay import Introduction, Sealing, federation, introduce, meet
+from tacit.net.revocation_list import LARGEST_LIST
 from tacit.net.transport import Conversation, Transport, default_transport
+from tacit.net.upkeep import Upkeep
 from tacit.net.vitals import Figures
 from tacit.wire import decode, encode
 
@@ -57,8 +60,12 @@ class Spoke(Ends):
         self._pair = KeyPair.generate()
         self._run = federation(hub, shared)
         self._key = credentials.signing_key if credentials else SigningKey.generate()
-        about = Conversation(name, shared, limit + OVERHEAD, credentials, sink=sink)
+        self._largest = max(limit, 0 if credentials is None else LARGEST_LIST) + OVERHEAD
+        about = Conversation(name, shared, self._largest, credentials, sink=sink)
         self._connection = (transport or default_transport()).connection(self, address, hub, about)
+        self._upkeep = Upkeep(credentials, self._say, self._list_changed)
+        self._keeping: asyncio.Task[None] | None = None
+        self._met: dict[str, Identity] = {}  # other spokes, as their certificates say
         self._task: asyncio.Task[None] | None = None
         self._sealings: dict[str, Sealing] = {}
         self._there = False
@@ -118,6 +125,7 @@ class Spoke(Ends):
     async def _open(self) -> None:
         self._task = asyncio.create_task(self._connection.run())
         self._task.add_done_callback(self._ended)
+        self._keeping = asyncio.create_task(self._upkeep.run())
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
@@ -126,6 +134,8 @@ class Spoke(Ends):
     async def _shut(self, reason: str, again: bool, seconds: float | None) -> None:
         if self._task is None:
             return
+        if self._keeping is not None:
+            self._keeping.cancel()
         self._connection.send(encode(Left(self.name, reason, again)))
         patience = FAREWELL if reason or not self._begun else self._patience if seconds is None else seconds
         deadline = time.monotonic() + patience
@@ -166,9 +176,13 @@ class Spoke(Ends):
         self._notify()
 
     async def arrived(self, frame: bytes | memoryview) -> None:
-        union: Any = Envelope | Introduction | Left | Begun | Away
+        union: Any = Envelope | Introduction | Left | Begun | Away | RevokedList
         try:
-            self._take(decode(frame, union, self._limit + OVERHEAD))
+            message = decode(frame, union, self._largest)
+            if isinstance(message, RevokedList):
+                await self._take_list(message)
+            else:
+                self._take(message)
         except PeerError as error:
             self._end_all(str(error))
 
@@ -194,13 +208,36 @@ class Spoke(Ends):
             case _:
                 raise PeerError(f"{self.hub} sent {type(message).__name__} out of turn, or of who takes no part")
 
+    async def _take_list(self, message: RevokedList) -> None:
+        """Go by the hub's revocation list from now on, if it is the authority's and newer than ours."""
+        if self._credentials is None:
+            raise PeerError("a revocation list, although there are no certificates")
+        revocations = self._credentials.revocations
+        try:
+            newer = revocations.take(message.data)
+        except PeerError as error:
+            self._say(f"the revocation list of {self.hub} is not used: {error}")
+            return
+        if newer:
+            self._say(f"{self.hub} sent {revocations.newest.words}: it is used from now on")
+            await self._list_changed()
+
+    async def _list_changed(self) -> None:
+        """There is a newer revocation list. A party on it ends the conversation, the hub included."""
+        for party, found in list(self._met.items()):
+            if self._credentials is not None and (why := self._credentials.revocations.reason_against(found)):
+                del self._met[party]
+                self._interrupt(why)
+        self._connection.check_server()
+
     def _whose(self, party: str) -> Callable[[bytes], tuple[str, bytes]]:
         def signing_key_of(proof: bytes) -> tuple[str, bytes]:
             if self._credentials is None:
                 return party, proof
-            found = identity_of(proof, self._credentials.authority)
+            found = self._credentials.identify(proof)
             if found.name == party:
-                self._pins.meet(found)
+                self._pins.meet(found, self._credentials.revocations)
+                self._met[party] = found
             return found.name, found.signing_public
 
         return signing_key_of

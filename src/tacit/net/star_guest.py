@@ -16,17 +16,20 @@ from typing import Any, TypeVar
 from tacit.channel import sentence
 from tacit.errors import BudgetError, PeerAway, PeerError, comes_back
 from tacit.events import EndHeard, Noted, Paused, Sink, Unpaused
-from tacit.net.handshake import Identities, Parting, Pause
-from tacit.net.identity import identity_of
+from tacit.net.handshake import Identities, Parting, Pause, RevokedList
+from tacit.net.identity import Identity
 from tacit.net.pins import Pins
+from tacit.net.revocation_list import LARGEST_LIST
 from tacit.net.site import Site
 from tacit.net.star import COORDINATOR, Leaf, client_identity, client_name
 from tacit.net.transport import Conversation
+from tacit.net.upkeep import Upkeep
 from tacit.net.vitals import Figures
 from tacit.secagg.messages import unpack_ids
 from tacit.wire import decode, encode
 
 T = TypeVar("T")
+_OVERHEAD = 64  # bytes of a list's frame over the list
 _REASONS = 3  # for which the log says that a client is left out
 _STEADY = 5.0  # seconds after which a connection counts, though nothing was said
 
@@ -49,17 +52,19 @@ class StarGuest:
         self._sink = sink
         self._credentials = site.credentials
         self._pins = pins or Pins()
+        self._met: dict[int, Identity] = {}  # clients whose certificates were shown
         self._left_out: dict[int, list[str]] = {}  # clients whose proofs were refused, and why
         about = Conversation(
             client_name(leaf.identity),
             self._terms.shared,
-            self._terms.limits[1],
+            max(self._terms.limits[1], 0 if site.credentials is None else LARGEST_LIST + _OVERHEAD),
             site.credentials,
             signing_key=leaf.signing_key if site.credentials is None else b"",
             answered=lambda: leaf.answered,
             sink=sink,
         )
         self.connection = site.transport.connection(self, site.address, COORDINATOR, about)
+        self._upkeep = Upkeep(site.credentials, about.say, self._list_changed)
         self._patience = site.network.waits
         self._away_since: float | None = None
         self._connected_at: float | None = None
@@ -80,6 +85,7 @@ class StarGuest:
         clock = asyncio.get_running_loop().time
         self._away_since = clock()
         conversation = asyncio.create_task(self.connection.run())
+        keeping = asyncio.create_task(self._upkeep.run())
         try:
             while not conversation.done() and self._parting is None and self._failed is None:
                 if should_stop():
@@ -97,6 +103,7 @@ class StarGuest:
             await self.connection.close(1.0)
         finally:
             conversation.cancel()
+            keeping.cancel()
         return self._parting or Parting("failed", "the conversation ended")
 
     def _away(self, now: float) -> float:
@@ -147,6 +154,8 @@ class StarGuest:
                 self._hear_pause(about.begins)
             elif isinstance(about, Identities):
                 self._meet(about)
+            elif isinstance(about, RevokedList):
+                await self._take_list(about)
             else:
                 self._away_since = None
                 self._hear_pause(False)
@@ -204,16 +213,39 @@ class StarGuest:
             except PeerError as error:
                 self._leave_out(identity, str(error))
 
+    async def _take_list(self, message: RevokedList) -> None:
+        """Go by the coordinator's revocation list from now on, if it is the authority's and newer than ours."""
+        if self._credentials is None:
+            raise PeerError("a revocation list, although there are no certificates")
+        revocations = self._credentials.revocations
+        try:
+            newer = revocations.take(message.data)
+        except PeerError as error:
+            self._sink.emit(Noted(f"the coordinator's revocation list is not used: {error}"))
+            return
+        if newer:
+            self._sink.emit(Noted(f"the coordinator sent {revocations.newest.words}: it is used from now on"))
+            await self._list_changed()
+
+    async def _list_changed(self) -> None:
+        """There is a newer revocation list. Nobody on it is believed any more, the coordinator included."""
+        for identity, found in list(self._met.items()):
+            if self._credentials is not None and (why := self._credentials.revocations.reason_against(found)):
+                del self._met[identity]
+                self._leave_out(identity, why)
+        self.connection.check_server()
+
     def _signing_key(self, identity: int, proof: bytes) -> bytes:
         """Whose key a proof shows to be client `identity`'s."""
         if identity >= self._terms.clients:
             raise PeerError("there is no such client")
         signing = proof
         if self._credentials is not None:
-            found = identity_of(proof, self._credentials.authority)
+            found = self._credentials.identify(proof)
             if client_identity(found.name) != identity:
                 raise PeerError(f"the certificate is of {found.name}")
-            self._pins.meet(found)
+            self._pins.meet(found, self._credentials.revocations)
+            self._met[identity] = found
             signing = found.signing_public
         if identity == self.leaf.identity and signing != self.leaf.signing_key:
             raise PeerError("the coordinator shows another signing key of this client")
@@ -230,9 +262,9 @@ class StarGuest:
         self.leaf.leave_out(identity, reasons[-1])
 
 
-def _about_the_party(frame: bytes | memoryview) -> Parting | Identities | Pause | None:
+def _about_the_party(frame: bytes | memoryview) -> Parting | Identities | Pause | RevokedList | None:
     try:
-        found: Any = decode(frame, Parting | Identities | Pause, 1 << 21)  # type: ignore[arg-type]
+        found: Any = decode(frame, Parting | Identities | Pause | RevokedList, 1 << 21)  # type: ignore[arg-type]
     except PeerError:
         return None
     return found  # type: ignore[no-any-return]

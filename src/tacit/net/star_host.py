@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -17,10 +17,12 @@ from typing import Any, TypeVar
 from tacit.errors import NotResumed, PeerAway, PeerError, Unfit, comes_back
 from tacit.events import Noted, Paused, Sink, Unpaused
 from tacit.net.handshake import Hello, Identities, Parting, Pause
+from tacit.net.identity import Identity
 from tacit.net.pins import Pins
 from tacit.net.site import Site
 from tacit.net.star import COORDINATOR, Frames, Star, client_identity, client_name
 from tacit.net.transport import Conversation
+from tacit.net.upkeep import Upkeep, tell_list
 from tacit.net.vitals import Figures
 from tacit.secagg.messages import pack_ids
 from tacit.wire import decode, encode
@@ -62,6 +64,7 @@ class StarHost:
         self._sink = sink
         self._clock = clock
         self._listening = listening
+        self._credentials = site.credentials
         self._proofs: dict[int, bytes] = {}  # what shows others whose signing keys are whose
         self._told: dict[int, set[int]] = {}  # which proofs a client was sent
         self._pins = pins or Pins()
@@ -81,6 +84,7 @@ class StarHost:
         self._lost: dict[int, float] = {}  # since when a client is without a connection
         self._ahead: set[int] = set()  # clients that answered rounds of which this coordinator has no state
         self._joined_at = 0.0  # when a client came last
+        self._upkeep = Upkeep(site.credentials, about.say, self._list_changed, self._identities)
         self._begun = False  # whether this process has opened a round
         self._failed: Exception | None = None  # what went wrong here while a frame was taken in
         self._over: bytes | None = None  # the frame that tells new connections that it is over
@@ -112,6 +116,7 @@ class StarHost:
     async def _serve(self, store: Callable[[], None], should_stop: Callable[[], bool]) -> None:
         ending = Parting("failed", "the coordinator failed")
         served = self.star.finished  # before this process began: it is only here to say so
+        keeping = asyncio.create_task(self._upkeep.run())
         try:
             await self._rounds(store, should_stop)
             ending = self.star.ending
@@ -128,6 +133,7 @@ class StarHost:
             raise
         finally:
             await self._farewell(ending, served, should_stop)
+            keeping.cancel()
             await self.server.stop()
             self._thread.shutdown(wait=False)
 
@@ -140,6 +146,7 @@ class StarHost:
             if not opening and self.star.finished:
                 return
             self._begun = True
+            self._upkeep.warn_of_peers()
             absent = {client for client, _ in opening if self._absent(client)}
             self._open([(client, frame) for client, frame in opening if client not in absent])
             for client in sorted(absent):
@@ -161,9 +168,31 @@ class StarHost:
 
     async def _give_up_expired(self) -> None:
         """A client whose certificate is over takes part in no further round: the others would refuse it."""
-        for name, reason in self.server.end_expired().items():
+        await self._turned_away(self.server.end_expired())
+
+    async def _list_changed(self) -> None:
+        """There is a newer revocation list: clients on it lose their place at once, and the others are told."""
+        ended = self.server.end_revoked()
+        await self._turned_away(ended)
+        self._tell_list(name for name in self.server.peers if name not in ended)
+        for name in ended:
+            self._proofs.pop(_numbered(name), None)
+            self._send(await self._taken(_numbered(name), None))
+        self._changed.set()
+
+    async def _turned_away(self, ended: Mapping[str, str]) -> None:
+        for name, reason in ended.items():
             self._given_up.add(_numbered(name))
             await self.refused(name, reason)
+
+    def _tell_list(self, names: Iterable[str]) -> None:
+        if self._credentials is not None:
+            tell_list(self.server, self._credentials.revocations, names)
+
+    def _identities(self) -> list[Identity]:
+        """Of the clients that are there."""
+        there = [peer.identity for name, peer in self.server.peers.items() if self.server.connected(name)]
+        return [found for found in there if found is not None]
 
     async def _give_up_lost(self) -> None:
         """A client without a connection for too long does not hold up the round. It may be back for the next."""
@@ -325,6 +354,7 @@ class StarHost:
         if not resumed:
             self._compare_progress(name, identity, hello.answered)
             self._told[identity] = set()
+            self._tell_list([name])  # before it is shown any certificate
             # A new process: what the old one had under way is lost.
             self._send(await self._taken(identity, None))
             if self._pausing.paused and "pause" in peer.knows:

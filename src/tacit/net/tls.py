@@ -121,13 +121,13 @@ def _context(credentials: Credentials) -> ssl.SSLContext:
     context.check_hostname = False  # `_judged` compares the name itself, so as to say who is there instead
     context.load_verify_locations(cadata=credentials.authority.decode())
     context.set_alpn_protocols(["h2"])  # gRPC's server refuses to talk without
-    with _readable(credentials.certificate) as certificate, _readable(credentials.private_key) as key:
+    with readable(credentials.certificate) as certificate, readable(credentials.private_key) as key:
         context.load_cert_chain(certificate, key)
     return context
 
 
 @contextmanager
-def _readable(data: bytes) -> Iterator[str]:
+def readable(data: bytes) -> Iterator[str]:
     """A path that holds the data. `ssl` reads keys from paths only: with a pipe, no key comes to lie on a disk."""
     reading, writing = os.pipe()
     try:

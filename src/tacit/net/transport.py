@@ -14,6 +14,8 @@ What a transport does, and nobody above it does again (tests/net/memory_transpor
 
     the hello       the connection makes a `Hello` of its `Conversation` for each attempt; the server checks it with
                     `handshake.check_hello`, against the name in the certificate, before anything else is read
+    revocation      both sides refuse a certificate that `credentials.revocations` takes back: the server before the
+                    hello is read, the connection before it takes anything from the server
     pins            the server calls `pins.check` once it knows whose certificate it is, `pins.meet` after the hello
     knows           the server keeps with the peer what it says in its hello that it can take (`handshake.known`)
     limit           both sides refuse a longer frame with PeerError, before it is in memory if they can
@@ -53,7 +55,7 @@ class Conversation:
     network: Network = field(default_factory=Network)  # what strangers and parties may take of a server
     sink: Sink | None = None  # is told what is refused, and of certificates that were read again
 
-    def hello(self, session: bytes, epoch: bytes, received: int) -> Hello:
+    def hello(self, session: bytes, epoch: bytes, received: int, nonce: bytes = b"") -> Hello:
         """What this party says first on a new connection."""
         return Hello(
             self.party,
@@ -65,6 +67,7 @@ class Conversation:
             self.answered(),
             __version__,
             CAPABILITIES,
+            nonce,
         )
 
     def say(self, text: str) -> None:
@@ -79,7 +82,7 @@ class Listener(Protocol):
         """Before a frame of this party arrives. `certificate` is its own, in PEM; b"" where there are none."""
 
     async def refused(self, name: str, reason: str) -> None:
-        """An expected party came with a certificate that is not valid, and may come back with a renewed one."""
+        """An expected party came with a certificate that is not valid or revoked, and may come back with another."""
 
     async def arrived(self, name: str, frame: bytes | memoryview) -> None:
         """A PeerError ends the conversation with this party."""
@@ -138,6 +141,9 @@ class Server(Protocol):
     def end_expired(self) -> dict[str, str]:
         """End the connections of parties whose certificate is over, each with the reason, by name."""
 
+    def end_revoked(self) -> dict[str, str]:
+        """End the connections of parties whose certificate is revoked, each with the reason, by name."""
+
     def forget(self, name: str) -> None:
         """A party said that it goes: nothing is queued for it until it joins anew."""
 
@@ -157,6 +163,9 @@ class Connection(Protocol):
         """Bytes that the server has not confirmed."""
 
     def send(self, frame: AnyFrame) -> None: ...
+
+    def check_server(self) -> None:
+        """End the connection if the server's certificate is revoked by now. It is made again, and the server judged."""
 
     async def run(self) -> None:
         """Converse until `close`. Raises PeerError where the other side refuses, or is not who it should be."""

@@ -9,18 +9,21 @@ from pathlib import Path
 
 from tacit.config.local import Local
 from tacit.config.source import ConfigError
-from tacit.events import Sink
+from tacit.errors import PeerError
+from tacit.events import Noted, Sink
 from tacit.kind import Join, S, Seat, fingerprint, kind_of
+from tacit.net.identity import Credentials
 from tacit.net.loopback import on_loopback
 from tacit.net.pausing import Pausing
 from tacit.net.pins import Pins
+from tacit.net.revocation_list import RevocationList
 from tacit.net.site import Site, own_credentials
 from tacit.runs.outcome import Outcome, carried_out
 from tacit.runs.resume import unfinished
 from tacit.sections import Network, Settings
 from tacit.store.directory import RunDirectory
 from tacit.store.files import replace_file, sync_folder, write_twice
-from tacit.store.party_folder import PAUSED_FILE, PEERS, PEERS_FILE, read_intact
+from tacit.store.party_folder import PAUSED_FILE, PEERS, PEERS_FILE, REVOKED, REVOKED_FILE, read_intact
 
 
 def join_of(settings: S) -> Join[S]:
@@ -96,9 +99,30 @@ def pausing_in(folder: Path) -> Pausing:
     return Pausing(path.exists(), store)
 
 
+def keep_revocations(credentials: Credentials, folder: Path) -> str:
+    """Have the newest revocation list kept in `revoked.json` of a run's folder. Returns what is to be said of it."""
+    path = folder / REVOKED_FILE
+    stored = (read_intact(path, REVOKED) or {}).get("list", "")
+
+    def store(newest: RevocationList) -> None:
+        write_twice(path, {"list": newest.pem.decode()})
+
+    try:
+        said = credentials.revocations.keep(str(stored).encode(), store)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}: start a new run, with the newest list of the authority") from None
+    try:
+        credentials.identify(credentials.certificate)
+    except PeerError as error:
+        raise ConfigError(str(error)) from None
+    return said
+
+
 def take_part(settings: Settings, seat: Seat, site: Site, *, sink: Sink, directory: RunDirectory) -> Outcome:
     """Be that party, to the end."""
     join = join_of(settings)
+    if site.credentials is not None and (said := keep_revocations(site.credentials, directory.path)):
+        sink.emit(Noted(said))
     site = replace(site, pins=pins_in(directory.path))
     return carried_out(
         settings,

@@ -47,6 +47,8 @@ CLIENT = frozenset({"state", "ledger"})  # and of a client's counters
 PEERS = frozenset({"peers"})  # and of the fingerprints of those whom a party met
 PEERS_FILE = "peers.json"
 PAUSED_FILE = "paused"
+REVOKED = frozenset({"list"})  # and of the newest revocation list that it has seen
+REVOKED_FILE = "revoked.json"
 _KEPT = 2
 
 
@@ -280,6 +282,7 @@ def _stored_twice(folder: Path) -> list[tuple[Path, frozenset[str]]]:
     return [
         (folder / "ledger.json", LEDGER),
         (folder / PEERS_FILE, PEERS),
+        (folder / REVOKED_FILE, REVOKED),
         *((folder / name, CLIENT) for name in clients),
     ]
 

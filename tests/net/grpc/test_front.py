@@ -22,11 +22,12 @@ from tacit.net.grpc import descriptors, watch
 from tacit.net.grpc.connection import Connection
 from tacit.net.grpc.credentials import channel_credentials, channel_options
 from tacit.net.grpc.front import Front
-from tacit.net.grpc.guests import Bounds, Guest, Guests, Way, neighbourhood
+from tacit.net.grpc.guests import Bounds, Guest, Guests, Way
 from tacit.net.grpc.server import METHOD, OPTIONS, Server
 from tacit.net.handshake import Hello, Refused
 from tacit.net.identity import Authority
 from tacit.net.link import PIECE_BYTES
+from tacit.net.neighbourhood import neighbourhood
 from tacit.net.transport import Conversation
 from tacit.sections import Network
 from tacit.wire import decode, encode

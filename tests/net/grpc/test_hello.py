@@ -163,7 +163,7 @@ def test_a_client_refuses_a_server_without_tls13(before, newest):
     context.load_verify_locations(cadata=authority.certificate_pem.decode())
     context.set_alpn_protocols(["h2"])
     own, client = certified(authority, "coordinator"), certified(authority, "client-0")
-    with tls._readable(own.certificate) as certificate, tls._readable(own.private_key) as key:
+    with tls.readable(own.certificate) as certificate, tls.readable(own.private_key) as key:
         context.load_cert_chain(certificate, key)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(HANGS)

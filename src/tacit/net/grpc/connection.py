@@ -18,7 +18,18 @@ from tacit.channel import sentence
 from tacit.errors import PeerError
 from tacit.net.grpc.credentials import ONLY_TLS13, channel_credentials, channel_options
 from tacit.net.grpc.server import METHOD, OPTIONS
-from tacit.net.handshake import SILENT, Refused, Welcome, as_of_0_2, check_version, speaks_0_2
+from tacit.net.handshake import (
+    NONCE_BYTES,
+    SILENT,
+    Proven,
+    Refused,
+    Welcome,
+    as_of_0_2,
+    check_proven,
+    check_version,
+    speaks_0_2,
+)
+from tacit.net.identity import Identity
 from tacit.net.link import PIECE_BYTES, Link
 from tacit.net.loopback import check_guarded
 from tacit.net.tls import diagnose
@@ -32,6 +43,10 @@ _REJECTIONS = 3
 _ENDED = "the connection ended"
 _OLD_TLS = "gRPC was imported before tacit.net.grpc: a server that offers only TLS 1.2 is not refused: import it first"
 _FINAL = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT}
+
+
+class _Rejected(Exception):
+    """The server is not one to talk to. It may be replaced by one that is."""
 
 
 class Connection:
@@ -55,6 +70,9 @@ class Connection:
         self._older = False  # whether the server is of 0.2, and understands only a hello of that release
         self.traffic = Traffic()
         self._rejected = 0  # handshakes in a row that failed at a certificate
+        self._there: Identity | None = None  # as the server proved
+        self._attempt: asyncio.Task[str] | None = None
+        self._revoked = ""  # why the attempt was ended from here
 
     @property
     def pending(self) -> int:
@@ -73,7 +91,10 @@ class Connection:
         while not self._closing.is_set():
             self._reached = -1
             try:
-                reason = await self._once()
+                reason = await self._attempted()
+            except _Rejected as error:
+                reason = str(error)
+                self._reject(reason)
             except TimeoutError:
                 reason = f"{self._server} took the connection and did not answer for {_WELCOME_SECONDS:.0f} s"
             except grpc.aio.AioRpcError as error:
@@ -85,6 +106,33 @@ class Connection:
             pause = _FIRST_PAUSE if 0 <= self._reached < self._link.progress else min(_LONGEST_PAUSE, 2 * pause)
             await self._told.waiting(reason)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+
+    def check_server(self) -> None:
+        """End the connection if the server's certificate is revoked by now. It is made again, and the server judged."""
+        credentials = self._about.credentials
+        if credentials is not None and self._there is not None and self._attempt is not None:
+            reason = credentials.revocations.reason_against(self._there)
+            if reason is not None:
+                self._revoked = reason
+                self._attempt.cancel()
+
+    async def _attempted(self) -> str:
+        """One connection, that `check_server` can end; why it ended."""
+        self._attempt, self._there, self._revoked = asyncio.create_task(self._once()), None, ""
+        try:
+            return await self._attempt
+        except asyncio.CancelledError:
+            if not self._revoked or not self._attempt.done():
+                raise
+            raise _Rejected(self._revoked) from None
+        finally:
+            self._attempt.cancel()
+
+    def _reject(self, reason: str) -> None:
+        """A server whose certificate is not accepted several times will not be later, unless it was met before."""
+        self._rejected += 1
+        if self._rejected >= _REJECTIONS and not self._met:  # once met, a stranger there may pass
+            raise PeerError(reason)
 
     async def close(self, seconds: float = 5.0) -> None:
         """Wait until both sides have confirmed everything, not longer than `seconds`, and end."""
@@ -113,9 +161,10 @@ class Connection:
         wrong = found is not None and ("certificate" in found or " is there, not " in found)
         if found is not None and "expired" in found and credentials.source is not None:
             return f"{found}; a renewed certificate is used as soon as it is there"
-        self._rejected = self._rejected + 1 if wrong else 0
-        if self._rejected >= _REJECTIONS and not self._met:  # once met, a stranger there may pass
-            raise PeerError(found)
+        if wrong and found is not None:
+            self._reject(found)
+        else:
+            self._rejected = 0
         return found or f"{self._address} does not answer"
 
     def _channel(self) -> grpc.aio.Channel:
@@ -130,19 +179,20 @@ class Connection:
         """One connection, from the handshake to its end; why it ended."""
         async with self._channel() as channel:
             stream = channel.stream_stream(METHOD)()
-            hello = self._about.hello(self._session, self._epoch, self._link.received)
+            proves = self._about.credentials is not None and not self._older
+            nonce = os.urandom(NONCE_BYTES) if proves else b""
+            hello = self._about.hello(self._session, self._epoch, self._link.received, nonce)
             await stream.write(as_of_0_2(hello) if self._older else encode(hello))
             async with asyncio.timeout(_WELCOME_SECONDS):  # `wait_for` of Python 3.11 may swallow a cancellation
-                answer = await stream.read()
-            if answer is grpc.aio.EOF:
+                welcome = await self._answer(stream, nonce)
+            if welcome is None:
                 await stream.code()
                 return _ENDED
-            welcome: Any = decode(answer, Welcome | Refused, PIECE_BYTES)  # type: ignore[arg-type]
             if isinstance(welcome, Refused):
-                if speaks_0_2(welcome) and not self._older:
-                    self._older = True
-                    return f"{self._server} runs Tacit {SILENT}: the hello is said again as that release says it"
-                raise PeerError(f"{self._server} refused: {sentence(welcome.reason)}")
+                if self._older or not speaks_0_2(welcome):
+                    raise PeerError(f"{self._server} refused: {sentence(welcome.reason)}")
+                self._older = True
+                return f"{self._server} runs Tacit {SILENT}: the hello is said again as that release says it"
             await self._welcomed(welcome)
             self._stream = stream
             writer = asyncio.create_task(self._write(stream))
@@ -160,6 +210,28 @@ class Connection:
                 self._stream = None
                 writer.cancel()
                 stream.cancel()
+
+    async def _answer(self, stream: Any, nonce: bytes) -> Welcome | Refused | None:
+        """What the server says first, once it is known whose certificate it has; None if it ends instead."""
+        proof: Proven | None = None
+        while (piece := await stream.read()) is not grpc.aio.EOF:
+            answer: Any = decode(piece, Proven | Welcome | Refused, PIECE_BYTES)  # type: ignore[arg-type]
+            if isinstance(answer, Refused):
+                return answer
+            if isinstance(answer, Welcome):
+                self._judge(proof, nonce)
+                return answer
+            proof = answer
+        return None
+
+    def _judge(self, proof: Proven | None, nonce: bytes) -> None:
+        credentials = self._about.credentials
+        if credentials is None:
+            return
+        try:
+            self._there = check_proven(proof, credentials, self._server, self._about.party, nonce)
+        except PeerError as error:
+            raise _Rejected(str(error)) from None
 
     async def _welcomed(self, welcome: Welcome) -> None:
         check_version(self._server, welcome.version)

@@ -22,9 +22,10 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from tacit.net.grpc.guests import Bounds, Guest, Guests, Way, neighbourhood
+from tacit.net.grpc.guests import Bounds, Guest, Guests, Way
 from tacit.net.grpc.hello import HANDSHAKE, PROTOCOL_VERSION, offers_tls13
 from tacit.net.grpc.watch import Reason, Watch
+from tacit.net.neighbourhood import neighbourhood
 
 _FOLDER = "tacit-port-"
 _BUFFER = 1 << 20

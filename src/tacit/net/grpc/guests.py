@@ -8,7 +8,6 @@ handshake is over in milliseconds. A party's connection never goes for a strange
 
 from __future__ import annotations
 
-import ipaddress
 import random
 import socket
 from collections.abc import Iterator
@@ -97,19 +96,6 @@ class Guests:
     def strangers(self) -> Iterator[Guest]:
         for theirs in self._strangers.values():
             yield from theirs.values()
-
-
-def neighbourhood(host: str) -> str:
-    """What counts as one address: of IPv6 a network of /64, which is what a single machine gets."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return f"{ipaddress.IPv6Address(int(address) >> 64 << 64)}/64"
 
 
 def _chosen(guests: dict[int, Guest]) -> Guest:

@@ -28,7 +28,16 @@ from tacit.net.grpc.guests import Bounds
 from tacit.net.grpc.pace import Pace
 from tacit.net.grpc.room import Frame, Room
 from tacit.net.grpc.watch import Watch
-from tacit.net.handshake import Hello, Refused, answer_to, check_hello, differing_version, known
+from tacit.net.handshake import (
+    NONCE_BYTES,
+    Hello,
+    Refused,
+    answer_to,
+    check_hello,
+    differing_version,
+    known,
+    proven,
+)
 from tacit.net.identity import Identity
 from tacit.net.link import OVERHEAD_BYTES, PIECE_BYTES, Link
 from tacit.net.loopback import check_guarded
@@ -148,13 +157,32 @@ class Server:
         They come back with a renewed one. Others would refuse what such a party signs.
         """
         now = now or datetime.now(UTC)
-        found = {}
-        for name, peer in self.peers.items():
-            if self.connected(name) and peer.identity is not None and peer.identity.expires < now:
-                found[name] = f"the certificate of {name} expired on {peer.identity.expires:%Y-%m-%d}"
-                peer.ready = False
-                self._replace(peer.stream, grpc.StatusCode.UNAUTHENTICATED, found[name])
-        return found
+        return {
+            name: self._turn_away(
+                peer, grpc.StatusCode.UNAUTHENTICATED, f"the certificate of {name} expired on {found.expires:%Y-%m-%d}"
+            )
+            for name, peer, found in self._identified_peers()
+            if found.expires < now
+        }
+
+    def end_revoked(self) -> dict[str, str]:
+        """End the streams of parties whose certificate is revoked, each with the reason, by name."""
+        revocations = None if self._about.credentials is None else self._about.credentials.revocations
+        return {
+            name: self._turn_away(peer, grpc.StatusCode.PERMISSION_DENIED, reason)
+            for name, peer, found in self._identified_peers()
+            if revocations is not None and (reason := revocations.reason_against(found))
+        }
+
+    def _identified_peers(self) -> list[tuple[str, Peer, Identity]]:
+        """The parties that are connected with a certificate."""
+        found = [(name, peer, peer.identity) for name, peer in self.peers.items() if self.connected(name)]
+        return [(name, peer, identity) for name, peer, identity in found if identity is not None]
+
+    def _turn_away(self, peer: Peer, code: grpc.StatusCode, reason: str) -> str:
+        peer.ready = False
+        self._replace(peer.stream, code, reason)
+        return reason
 
     def forget(self, name: str) -> None:
         """A party has left: its stream ends, and nothing is queued for it until it joins anew."""
@@ -208,8 +236,8 @@ class Server:
         try:
             hello = decode(first, Hello, PIECE_BYTES)
             check_hello(hello, name, self._expected, self._about.shared)
-            if identity is not None:
-                self._about.pins.meet(identity)
+            if identity is not None and self._about.credentials is not None:
+                self._about.pins.meet(identity, self._about.credentials.revocations)
         except PeerError as error:
             self._refused(context, error)
             await context.write(encode(Refused(str(error)[:300])))
@@ -229,18 +257,20 @@ class Server:
         if self._about.credentials is None:
             return None, b""
         seen = context.auth_context()
-        code = grpc.StatusCode.PERMISSION_DENIED
+        code, told = grpc.StatusCode.PERMISSION_DENIED, False
         try:
             name = peer_name(seen)
             if not self._expected(name):
                 raise PeerError(f"{name} is not a party of this federation")
             code = grpc.StatusCode.UNAUTHENTICATED  # it may come back with a renewed certificate
             identity = peer_identity(seen, self._about.credentials.authority)
-            code = grpc.StatusCode.PERMISSION_DENIED
-            self._about.pins.check(identity)
+            code, told = grpc.StatusCode.PERMISSION_DENIED, True
+            self._about.credentials.revocations.check(identity)
+            told = False
+            self._about.pins.check(identity, self._about.credentials.revocations)
         except PeerError as error:
             self._refused(context, error)
-            if code is grpc.StatusCode.UNAUTHENTICATED:
+            if told or code is grpc.StatusCode.UNAUTHENTICATED:
                 await _to_its_end(self._told.refused(name, str(error)))
             await context.abort(code, str(error)[:300])
             raise
@@ -267,6 +297,8 @@ class Server:
         try:
             if resumed:
                 peer.link.reconnected(hello.received)
+            if (own := self._about.credentials) is not None and len(hello.nonce) == NONCE_BYTES:
+                await context.write(encode(proven(own.renewed(self._about.say), hello.party, hello.nonce)))
             await context.write(answer_to(hello, self.epoch, peer.link.received, resumed))
             await _to_its_end(self._told.joined(hello.party, hello, certificate, resumed))
             peer.ready = True

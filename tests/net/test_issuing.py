@@ -1,0 +1,146 @@
+"""Keys for many names: complete or not there, again where it was interrupted, and mistakes named by their line."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tacit.config.source import ConfigError
+from tacit.net import issuing
+from tacit.net.authority_folder import AuthorityFolder
+from tacit.net.issuing import issue, names_in
+from tacit.net.key_files import init_authority, load_credentials
+from tacit.net.pem_files import write_file
+from tacit.net.revoking import revoke_name
+
+
+@pytest.fixture
+def folder(tmp_path):
+    init_authority(tmp_path / "ca")
+    return AuthorityFolder(tmp_path / "ca")
+
+
+def held(out, name):
+    at = out / name
+    return load_credentials(
+        at / f"{name}.private.pem", at / f"{name}.certificate.pem", at / "authority.pem", revoked=at / "revoked.pem"
+    )
+
+
+def test_each_name_gets_a_folder_with_all_that_it_needs(folder, tmp_path):
+    names, heard = [f"client-{number}" for number in range(20)], []
+    issue(folder, names, tmp_path / "out", made=lambda name, new: heard.append((name, new)))
+    assert heard == [(name, True) for name in names]
+    for name in names:
+        assert held(tmp_path / "out", name).name == name
+        assert (tmp_path / "out" / name).stat().st_mode & 0o777 == 0o700
+        assert (tmp_path / "out" / name / f"{name}.private.pem").stat().st_mode & 0o777 == 0o600
+    assert sorted(each.name for each in folder.issued()) == sorted(names)
+    assert len({held(tmp_path / "out", name).signing_key.public for name in names}) == 20
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(names)
+
+
+def test_names_that_are_done_are_skipped_and_force_replaces_their_keys(folder, tmp_path):
+    issue(folder, ["client-0", "client-1"], tmp_path)
+    first, heard = held(tmp_path, "client-0"), []
+    (tmp_path / "client-0" / "site.yaml").write_text("the party's own")
+    issue(folder, ["client-0", "client-2"], tmp_path, made=lambda name, new: heard.append((name, new)))
+    assert heard == [("client-0", False), ("client-2", True)]
+    assert held(tmp_path, "client-0").certificate == first.certificate
+    issue(folder, ["client-0"], tmp_path, overwrite=True)
+    assert held(tmp_path, "client-0").signing_key.public != first.signing_key.public
+    assert (tmp_path / "client-0" / "site.yaml").exists()
+    made, _ = revoke_name(folder, "client-0")  # both, the replaced one too
+    assert len(made.entries) == 2
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+def test_a_run_that_is_killed_leaves_no_half_of_a_folder(folder, tmp_path, monkeypatch, at):
+    """Wherever it ends, what is there is complete, and the same command completes the rest."""
+    names, writes, write = ["client-0", "client-1"], 0, write_file
+    monkeypatch.setattr(issuing, "_WRITERS", 1)
+
+    class Killed(BaseException):
+        pass
+
+    def doomed(*arguments):
+        nonlocal writes
+        writes += 1
+        if writes == 5 + at:
+            raise Killed
+        write(*arguments)
+
+    monkeypatch.setattr(issuing, "write_file", doomed)
+    with pytest.raises(Killed):
+        issue(folder, names, tmp_path / "out")
+    assert held(tmp_path / "out", "client-0")
+    assert not (tmp_path / "out" / "client-1").exists()
+    monkeypatch.setattr(issuing, "write_file", write)
+    issue(folder, names, tmp_path / "out")
+    assert held(tmp_path / "out", "client-1")
+    assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+def test_a_folder_of_something_else_is_not_touched(folder, tmp_path):
+    (tmp_path / "client-1").mkdir()
+    (tmp_path / "client-1" / "mine").write_text("x")
+    with pytest.raises(ConfigError, match=r"client-1 exists and has no client-1\.certificate\.pem: move it away"):
+        issue(folder, ["client-1"], tmp_path)
+    assert [path.name for path in (tmp_path / "client-1").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"client-0\nClient 1\n", r"names\.txt:2: 'Client 1' is not a valid name"),
+        (
+            b"# a fleet\n\nclient-0\nclient-1 # the north\nclient-0\n",
+            r"names\.txt:5: client-0 stands on line 3 already",
+        ),
+        (b"client-0\n../etc\n", r"names\.txt:2: '../etc' is not a valid name"),
+        (b"client-0,client-1\n", r"names\.txt:1: "),
+        (b"\n# nothing\n", "there is no name in it"),
+        (b"client-0\n\xff\n", "it is not text in UTF-8"),
+    ],
+)
+def test_a_bad_line_is_named_before_anything_is_made(tmp_path, text, why):
+    (tmp_path / "names.txt").write_bytes(text)
+    with pytest.raises(ConfigError, match=why):
+        names_in(tmp_path / "names.txt")
+    with pytest.raises(ConfigError, match="no such file"):
+        names_in(tmp_path / "gone.txt")
+
+
+def test_names_are_read_in_order(tmp_path):
+    (tmp_path / "n").write_bytes(b"b\r\n  a  \n# c\nd # e\n")
+    assert names_in(tmp_path / "n") == ["b", "a", "d"]
+
+
+def test_the_most_names_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(issuing, "MOST_NAMES", 2)
+    (tmp_path / "n").write_text("a\nb\nc\n")
+    with pytest.raises(ConfigError, match="3 names, at most 2"):
+        names_in(tmp_path / "n")
+
+
+# --- the register, which all of that is in
+
+
+def test_a_register_whose_last_line_is_half_written_is_whole_again(folder, tmp_path):
+    issue(folder, ["client-0"], tmp_path)
+    register = folder.folder / "certificates.jsonl"
+    whole = register.read_bytes()
+    register.write_bytes(whole + whole[:40])  # the process was killed within the write
+    assert [each.name for each in folder.issued()] == ["client-0"]
+    issue(folder, ["client-1"], tmp_path)
+    assert [each.name for each in folder.issued()] == ["client-0", "client-1"]
+
+
+def test_a_register_that_was_changed_is_said_with_its_line(folder, tmp_path):
+    issue(folder, ["client-0", "client-1"], tmp_path)
+    register = folder.folder / "certificates.jsonl"
+    register.write_bytes(register.read_bytes().replace(b"serial", b"cereal", 1))
+    with pytest.raises(ConfigError, match=r"certificates\.jsonl:2: this line is no certificate"):
+        folder.issued()
+    assert os.stat(register).st_mode & 0o077 == 0
