@@ -193,6 +193,18 @@ def test_distributed_without_a_group_is_refused():
         plan().attach(None, None, None, distributed=True)
 
 
+def test_a_group_of_another_backend_is_refused(monkeypatch):
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        monkeypatch.setattr(torch.distributed, "get_backend", lambda: "nccl")
+        with pytest.raises(
+            ValueError, match=r"the process group is of nccl, and ranks train on CPUs: call init_process"
+        ):
+            plan().attach(None, None, None, distributed=True)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 def test_a_group_of_one_is_one_process():
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     try:
