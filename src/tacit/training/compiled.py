@@ -38,7 +38,7 @@ def transform(radius_words: Any, angle_words: Any, first: Any, second: Any, devi
         polynomials of Cephes, `sinf.c` and `cosf.c`, on an eighth of a turn.
     """
     one, half = np.float32(1), np.float32(-0.5)
-    tails = 0
+    tails: Any = 0
     for i in range(len(second)):
         u = float(radius_words[i]) * 2.0**-63
         bits = np.float64(u * u + _LEAST).view(np.int64) - _HALF_ROOT
