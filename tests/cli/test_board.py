@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from tests.commands import ended, free_port, invoke, start
+from tests.inside import inside
 from tests.report.sample_runs import settings, write
 from tests.subprocesses import HANGS
 
@@ -60,7 +61,7 @@ def test_a_browser_is_opened_with_an_address_that_is_not_the_printed_one(here, m
         opened.append(address)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(board.webbrowser, "open", then_stop)
+    monkeypatch.setattr(inside(board).webbrowser, "open", then_stop)
     (here / "runs").mkdir()
     shown = invoke("board", "--open")
     assert shown.exit_code == 0

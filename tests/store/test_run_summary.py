@@ -28,6 +28,7 @@ from tacit.events import (
 from tacit.store import run_summary
 from tacit.store.directory import RunDirectory
 from tacit.store.run_summary import Following, Measured, Spent, runs_in
+from tests.inside import inside
 from tests.report.sample_runs import NOW, UPDATES, VECTORS, settings, write
 from tests.subprocesses import kill, launch, until
 
@@ -136,7 +137,7 @@ def test_of_a_long_file_the_ends_are_read(tmp_path, monkeypatch):
     many = [round_of(number) for number in range(500)]
     path = write(tmp_path, settings(), [STARTED, *many, DONE])
     read = []
-    piece = run_summary.read_piece
+    piece = inside(run_summary).read_piece
     monkeypatch.setattr(
         run_summary, "read_piece", lambda file, offset, limit: read.append(limit) or piece(file, offset, limit)
     )

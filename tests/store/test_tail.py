@@ -13,6 +13,7 @@ from tacit.events import Noted
 from tacit.store import directory
 from tacit.store.directory import RunDirectory
 from tacit.store.tail import is_written, read_piece, read_small
+from tests.inside import inside
 from tests.report.sample_runs import NOW, settings
 
 LIMIT = 200
@@ -137,6 +138,6 @@ def test_who_looks_whether_anybody_writes_keeps_no_run_from_starting(tmp_path, m
             waited.append(seconds)
             fcntl.flock(looking, fcntl.LOCK_UN)
 
-        monkeypatch.setattr(directory.time, "sleep", sleep)
+        monkeypatch.setattr(inside(directory).time, "sleep", sleep)
         RunDirectory.reopen(run.path).close()
     assert len(waited) == 1

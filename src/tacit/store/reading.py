@@ -10,7 +10,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from tacit.events import Event
+from tacit.events import KINDS, Event
 from tacit.store.directory import Store, read_events
 from tacit.store.party_folder import CLIENT, read_intact
 
@@ -42,7 +42,7 @@ def checked_events(path: Path) -> list[Event]:
 
 def check_event(event: Event, where: str) -> None:
     """A file that was edited must not fail later, in the middle of a page."""
-    hints = _hints(type(event))
+    hints = _hints(type(event).__name__)
     for field in fields(event):
         value, expected = getattr(event, field.name), hints[field.name]
         if not _is(value, expected):
@@ -50,8 +50,8 @@ def check_event(event: Event, where: str) -> None:
 
 
 @cache
-def _hints(kind: type[object]) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _hints(kind: str) -> dict[str, Any]:
+    return get_type_hints(KINDS[kind])
 
 
 def _is(value: Any, expected: Any) -> bool:
