@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 
-Refusal = Literal["message", "late", "left", "certificate"]
+Cause = Literal["message", "late", "left", "certificate"]
 """Why a client lost its place: a wrong message, a late one, it left by itself, or its certificate is over."""
 
 
@@ -141,7 +141,7 @@ class ClientRefused:
     round: int
     client: int
     reason: str
-    why: Refusal = "message"
+    why: Cause = "message"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from tacit.operations import control
 from tacit.operations.control import NAME, ask, listening
 from tests.subprocesses import HANGS, until
 
-NOBODY = 65534
 by_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 
 

@@ -91,7 +91,11 @@ def command(
             directory.close()
             return
 
-    outcome = _carried_out(settings, directory, file, quiet, metrics_port, log_format)
+    _tell_end(_carried_out(settings, directory, file, quiet, metrics_port, log_format), directory, quiet)
+
+
+def _tell_end(outcome: Outcome, directory: RunDirectory, quiet: bool) -> None:
+    """Say how the run ended, in words and by the exit code."""
     if quiet and outcome.status != "done":
         say(f"{outcome.status}: {outcome.text}".rstrip(": "), "Ended", err=True, status=outcome.status)
     say(f"Results: {directory.path}", "Results", path=str(directory.path))

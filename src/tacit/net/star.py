@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tacit.events import Event, Refusal
+from tacit.events import Cause, Event
 from tacit.net.handshake import Parting
 from tacit.wire import AnyFrame
 
@@ -93,7 +93,7 @@ class Star(Protocol):
     def gone(self, client: int, now: float) -> Frames:
         """A client will not come back to this round."""
 
-    def refuse(self, client: int, reason: str, why: Refusal) -> None:
+    def refuse(self, client: int, reason: str, why: Cause) -> None:
         """A client loses its place in this round."""
 
 

@@ -9,12 +9,12 @@ from typing import get_args
 
 from tacit.events import (
     AnswerRefused,
+    Cause,
     ClientBlamed,
     ClientRefused,
     EpochFinished,
     Event,
     PortWatched,
-    Refusal,
     RoundAborted,
     RoundFinished,
     RunResumed,
@@ -23,7 +23,7 @@ from tacit.events import (
 from tacit.operations.exposition import Family, Histogram, Sample, by_label
 
 _BOUNDS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0)  # seconds
-_REASONS = (*get_args(Refusal), "budget", "request", "update", "training")
+_REASONS = (*get_args(Cause), "budget", "request", "update", "training")
 
 
 class Metrics:

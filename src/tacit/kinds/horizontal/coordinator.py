@@ -21,16 +21,7 @@ import numpy as np
 
 from tacit.channel import sentence
 from tacit.errors import PeerError, Unfit
-from tacit.events import (
-    BudgetReached,
-    Evaluated,
-    Refusal,
-    RoundAborted,
-    RoundFinished,
-    RoundStarted,
-    Sink,
-    StoppedEarly,
-)
+from tacit.events import BudgetReached, Cause, Evaluated, RoundAborted, RoundFinished, RoundStarted, Sink, StoppedEarly
 from tacit.kinds.horizontal import record_level
 from tacit.kinds.horizontal.answered import Answers, model_digest
 from tacit.kinds.horizontal.carrier import Carrier, Failed, Gathering, Host, Mean, Opening, carrier_of
@@ -233,7 +224,7 @@ class Coordinator:
             raise ValueError("a sum of another round: it was not taken in time")
         return self._after(self.gathering.receive_together(several, now))
 
-    def refuse(self, client: int, reason: str, number: int | None = None, why: Refusal = "message") -> None:
+    def refuse(self, client: int, reason: str, number: int | None = None, why: Cause = "message") -> None:
         """A client loses its place in a round, this one unless another is named. One word about each is enough."""
         if 0 <= client < self._settings.clients:
             number = self.round if number is None else number

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tacit.channel import sentence
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerError
-from tacit.events import Answered, AnswerRefused, Event, Noted, Refusal, Sink
+from tacit.events import Answered, AnswerRefused, Cause, Event, Noted, Sink
 from tacit.kinds.horizontal.client import Client, Fit, clipped_words
 from tacit.kinds.horizontal.coordinator import Phase
 from tacit.kinds.horizontal.download import restored
@@ -216,7 +216,7 @@ class FramedCoordinator:
     def gone(self, client: int, now: float) -> Frames:
         return _framed(self.coordinator.gone(client, now))
 
-    def refuse(self, client: int, reason: str, why: Refusal) -> None:
+    def refuse(self, client: int, reason: str, why: Cause) -> None:
         self.coordinator.refuse(client, reason, why=why)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from tacit.events import ClientBlamed, ClientRefused, Refusal, SharesDisputed, Sink
+from tacit.events import Cause, ClientBlamed, ClientRefused, SharesDisputed, Sink
 from tacit.kinds.horizontal.protections.contract import Loss
 
 _NAMED = 10  # clients in one event
@@ -44,7 +44,7 @@ class Tally:
         self._marked = now
 
     def refuse(
-        self, client: int, reason: str, number: int | None = None, *, late: bool = False, why: Refusal = "message"
+        self, client: int, reason: str, number: int | None = None, *, late: bool = False, why: Cause = "message"
     ) -> None:
         """A client loses its place: in this round, or late for the earlier round `number`."""
         refused = self._refused_late if late else self.refused
