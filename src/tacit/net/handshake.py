@@ -38,7 +38,7 @@ from tacit.net.identity import Credentials, Identity
 from tacit.net.revocation_list import LARGEST_LIST
 from tacit.sections import flat
 from tacit.version import __version__
-from tacit.wire import VERSION, Message, Text, encode
+from tacit.wire import VERSION, Message, Text, decode, encode
 
 Key16 = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
@@ -115,6 +115,14 @@ class Proven(Message, frozen=True, tag=46):
 
     certificate: Annotated[bytes, msgspec.Meta(max_length=8192)]
     signature: Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
+
+
+def parting_of(said: bytes | memoryview) -> Parting | None:
+    """The frame by which a party leaves, if it is one."""
+    try:
+        return decode(said, Parting, 2048)
+    except PeerError:
+        return None
 
 
 def known(hello: Hello) -> frozenset[str]:

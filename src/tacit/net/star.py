@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tacit.errors import PeerError
 from tacit.events import Cause, Event
 from tacit.net.handshake import Parting
 from tacit.wire import AnyFrame
@@ -30,6 +31,14 @@ def client_identity(name: str) -> int | None:
     """The number of a client, by its name."""
     found = _CLIENT.fullmatch(name)
     return int(found[1]) if found else None
+
+
+def numbered_client(name: str) -> int:
+    """The same; PeerError for a name that is no client's."""
+    identity = client_identity(name)
+    if identity is None:
+        raise PeerError(f"{name} is not a client")
+    return identity
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,16 +16,16 @@ from typing import Any, TypeVar
 
 from tacit.errors import NotResumed, PeerAway, PeerError, Unfit, comes_back
 from tacit.events import Noted, Paused, Sink, Unpaused
-from tacit.net.handshake import Hello, Identities, Parting, Pause
+from tacit.net.handshake import Hello, Identities, Parting, Pause, parting_of
 from tacit.net.identity import Identity
 from tacit.net.pins import Pins
 from tacit.net.site import Site
-from tacit.net.star import COORDINATOR, Frames, Star, client_identity, client_name
+from tacit.net.star import COORDINATOR, Frames, Star, client_identity, client_name, numbered_client
 from tacit.net.transport import Conversation
 from tacit.net.upkeep import Upkeep, tell_list
 from tacit.net.vitals import Figures
 from tacit.secagg.messages import pack_ids
-from tacit.wire import decode, encode
+from tacit.wire import encode
 
 T = TypeVar("T")
 _TICK = 0.05  # seconds between two looks at the clock
@@ -163,7 +163,7 @@ class StarHost:
             await self._call(store)
 
     def _there(self) -> list[int]:
-        connected = {_numbered(name) for name in self.server.peers if self.server.connected(name)}
+        connected = {numbered_client(name) for name in self.server.peers if self.server.connected(name)}
         return sorted(connected.difference(self._ahead, self.star.excluded))
 
     async def _give_up_expired(self) -> None:
@@ -176,13 +176,13 @@ class StarHost:
         await self._turned_away(ended)
         self._tell_list(name for name in self.server.peers if name not in ended)
         for name in ended:
-            self._proofs.pop(_numbered(name), None)
-            self._send(await self._taken(_numbered(name), None))
+            self._proofs.pop(numbered_client(name), None)
+            self._send(await self._taken(numbered_client(name), None))
         self._changed.set()
 
     async def _turned_away(self, ended: Mapping[str, str]) -> None:
         for name, reason in ended.items():
-            self._given_up.add(_numbered(name))
+            self._given_up.add(numbered_client(name))
             await self.refused(name, reason)
 
     def _tell_list(self, names: Iterable[str]) -> None:
@@ -341,7 +341,7 @@ class StarHost:
         return identity is not None and identity < self._terms.clients
 
     async def joined(self, name: str, hello: Hello, certificate: bytes, resumed: bool) -> None:
-        identity, peer = _numbered(name), self.server.peers.get(name)
+        identity, peer = numbered_client(name), self.server.peers.get(name)
         if peer is None:
             return  # it has left meanwhile
         self._given_up.discard(identity)
@@ -381,8 +381,8 @@ class StarHost:
         self.server.send(name, encode(Parting("stopped", reason)))
 
     async def arrived(self, name: str, frame: bytes | memoryview) -> None:
-        identity = _numbered(name)
-        if (parting := _parting(frame)) is None:
+        identity = numbered_client(name)
+        if (parting := parting_of(frame)) is None:
             self._send(await self._taken(identity, frame))
             if not self.star.collecting:
                 self._changed.set()
@@ -395,10 +395,10 @@ class StarHost:
         self._changed.set()
 
     async def refused(self, name: str, reason: str) -> None:
-        await self._call(self.star.refuse, _numbered(name), reason, "certificate")
+        await self._call(self.star.refuse, numbered_client(name), reason, "certificate")
 
     async def broke(self, name: str, reason: str) -> None:
-        identity = _numbered(name)
+        identity = numbered_client(name)
         self._given_up.add(identity)
         await self._call(self.star.refuse, identity, reason, "message")
         self._send(await self._taken(identity, None))
@@ -408,7 +408,7 @@ class StarHost:
         peer = self.server.peers.get(name)
         if peer is None or (self._over is not None and not peer.pending):
             return  # it said that it leaves, or has heard that it is over
-        self._lost[_numbered(name)] = self._clock()
+        self._lost[numbered_client(name)] = self._clock()
         self._changed.set()  # it may come back: its place is kept until the window is over
 
     def _figures(self) -> Figures:
@@ -438,20 +438,6 @@ class StarHost:
                 some = sorted(new)[start : start + _INTRODUCED]
                 message = Identities(pack_ids(some), [self._proofs[other] for other in some])
                 self.server.send(client_name(client), encode(message))
-
-
-def _numbered(name: str) -> int:
-    identity = client_identity(name)
-    if identity is None:
-        raise PeerError(f"{name} is not a client")
-    return identity
-
-
-def _parting(frame: bytes | memoryview) -> Parting | None:
-    try:
-        return decode(frame, Parting, 2048)
-    except PeerError:
-        return None
 
 
 async def _within(what: Any, seconds: float) -> None:

@@ -116,6 +116,15 @@ def _words(event: Event, rounds: int | None, counted: Counted) -> str:
         case EpochFinished():
             done = f"{counted.one} {event.epoch + 1} done"
             return " ".join([done, *measured_epoch(event), f"{event.seconds or 0:.1f} s"])
+        case Curve() | Bars() | Tabled() | Tree():
+            return _of_figure(event)
+        case _:
+            return f"{_round(event.round, rounds)} {_of_round(event)}"
+
+
+def _of_figure(event: Curve | Bars | Tabled | Tree) -> str:
+    """What is told of something to draw: how large it is."""
+    match event:
         case Curve():
             return f"curve: {event.name}, {sum(map(len, (event.points, *event.lines.values())))} points"
         case Bars():
@@ -124,8 +133,6 @@ def _words(event: Event, rounds: int | None, counted: Counted) -> str:
             return f"table: {event.name}, {len(event.rows)} rows"
         case Tree():
             return f"tree: {event.name}, {len(event.words)} nodes"
-        case _:
-            return f"{_round(event.round, rounds)} {_of_round(event)}"
 
 
 def _of_round(event: _OfRound) -> str:
