@@ -86,8 +86,8 @@ class Engine:
     their backward pass. `loss_scale` is an additional factor of the loss, which is divided out. Several backward
     passes before `add_clipped` are of different records, in the order of the passes.
     `memory` is how many bytes the gradients of single records may take in one pass; layers that do not fit are
-    measured without keeping them and then summed by one more product. Gradients that are written over those of a layer's
-    outputs, which nobody else sees (`references`), take none. `announce` hears of layers without a rule.
+    measured without keeping them and then summed by one more product. Gradients that are written over those of a
+    layer's outputs, which nobody else sees (`references`), take none. `announce` hears of layers without a rule.
     With `resize` the model runs once more, with a record less, if an argument of a layer may be of records or shared.
     With `leave_out` a record (an owner) whose gradient is not finite has a gradient of 0, and `left_out` becomes true;
     otherwise the pass is refused.
