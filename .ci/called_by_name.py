@@ -24,14 +24,9 @@ _._opt_called  # torch: schedulers read it
 param_group  # torch: an argument of add_param_group
 _.__call__  # of a protocol that callables fit
 core  # pydantic
-_._without_empty_options  # pydantic
-_._without_flat  # pydantic
-_._without_no_cap  # pydantic
-_._without_no_stop  # pydantic
-_._without_no_truncation  # pydantic
-_._without_no_privacy  # pydantic
-_._without_owners  # pydantic
-_._only_given  # pydantic
+_._as_before  # pydantic
+_.compress_type  # zipfile
+_.external_attr  # zipfile
 _.KIND  # the registry of kinds
 make_owned  # a file of bench/sabotage names it
 toys  # a fixture that a test only needs to have
