@@ -16,12 +16,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
+from tacit.key_stream import KEY_BYTES
 from tacit.randomness import seeded_rng
 from tacit.training import Plan, record_loss
 from tacit.training.attach import attach
 from tacit.training.generators import Generators
 from tacit.training.independence import Watch
-from tacit.training.noise import KEY_BYTES, Gaussian
+from tacit.training.noise import Gaussian
 from tests.training.trainings import Silent, flat, train
 
 RECORDS, BATCH, CLASSES = 2000, 64, 5

@@ -198,7 +198,7 @@ def _ledger(settings: Settings, data: Mapping[str, Any]) -> Check:
 def _priced(ledger: Ledger, delta: float) -> Iterator[float]:
     for method in ("pld", "rdp"):
         try:
-            yield ledger.epsilon(delta, method)  # type: ignore[arg-type]
+            yield ledger.epsilon(delta, method)
         except ValueError:
             continue  # this method has no price for one of the events
     yield math.inf

@@ -17,13 +17,14 @@ from torch.utils.data import Subset, default_collate
 
 from tacit.audit.attacks.inversion import one_thread
 from tacit.audit.attacks.membership import Indices, Losses, Predict
+from tacit.key_stream import KEY_BYTES
 from tacit.kinds.private_training.attacks.plan_sizes import with_units
 from tacit.kinds.private_training.attacks.truncated import truncated_like
 from tacit.kinds.private_training.settings import Settings
 from tacit.kinds.private_training.task import Task
 from tacit.randomness import seeded_rng
 from tacit.training.attach import attach
-from tacit.training.noise import KEY_BYTES, Gaussian
+from tacit.training.noise import Gaussian
 from tacit.training.plan import Plan
 
 
