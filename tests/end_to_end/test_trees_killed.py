@@ -153,8 +153,7 @@ def test_folders_that_are_put_back_as_they_were_grow_the_same_trees(here, whole,
     deal = Deal(here, 1)
     parties = deal.all_joined()
     for at in (1, 4):
-        stored = f"bank/state-{at}.safetensors"
-        until(lambda stored=stored: (Path("runs") / stored).exists(), *parties.values())
+        until(Path(f"runs/bank/state-{at}.safetensors").exists, *parties.values())
         for process in parties.values():
             kill(process)
         if at == 1:

@@ -28,7 +28,7 @@ FAR = 2 * 43 * math.log(2)  # of a squared radius, from which on 64 bits are few
 Kernel = Callable[[Any, Any, Any, Any, Any], int]
 
 
-def transform(radius_words: Any, angle_words: Any, first: Any, second: Any, deviation: Any) -> int:
+def transform(radius_words: Any, angle_words: Any, first: Any, second: Any, deviation: Any) -> Any:
     """Pairs of normal numbers: r cos a in `first` and r sin a in `second`, which may be the shorter one by one.
 
     Guarantee: r² = −ln(u² + 2^-128) from 64-bit words u 2^63, within a few units of the last place of float64, and a
