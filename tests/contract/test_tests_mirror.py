@@ -14,6 +14,7 @@ APART = {
     "frozen": "what must not change from one release to the next",
     "bench": "the benchmarks, which are no part of the package",
     "pages": "what makes the pages of the site, which is no part of the package",
+    "deploy": "files for operators, which are no part of the package",
     "docs": "the scripts of the documentation, which are no part of the package",
 }
 TOGETHER = "client and server of an aggregation together, against one adversary"
