@@ -20,6 +20,8 @@ VERBS = (
     "plan",
     "run",
     "join",
+    "approve",
+    "ledger",
     "predict",
     "scorecard",
     "audit",

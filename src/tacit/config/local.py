@@ -7,6 +7,7 @@
     data: {path: bank.csv, id: id}      this party's table, in a vertical regression
     network: {patience: 600}            how this party treats its network, if not as the file says
     predict: {budget: 10000}            rows that this party answers with one model, if not as the file says
+    policy: {epsilon: 3}                what this party takes part in at all, whatever a shared file asks for
 
 Paths are relative to the file itself.
 """
@@ -14,14 +15,16 @@ Paths are relative to the file itself.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from tacit.config.explain import explain
 from tacit.config.source import ConfigError, from_file
 from tacit.config.spelling import Placed
-from tacit.sections import Address, Count, Network, Section
+from tacit.sections import Added, Address, Count, Delta, Network, Positive, Section
+
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
 class Keys(Section):
@@ -36,6 +39,41 @@ class Answering(Section):
     budget: Count | None = None  # rows with one model, over all predictions
 
 
+class Lifetime(Section):
+    """The most that all runs under one ledger may cost together."""
+
+    epsilon: Annotated[Positive, Added("0.3.0", changes=True)]
+    delta: Annotated[Delta, Added("0.3.0", changes=True)]
+
+
+class Policy(Section):
+    """What a site takes part in. It can refuse what a shared file asks for, and never allows more than that file."""
+
+    folder: Annotated[str | None, Added("0.3.0")] = None
+    kinds: Annotated[tuple[str, ...] | None, Added("0.3.0")] = None
+    encrypt_types: Annotated[tuple[str, ...] | None, Added("0.3.0")] = None
+    epsilon: Annotated[Positive | None, Added("0.3.0")] = None
+    delta: Annotated[Delta, Added("0.3.0")] = 1e-5
+    without_epsilon: Annotated[tuple[str, ...], Added("0.3.0")] = ()
+    lifetime: Annotated[Lifetime | None, Added("0.3.0")] = None
+    tasks: Annotated[tuple[Digest, ...] | None, Added("0.3.0")] = None
+    approve: Annotated[Literal["ask", "never"], Added("0.3.0")] = "never"
+
+    @property
+    def counts(self) -> bool:
+        """Whether it limits any epsilon."""
+        return self.epsilon is not None or self.lifetime is not None
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> Policy:
+        if self.folder is None and (self.lifetime is not None or self.approve == "ask"):
+            raise ValueError(
+                "lifetime and approve: ask need a folder that outlives runs: add folder: PATH, such as "
+                "/var/lib/tacit/site"
+            )
+        return self
+
+
 class Local(Section):
     """One party's own settings."""
 
@@ -46,6 +84,7 @@ class Local(Section):
     data: dict[str, Any] | None = None
     network: Network | None = None
     predict: Answering | None = None
+    policy: Annotated[Policy | None, Added("0.3.0")] = None
 
 
 def load_local(path: Path | None) -> tuple[Local, Path]:
