@@ -35,7 +35,11 @@ parties:
 embedding: {eps: 0.01}
 train: {epochs: 1}
 """
-OWN = "import sys\nprint('this code was run', file=sys.stderr)\nfrom tacit.kinds.horizontal.tasks.digits import make_task\n"
+OWN = """\
+import sys
+print("this code was run", file=sys.stderr)
+from tacit.kinds.horizontal.tasks.digits import make_task
+"""
 JOINS = ("--party", "client", "--id", "0", "--insecure", "--local", "site.yaml")
 
 join, start = partial(commands.invoke, "join"), partial(commands.start, "join")
@@ -78,7 +82,7 @@ LIFETIME = "lifetime: {epsilon: 12, delta: 1.0e-5}"
         ("kinds: [split]", [], "policy.kinds: this site does not take part in kind horizontal: only with split"),
         ("encrypt_types: [DDP_ENCRYPT]", [], "with encrypt_type DP_ENCRYPT: only with DDP_ENCRYPT"),
         ("epsilon: 7", [], "would be 7.537 at delta 1e-05, and this site allows 7: nothing is sent"),
-        ("epsilon: 8", ["rounds=9"], "of this run would be 18"),
+        ("epsilon: 8", ["rounds=9"], "of this run would be 19.36"),
         ("epsilon: 8", ["encrypt.encrypt_type=NOT_ENCRYPT"], "add NOT_ENCRYPT to policy.without_epsilon"),
         (LIFETIME, ["rounds=5"], "at delta 1e-05, of which 0 is spent or reserved by others, and the limit is 12"),
         ("approve: ask", [], "not approved at this site: tacit approve asks.yaml --party client --id 0 --local"),

@@ -7,13 +7,13 @@ import os
 import shutil
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tacit.config.local import load_local
 from tacit.config.source import ConfigError
-from tacit.dp.lifetime import together
 from tacit.errors import BudgetError
 from tacit.kind import Seat
 from tacit.runs import policy
@@ -253,6 +253,15 @@ def test_what_promises_no_epsilon_needs_to_be_named():
     take_part(Path("run"), [], found=clear)
 
 
+def test_what_is_not_counted_is_refused_where_an_epsilon_is_limited():
+    local, _ = load_local(Path("site.yaml"))
+    with pytest.raises(ConfigError, match=r"counts what tacit join pays, and not a prediction"):
+        policy.check_uncounted(local.policy, settings(), "a prediction")
+    write_local(12.0, ", without_epsilon: [horizontal]")
+    local, _ = load_local(Path("site.yaml"))
+    policy.check_uncounted(local.policy, settings(), "a prediction")
+
+
 # --- killed between any two writes
 
 
@@ -316,9 +325,19 @@ def test_whatever_left_is_counted_wherever_a_process_is_killed():
     assert moment > 10  # writes: two of the ledger and two of the folder for each step
 
 
-def test_a_total_that_was_edited_above_the_limit_lets_a_run_without_a_price_through():
+def test_above_the_limit_nothing_with_a_price_is_joined_and_the_rest_is():
     take_part(Path("run"), [1, 2])
-    write_local(1.0, ", without_epsilon: [PW_ENCRYPT]")
     Path("second").mkdir()
+    write_local(1.0, ", without_epsilon: [PW_ENCRYPT]")
+    with pytest.raises(ConfigError, match=r"policy\.lifetime"):
+        take_part(Path("second"), [1])
     take_part(Path("second"), [], found=settings("encrypt.encrypt_type=PW_ENCRYPT"))
-    assert together([each.counted for each in entries()], 1e-5).epsilon > 8
+
+
+def test_a_limit_that_is_passed_already_is_no_way_around_it():
+    with site_ledger.changed(SITE) as ledger:
+        known = policy._entry(settings(), SEAT, "0" * 32, ())
+        paid = ({**ledgers(1)[0], "epsilon": "infinite"},)
+        ledger.runs[known.id] = replace(known, paid=paid, state="closed")
+    with pytest.raises(ConfigError, match=r"would be infinite .* of which infinite is spent"):
+        take_part(Path("run"), [1])

@@ -286,7 +286,7 @@ def _check_lifetime(
     others = [each.counted for id, each in ledger.runs.items() if id != entry.id]
     after = together([*others, entry.counted], lifetime.delta)
     before = together(others, lifetime.delta)
-    if after.epsilon > lifetime.epsilon * _TOLERANCE and after.epsilon > before.epsilon:
+    if after.epsilon > lifetime.epsilon * _TOLERANCE and any(each["epsilon"] for each in entry.counted):
         why = " (the deltas of what is promised come to more than that)" if math.isinf(after.epsilon) else ""
         raise error(
             f"policy.lifetime: with this run the epsilon of all runs of this site would be {_shown(after.epsilon)} at "
