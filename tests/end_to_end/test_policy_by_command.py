@@ -32,7 +32,8 @@ task: split_cancer
 parties:
   bank: {role: leader, address: "127.0.0.1:PORT"}
   shop: {role: follower}
-embedding: {eps: 0.01}
+topology: V
+embedding_dp: {eps: 0.01}
 train: {epochs: 1}
 """
 OWN = """\
@@ -190,7 +191,7 @@ def federation(client):
 def test_a_client_that_is_killed_between_its_ledger_and_its_sites_resumes_and_counts_once():
     text = Path("fleet.yaml").read_text().replace("abandoned_rounds: 0", "start_fl_job_time_window: 600000")
     Path("fleet.yaml").write_text(text.replace("network: {", "network: {lost_after: 600, "))
-    local("lifetime: {epsilon: 30, delta: 1.0e-5}")
+    local("lifetime: {epsilon: 26, delta: 1.0e-5}")
     done("ledger", "site.yaml", "--begin")
     own = ("fleet.yaml", *JOINS, "--state", "own", "--quiet")
     doomed = start_doomed("client-0.json", "after", "join", *own)
@@ -219,7 +220,7 @@ def test_a_client_that_is_killed_between_its_ledger_and_its_sites_resumes_and_co
 @pytest.mark.slow
 def test_a_split_party_reserves_and_pays_as_it_goes():
     Path("deal.yaml").write_text(DEAL.replace("PORT", str(free_port())))
-    local("without_epsilon: [split], epsilon: 1000, lifetime: {epsilon: 1000, delta: 1.0e-5}")
+    local("epsilon: 1000, lifetime: {epsilon: 1000, delta: 1.0e-5}")
     done("ledger", "site.yaml", "--begin")
     shop = start("deal.yaml", "--party", "shop", "--insecure", "--local", "site.yaml", "--state", "own", "--quiet")
     ended(start("deal.yaml", "--party", "bank", "--insecure", "--quiet"))
