@@ -173,6 +173,8 @@ def test_a_copy_of_a_run_folder_does_not_take_part_beside_it():
     def beside(upload):
         with pytest.raises(ConfigError, match="another process takes part in this run"):
             take_part(Path("copy"), [2])
+        with pytest.raises(ConfigError, match="another process takes part in this run"):
+            policy.settled(SITE, entries()[0].id)
 
     take_part(Path("run"), [2], sent=beside)
 
@@ -260,6 +262,20 @@ def test_what_is_not_counted_is_refused_where_an_epsilon_is_limited():
     write_local(12.0, ", without_epsilon: [horizontal]")
     local, _ = load_local(Path("site.yaml"))
     policy.check_uncounted(local.policy, settings(), "a prediction")
+
+
+def test_a_payment_that_the_disk_refuses_is_not_sent(monkeypatch):
+    def full(path, *data):
+        if path.parent == SITE and Path("run/client-0.json").exists():
+            raise OSError(28, "No space left on device")
+        write(path, *data)
+
+    write, sent = files.replace_file, []
+    monkeypatch.setattr(files, "replace_file", full)
+    with pytest.raises(OSError, match="No space"):
+        take_part(Path("run"), [1], sent=sent.append)
+    assert sent == []
+    assert [counted(each) for each in entries()] == [2]  # still reserved
 
 
 # --- killed between any two writes

@@ -54,7 +54,7 @@ class Policy(Section):
     encrypt_types: Annotated[tuple[str, ...] | None, Added("0.3.0")] = None
     epsilon: Annotated[Positive | None, Added("0.3.0")] = None
     delta: Annotated[Delta, Added("0.3.0")] = 1e-5
-    without_epsilon: Annotated[tuple[str, ...], Added("0.3.0")] = ()
+    without_epsilon: Annotated[tuple[str, ...] | None, Added("0.3.0")] = None
     lifetime: Annotated[Lifetime | None, Added("0.3.0")] = None
     tasks: Annotated[tuple[Digest, ...] | None, Added("0.3.0")] = None
     approve: Annotated[Literal["ask", "never"], Added("0.3.0")] = "never"

@@ -121,7 +121,7 @@ def _protection(settings: Settings) -> str:
 
 def _named(policy: Policy, settings: Settings) -> bool:
     """Whether it may run though it promises no epsilon."""
-    return bool({settings.kind, _protection(settings)} & set(policy.without_epsilon))
+    return bool({settings.kind, _protection(settings)} & set(policy.without_epsilon or ()))
 
 
 def folder_of(policy: Policy, folder: Path) -> Path:
