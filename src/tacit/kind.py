@@ -59,6 +59,10 @@ Status = Literal["done", "budget reached", "stopped", "failed"]
 Templates = Mapping[str, Mapping[str, str]]  # of each folder to start from, the files by name
 
 
+Paid = Callable[[Sequence[Mapping[str, Any]]], None]
+Most = Sequence[Mapping[str, Any]] | None
+
+
 @dataclass(frozen=True, slots=True)
 class Here:
     """What surrounds the parties that this process carries out."""
@@ -67,6 +71,9 @@ class Here:
     store: Store | None  # None: nothing is kept
     should_stop: Callable[[], bool]  # whether a signal asked for it
     happened: Callable[[], Iterable[Event]]  # all that was told, that of earlier processes of this run included
+    paid: Paid = lambda ledgers: None
+    """Is handed a party's ledgers, as in `Result`, once they are stored and before anything leaves that they pay for.
+    Raises BudgetError, and then nothing may leave, where the site's own policy does not allow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +138,11 @@ class Join(Generic[S]):
     address: Callable[[S, str], str]  # of the party that all others connect to
     take_part: Callable[[S, Seat, Site, Here], Callable[[], Result]]
     forecast: Callable[[S, Own], PartyForecast]
+    most: Callable[[S, Seat, Local, Path], Most] = lambda settings, seat, local, folder: ()
+    """The ledgers, as in `Result`, that a run brings this party to at most, unless it is interrupted: what a site's
+    policy reserves. Empty: nothing that leaves has an epsilon. None: the party holds no private data. The task may be
+    made; nothing is trained or sent."""
+    protection: Callable[[S], str] = lambda settings: ""  # the `encrypt_type` that a policy may name, if there is one
 
 
 @dataclass(frozen=True, slots=True)

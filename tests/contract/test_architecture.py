@@ -17,7 +17,7 @@ OWN = "each of two libraries has its own, by the same word of its papers"
 SAME_NAME = {  # file stems that stand more than once, and why
     "choose": "what a file leaves open: the engine of a simulation, and what becomes of a column",
     **dict.fromkeys(
-        ("boundary", "forecast", "messages", "settings", "task", "costs", "party", "party_forecast"), EACH_KIND
+        ("boundary", "forecast", "messages", "most", "settings", "task", "costs", "party", "party_forecast"), EACH_KIND
     ),
     **dict.fromkeys(("cancer", "digits", "load", "text"), "built-in data, by the name that files give it"),
     **dict.fromkeys(("audit", "data", "export", "join", "plan", "predict", "report", "run", "scorecard"), VERB),

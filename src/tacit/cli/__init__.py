@@ -25,6 +25,8 @@ VERBS = (
     "pause",
     "unpause",
     "stop",
+    "approve",
+    "ledger",
     "predict",
     "scorecard",
     "audit",

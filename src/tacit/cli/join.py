@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import threading
 from contextlib import ExitStack
@@ -92,6 +93,7 @@ def command(
         end("--resume and --state both name a directory: give one of them", USER)
     if new and (party != "coordinator" or state is not None):
         end("--new is for a coordinator that starts without --state: leave it out", USER)
+    look_beside(file)
     try:
         start = _start(file, party, identities, local_file, overrides, insecure, noise, metrics_port)
         if start.site.credentials is not None and len(start.seat.clients) > 1:
@@ -103,7 +105,6 @@ def command(
         not_stored(resume or state or runs, error)
     if directory is None:
         return
-    look_beside(file)
     outcome = _carried_out(start, directory, quiet, log_format)
     if outcome.status != "done":
         say(f"{outcome.status}: {outcome.text}".rstrip(": "), "Ended", err=True, status=outcome.status)
@@ -136,14 +137,25 @@ def _start(
     from tacit.config.local import load_local
     from tacit.runs.join import join_of, site_of
     from tacit.runs.load import load
+    from tacit.runs.policy import checked
 
     settings = load(file, overrides)
     local, folder = load_local(local_file)
     join = join_of(settings)
     settings = join.networked(settings)
     seat = join.seat(settings, party, identities)
+    checked(local.policy, settings, seat, folder, approval(file, party, identities, local_file, overrides))
     site = site_of(settings, local, folder, seat.name, insecure=insecure, noise=noise)
     return _Start(settings, seat, site, wanted(metrics_port, local, folder))
+
+
+def approval(
+    file: Path, party: str, identities: str | None, local_file: Path | None, overrides: tuple[str, ...]
+) -> str:
+    """What follows `tacit approve` to approve the same plan."""
+    options = ["--party", party, *(["--id", identities] if identities is not None else [])]
+    options += ["--local", str(local_file)] if local_file is not None else []
+    return shlex.join([str(file), *options, *(word for each in overrides for word in ("--set", each))])
 
 
 def _opened(

@@ -101,11 +101,13 @@ def _as_party(
 ) -> Scores | None:
     from tacit.config.local import load_local
     from tacit.runs.join import site_of
+    from tacit.runs.policy import check_uncounted
     from tacit.runs.predict import predict_as
 
     if len(inputs) > 1:
         end("--input: with --party give your own rows only, one FILE", USER)
     local, folder = load_local(local_file)
+    check_uncounted(local.policy, settings, "a prediction")
     site = site_of(settings, local, folder, party, insecure=insecure)
     return predict_as(settings, party, run, Path(inputs[0]) if inputs else None, site, _Told())
 

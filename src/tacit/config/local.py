@@ -9,6 +9,7 @@
     predict: {budget: 10000}            rows that this party answers with one model, if not as the file says
     metrics: {address: 127.0.0.1:9100}  where this party shows its state and its metrics; elsewhere than on this machine
                                         with certificate, private and token_file
+    policy: {epsilon: 3}                what this party takes part in at all, whatever a shared file asks for
 
 Paths are relative to the file itself.
 """
@@ -16,14 +17,16 @@ Paths are relative to the file itself.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from tacit.config.explain import explain
 from tacit.config.source import ConfigError, from_file
 from tacit.config.spelling import Placed
-from tacit.sections import Address, Count, Network, Section
+from tacit.sections import Added, Address, Count, Delta, Network, Positive, Section
+
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
 class Keys(Section):
@@ -42,10 +45,45 @@ class Answering(Section):
 class Metrics(Section):
     """Where this party shows its state to operators, over HTTP."""
 
-    address: Address
-    token_file: str | None = None  # without it no request is answered but from this machine
-    certificate: str | None = None  # for HTTPS, with its private key
-    private: str | None = None
+    address: Annotated[Address, Added("0.3.0", changes=True)]
+    token_file: Annotated[str | None, Added("0.3.0")] = None  # without it, requests are answered from this machine only
+    certificate: Annotated[str | None, Added("0.3.0")] = None  # for HTTPS, with its private key
+    private: Annotated[str | None, Added("0.3.0")] = None
+
+
+class Lifetime(Section):
+    """The most that all runs under one ledger may cost together."""
+
+    epsilon: Annotated[Positive, Added("0.3.0", changes=True)]
+    delta: Annotated[Delta, Added("0.3.0", changes=True)]
+
+
+class Policy(Section):
+    """What a site takes part in. It can refuse what a shared file asks for, and never allows more than that file."""
+
+    folder: Annotated[str | None, Added("0.3.0")] = None
+    kinds: Annotated[tuple[str, ...] | None, Added("0.3.0")] = None
+    encrypt_types: Annotated[tuple[str, ...] | None, Added("0.3.0")] = None
+    epsilon: Annotated[Positive | None, Added("0.3.0")] = None
+    delta: Annotated[Delta, Added("0.3.0")] = 1e-5
+    without_epsilon: Annotated[tuple[str, ...] | None, Added("0.3.0")] = None
+    lifetime: Annotated[Lifetime | None, Added("0.3.0")] = None
+    tasks: Annotated[tuple[Digest, ...] | None, Added("0.3.0")] = None
+    approve: Annotated[Literal["ask", "never"], Added("0.3.0")] = "never"
+
+    @property
+    def counts(self) -> bool:
+        """Whether it limits any epsilon."""
+        return self.epsilon is not None or self.lifetime is not None
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> Policy:
+        if self.folder is None and (self.lifetime is not None or self.approve == "ask"):
+            raise ValueError(
+                "lifetime and approve: ask need a folder that outlives runs: add folder: PATH, such as "
+                "/var/lib/tacit/site"
+            )
+        return self
 
 
 class Local(Section):
@@ -58,7 +96,8 @@ class Local(Section):
     data: dict[str, Any] | None = None
     network: Network | None = None
     predict: Answering | None = None
-    metrics: Metrics | None = None
+    metrics: Annotated[Metrics | None, Added("0.3.0")] = None
+    policy: Annotated[Policy | None, Added("0.3.0")] = None
 
 
 def load_local(path: Path | None) -> tuple[Local, Path]:

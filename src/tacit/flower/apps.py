@@ -153,6 +153,8 @@ def _node(file: Path, context: Context) -> Node:
     """The client that this SuperNode is."""
     settings, config = _settings(file), context.node_config
     local, folder = load_local(_path(config.get("tacit-local")))
+    if local.policy is not None:
+        raise ValueError("policy: it counts what tacit join pays, and not what Flower asks of a client: use tacit join")
     credentials: Credentials | None = None
     if local.keys is not None:
         keys = local.keys

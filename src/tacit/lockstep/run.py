@@ -20,7 +20,7 @@ from tacit.config.local import Local
 from tacit.config.source import ConfigError
 from tacit.errors import PeerAway
 from tacit.events import Bars, Event, Noted, Nowhere, Sink, Tabled, Tree
-from tacit.kind import Here, Result, Seat, ended_early
+from tacit.kind import Here, Paid, Result, Seat, ended_early
 from tacit.lockstep.exchange import telling
 from tacit.lockstep.parties import Parties
 from tacit.lockstep.resumption import conclude, confirm
@@ -59,6 +59,7 @@ class Place:
     folder: Path = Path()  # that the local file's paths are relative to
     apart: bool = False  # over a network: what it draws is a secret of its own, and not the file's
     part: Path | None = None  # of a prediction: the folder in which this party's part of the model lies
+    paid: Paid = lambda ledgers: None  # as in `kind.Here`
 
 
 Predictor = Callable[[Mapping[str, Channel]], Scores | None]
@@ -153,7 +154,7 @@ def take_part(kind: Lockstep[P], settings: P, seat: Seat, site: Site, here: Here
         raise ValueError("a party over a network keeps its part: give it a store")
     for note in settings.notes():
         here.sink.emit(Noted(note))
-    party = _Party(kind, settings, seat.name, site, here.sink, here.store)
+    party = _Party(kind, settings, seat.name, site, here.sink, here.store, here.paid)
 
     def run() -> Result:
         with (
@@ -239,19 +240,22 @@ class _Heeding:
 class _Party(Generic[P]):
     """One party over a network: from its directory, again after each interruption."""
 
-    def __init__(self, kind: Lockstep[P], settings: P, name: str, site: Site, sink: Sink, store: Store) -> None:
+    def __init__(
+        self, kind: Lockstep[P], settings: P, name: str, site: Site, sink: Sink, store: Store, paid: Paid
+    ) -> None:
         self._settings = settings
         self._name = name
         self._site = site
         self._sink = sink
         self._store = store
+        self._paid = paid
         self.pins = site.pins
         self._kind = kind
         self._function = self._made()
         self._pause = _FIRST_PAUSE
 
     def _made(self) -> Callable[[Mapping[str, Channel]], Part]:
-        place = Place(self._store, self._sink, self._site.local, self._site.folder, True)
+        place = Place(self._store, self._sink, self._site.local, self._site.folder, True, paid=self._paid)
         return self._kind.party(self._settings, self._name, place)
 
     def live(self, ends: Hub | Spoke, asked: Callable[[], bool]) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tacit.boundary import Boundary
+    from tacit.config.local import Local
     from tacit.events import Sink
     from tacit.kind import Here, Result
     from tacit.lockstep.run import Lockstep
@@ -64,9 +65,12 @@ def resume(load: Callable[[], Lockstep[P]]) -> Resume[P]:
 
 
 def join(
-    load: Callable[[], Lockstep[P]], boundary: Callable[[P], Boundary], forecast: Callable[[P], Forecast]
+    load: Callable[[], Lockstep[P]],
+    boundary: Callable[[P], Boundary],
+    forecast: Callable[[P], Forecast],
+    most: Callable[[P, Seat, Local, Path], Sequence[Mapping[str, Any]]] = lambda settings, seat, local, folder: (),
 ) -> Join[P]:
-    """One party over a network."""
+    """One party over a network. `most`: as in `kind.Join`."""
 
     def take_part(settings: P, seat: Seat, site: Site, here: Here) -> Callable[[], Result]:
         from tacit.lockstep.run import take_part
@@ -79,7 +83,7 @@ def join(
         _check_party(settings, own.name)
         return party_forecast(settings, own, boundary(settings), forecast(settings))
 
-    return Join(lambda settings: settings, _seat, _address, take_part, party_forecast)
+    return Join(lambda settings: settings, _seat, _address, take_part, party_forecast, most)
 
 
 def predict(load: Callable[[], Lockstep[P]]) -> Predict[P]:

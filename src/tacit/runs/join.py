@@ -19,6 +19,7 @@ from tacit.net.pins import Pins
 from tacit.net.revocation_list import RevocationList
 from tacit.net.site import Site, own_credentials
 from tacit.runs.outcome import Outcome, carried_out
+from tacit.runs.policy import charged
 from tacit.runs.resume import unfinished
 from tacit.sections import Network, Settings
 from tacit.store.directory import RunDirectory
@@ -124,10 +125,13 @@ def take_part(settings: Settings, seat: Seat, site: Site, *, sink: Sink, directo
     if site.credentials is not None and (said := keep_revocations(site.credentials, directory.path)):
         sink.emit(Noted(said))
     site = replace(site, pins=pins_in(directory.path))
-    return carried_out(
-        settings,
-        lambda kind, here: join.take_part(settings, seat, site, here),
-        sink=sink,
-        directory=directory,
-        clients=bool(seat.clients),
-    )
+    with charged(settings, seat, site.local, site.folder, directory.path) as account:
+        outcome = carried_out(
+            settings,
+            lambda kind, here: join.take_part(settings, seat, site, replace(here, paid=account.paid)),
+            sink=sink,
+            directory=directory,
+            clients=bool(seat.clients),
+        )
+        account.over = outcome.status in ("done", "budget reached")
+    return outcome

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 from tacit.config.local import Local
@@ -10,6 +12,7 @@ from tacit.kind import fingerprint, kind_of
 from tacit.report.forecast import Forecast, PartyForecast
 from tacit.report.party_forecast import Own
 from tacit.runs.load import load
+from tacit.runs.policy import views
 from tacit.sections import Settings
 
 
@@ -28,4 +31,15 @@ def planned_for(settings: Settings, party: str, local: Local, folder: Path, stat
     def same(run: Path) -> bool:
         return fingerprint(load(run / "config.yaml")) == fingerprint(networked)
 
-    return join.forecast(networked, Own(party, local, folder, state, same))
+    if local.policy is None:
+        return join.forecast(networked, Own(party, local, folder, state, same))
+    made = join.forecast(networked, Own(party, local, folder, state, same))
+    client = re.fullmatch(r"client-(\d{1,9})", party)
+    try:
+        seat = join.seat(networked, party, None)
+    except ConfigError:
+        if client is None:
+            raise
+        seat = join.seat(networked, "client", client[1])
+    said = tuple(views(networked, seat, local, folder, "FILE --party NAME --local SITE"))
+    return replace(made, own={**made.own, "The site's own policy": said})

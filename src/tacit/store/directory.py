@@ -9,6 +9,7 @@
     ledger.json         what the run cost in privacy, with a copy in ledger.copy.json
     paused              of a coordinator that an operator paused, until the pause ends
     peers.json          over a network: the fingerprints of the parties that were met, with a copy in peers.copy.json
+    account.json        over a network: under which id the site's ledger counts it, if there is one (`runs.policy`)
     model.safetensors   the model after the last whole round; the one before it in model.previous.safetensors. Of a
                         client over a network the last model that it was sent, unless share_model is false
     client-K.json       what a client over a network paid, and the counters behind it, with a copy
@@ -57,7 +58,9 @@ __all__ = ["RunDirectory", "Store", "party_of", "read_events", "read_model", "re
 
 
 _ATTEMPTS, _BETWEEN = 10, 0.02  # to have the folder alone, and seconds between them
-_BEFORE_THE_START = frozenset({"config.yaml", "environment.json", "party", "events.jsonl", "run.log"})
+_BEFORE_THE_START = frozenset({
+    "config.yaml", "environment.json", "party", "events.jsonl", "run.log", "account.json", "account.copy.json"
+})  # fmt: skip
 
 
 class RunDirectory:

@@ -35,9 +35,12 @@ from tacit.kind import Join, Kind, Resume, templates_in
 from tacit.kinds.horizontal.settings import Settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tacit.audit.scope import Scope
     from tacit.audit.steps import Attacks
     from tacit.boundary import Boundary
+    from tacit.config.local import Local
     from tacit.events import Event
     from tacit.kind import Here, Result, Seat
     from tacit.net.site import Site
@@ -124,6 +127,12 @@ def _party_forecast(settings: Settings, own: Own) -> PartyForecast:
     return party_forecast(settings, own)
 
 
+def _most(settings: Settings, seat: Seat, local: Local, folder: Path) -> Sequence[Mapping[str, Any]] | None:
+    from tacit.kinds.horizontal.most import most
+
+    return most(settings, seat, local)
+
+
 def _recompute(settings: Settings, events: Sequence[Event], ledgers: Sequence[dict[str, Any]]) -> Iterable[Check]:
     from tacit.kinds.horizontal.recomputed import recompute
 
@@ -143,7 +152,15 @@ KIND = Kind(
     unit="rounds",
     counted=ROUNDS,
     stopped_by="flag",
-    join=Join(Settings.networked, _seat, _address, _take_part, _party_forecast),
+    join=Join(
+        Settings.networked,
+        _seat,
+        _address,
+        _take_part,
+        _party_forecast,
+        _most,
+        lambda settings: settings.encrypt.encrypt_type,
+    ),
     budget=lambda settings: settings.budget.epsilon if settings.budget is not None else None,
     templates=lambda: templates_in(__name__, "sklearn", "torch", "lora"),
     recompute=_recompute,

@@ -142,6 +142,17 @@ class Costs:
                 return spent
         return None
 
+    def affordable(self, uploads: int, sums: int, left: int) -> int:
+        """How many of so many further uploads the budgets pay for."""
+        low, high = 0, left
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.beyond(uploads + middle, sums + middle) is None:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
     def _true(self, epsilon: float) -> float:
         return math.inf if self.settings.simulation.insecure_noise_seed is not None else epsilon
 

@@ -13,7 +13,7 @@ from typing import Any
 from tacit.config.source import ConfigError
 from tacit.errors import PeerError
 from tacit.events import Noted, Sink
-from tacit.kind import Here, Result, Seat, fingerprint
+from tacit.kind import Here, Paid, Result, Seat, fingerprint
 from tacit.kinds.horizontal.answered import check_state
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.coordinator import Coordinator
@@ -138,7 +138,7 @@ async def _answer(
         )
     kept = KeptArrays(folder)
     for identity in clients:
-        store = _storer(folder, identity, Costs(settings, prepared.layout.size), under, kept)
+        store = _storer(folder, identity, Costs(settings, prepared.layout.size), under, kept, here.paid)
         leaf = FramedClient(prepared, identity, site.credentials, store, keep, fit=kept.around(prepared.task.fit))
         if (stored := _stored(folder, identity, under)) is not None:
             leaf.client.restore(stored)
@@ -162,9 +162,15 @@ async def _answer(
 
 
 def _storer(
-    folder: Path, identity: int, costs: Costs, under: str, kept: KeptArrays | None = None
+    folder: Path,
+    identity: int,
+    costs: Costs,
+    under: str,
+    kept: KeptArrays | None = None,
+    paid: Paid = lambda ledgers: None,
 ) -> Callable[[Client], None]:
-    """Stores what a client answered and paid. `under`: the fingerprint of the settings that it paid under."""
+    """Stores what a client answered and paid, and tells its site. `under`: the fingerprint of the settings that it paid
+    under."""
     stored: dict[str, Any] = {}
 
     def store(client: Client) -> None:
@@ -174,6 +180,7 @@ def _storer(
             ledgers = [each.to_json() for each in spent]
             data = {"state": state, "ledger": {"version": 1, "ledgers": ledgers}, "settings": under}
             write_twice(folder / f"{client_name(identity)}.json", data)
+            paid(ledgers)
             stored.update(state)
         if kept is not None:
             kept.store(state["attempts"], identity)  # after the ledger: what it was paid for is stored first

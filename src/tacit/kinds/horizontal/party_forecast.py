@@ -132,7 +132,7 @@ def _further(settings: Settings, costs: Costs, counters: dict[str, int]) -> list
     left = max(0, settings.answers - answers)
     if (cap := settings.round.participations) is not None:
         left = max(0, min(left, cap - sums))
-    beyond = _affordable(costs, uploads, sums, left)
+    beyond = costs.affordable(uploads, sums, left)
     if beyond < left:  # by the file's budget, or by what the noise of the sums was sized for
         sized = costs.limit if settings.budget is None else None
         payer = "Its budget" if sized is None else f"{sized.key} {sized.epsilon:g}"
@@ -147,15 +147,3 @@ def _further(settings: Settings, costs: Costs, counters: dict[str, int]) -> list
         most = costs.spent(uploads + beyond, min(sums + beyond, max(settings.most_sums, sums)))
         found += [f"All {beyond} uploads that it may still make: {price(each)}." for each in most]
     return found
-
-
-def _affordable(costs: Costs, uploads: int, sums: int, left: int) -> int:
-    """How many of so many further uploads the budgets pay for."""
-    low, high = 0, left
-    while low < high:
-        middle = (low + high + 1) // 2
-        if costs.beyond(uploads + middle, sums + middle) is None:
-            low = middle
-        else:
-            high = middle - 1
-    return low

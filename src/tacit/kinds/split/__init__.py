@@ -14,13 +14,15 @@ from tacit.kinds.split.settings import Settings
 from tacit.lockstep import verbs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+    from typing import Any
 
     from tacit.audit.scope import Scope
     from tacit.audit.steps import Attacks
     from tacit.boundary import Boundary
     from tacit.config.local import Local
+    from tacit.kind import Seat
     from tacit.lockstep.run import Lockstep
     from tacit.report.forecast import Forecast
     from tacit.tables.check import Checked
@@ -54,6 +56,12 @@ def _lockstep() -> Lockstep[Settings]:
     return LOCKSTEP
 
 
+def _most(settings: Settings, seat: Seat, local: Local, folder: Path) -> Sequence[Mapping[str, Any]]:
+    from tacit.kinds.split.most import most
+
+    return most(settings, seat, local, folder)
+
+
 def _tables(settings: Settings, party: str | None, local: Local, folder: Path) -> Mapping[str, Checked]:
     from tacit.kinds.split.party_tables import check_tables
 
@@ -70,7 +78,7 @@ KIND = Kind(
     report=verbs.report,
     attacks=_attacks,
     resume=verbs.resume(_lockstep),
-    join=verbs.join(_lockstep, _boundary, _forecast),
+    join=verbs.join(_lockstep, _boundary, _forecast, _most),
     predict=verbs.predict(_lockstep),
     tables=_tables,
     budget=lambda settings: settings.budget.epsilon if settings.budget is not None else None,

@@ -67,7 +67,7 @@ def forecast(settings: Settings) -> Forecast:
     place = Place(None, Nowhere())
     tables = settings.task == party_tables.TASK
     here = [name for name in settings.parties if not (tables and party_tables.absent(settings, name))]
-    parts = {name: _part(settings, name, place) for name in here}  # first: it says that torch is missing
+    parts = {name: party_part(settings, name, place) for name in here}  # first: it says that torch is missing
 
     from tacit.kinds.split.forecast import Sizes
     from tacit.kinds.split.forecast import forecast as forecast_of
@@ -77,14 +77,14 @@ def forecast(settings: Settings) -> Forecast:
     made: dict[str, Parts] = {}
     for name, part in parts.items():
         if isinstance(part, Unfitted):
-            part = fitted_part(settings, _seat(settings, name, place), part, np.arange(len(part.ids)))
+            part = fitted_part(settings, task_seat(settings, name, place), part, np.arange(len(part.ids)))
         made[name] = part
     return forecast_of(settings, Sizes.of(settings, made, declared_cuts(settings), approximate=tables))
 
 
 def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Part]:
     """One party: aligns if that is asked for, trains, and keeps its own part."""
-    part = _part(settings, name, place)  # first: it says that torch is missing
+    part = party_part(settings, name, place)  # first: it says that torch is missing
 
     from tacit.kinds.split.common_terms import schedule_of
     from tacit.kinds.split.follower import follower
@@ -113,7 +113,7 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
             time.perf_counter,
             saved=known.states,
             keep=save,
-            paid=_payer(place.store),
+            paid=_payer(place),
             spent=_last_ledgers(place.store),
         )
         if name == settings.leader:
@@ -121,7 +121,7 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
         else:
             outcome = follower(channels, settings, name, own, context)  # type: ignore[arg-type]
         save(outcome.state)  # once more, in case it was killed between the last state and the model
-        return Part(_model_file(outcome.state, known.kept), _ledgers(outcome.state.ledgers))
+        return Part(_model_file(outcome.state, known.kept), stored_ledgers(outcome.state.ledgers))
 
     return take_part
 
@@ -137,7 +137,7 @@ def predictor(
     except ModuleNotFoundError as error:
         raise ConfigError(_NO_TORCH) from error
 
-    own_settings, seat = _with_options(settings, place), _seat(settings, name, place)
+    own_settings, seat = with_options(settings, place), task_seat(settings, name, place)
     kept = {key.removeprefix(_KEPT): array for key, array in model.items() if key.startswith(_KEPT)}
     part = stored_part(own_settings, seat, model, kept)
     rows = Rows()
@@ -159,13 +159,13 @@ def predictor(
     return take_part
 
 
-def _with_options(settings: Settings, place: Place) -> Settings:
+def with_options(settings: Settings, place: Place) -> Settings:
     """With the options that are this party's own."""
     options = {**settings.task_options, **place.local.task_options}
     return settings.model_copy(update={"task_options": options})
 
 
-def _seat(settings: Settings, name: str, place: Place) -> Seat:
+def task_seat(settings: Settings, name: str, place: Place) -> Seat:
     from tacit.kinds.split.task import Seat
 
     return Seat.of(
@@ -177,12 +177,12 @@ def _seat(settings: Settings, name: str, place: Place) -> Seat:
     )
 
 
-def _part(settings: Settings, name: str, place: Place) -> Parts | Unfitted:
+def party_part(settings: Settings, name: str, place: Place) -> Parts | Unfitted:
     try:
         from tacit.kinds.split.tasks.load import task_part
     except ModuleNotFoundError as error:
         raise ConfigError(_NO_TORCH) from error
-    return task_part(_with_options(settings, place), _seat(settings, name, place))
+    return task_part(with_options(settings, place), task_seat(settings, name, place))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,8 +239,8 @@ def _fitted(
             f"the table of {name} has other rows, or another order, than when this run was stopped: give the table as "
             "it was, or start all parties anew"
         )
-    seat = _seat(settings, name, place)
-    own = fitted_part(_with_options(settings, place), seat, part, rows, known.kept or None)
+    seat = task_seat(settings, name, place)
+    own = fitted_part(with_options(settings, place), seat, part, rows, known.kept or None)
     return own, replace(known, orders={_ALL: rows}, kept=own.kept, people=people)  # type: ignore[union-attr]
 
 
@@ -260,7 +260,7 @@ def _saver(settings: Settings, store: Store | None, known: _Stored, total: int) 
             plain["people"] = known.people
         rows = {f"{_ROWS}{which}": order for which, order in known.orders.items()}
         arrays = {**state.arrays, **rows, **_under(_KEPT, known.kept)}
-        store.save(_model_file(state, known.kept), {**arrays, **plain}, _ledgers(state.ledgers))
+        store.save(_model_file(state, known.kept), {**arrays, **plain}, stored_ledgers(state.ledgers))
 
     return save
 
@@ -293,12 +293,14 @@ def _model_file(state: State, kept: Kept) -> dict[str, NDArray[Any]]:
     return {**weights, **_under(_KEPT, kept)}
 
 
-def _payer(store: Store | None) -> Callable[[Ledgers], None]:
-    """Stores what is paid before anything is sent for it."""
+def _payer(place: Place) -> Callable[[Ledgers], None]:
+    """Stores what is paid before anything is sent for it, and tells the site."""
 
     def pay(ledgers: Ledgers) -> None:
-        if store is not None:
-            store.save_ledger(_ledgers(ledgers))
+        if place.store is not None:
+            found = stored_ledgers(ledgers)
+            place.store.save_ledger(found)
+            place.paid(found["ledgers"])
 
     return pay
 
@@ -309,7 +311,7 @@ def _last_ledgers(store: Store | None) -> dict[str, dict[str, Any]]:
     return {} if stored is None else {ledger["covers"][0]: ledger for ledger in stored["ledgers"]}
 
 
-def _ledgers(ledgers: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def stored_ledgers(ledgers: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """What a party's records and labels cost, as in ledger.json."""
     found = []
     for what, data in ledgers.items():

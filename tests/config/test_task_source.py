@@ -1,0 +1,74 @@
+"""Digests of the code that a file names: found as an import would find it, and nothing of it is run."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from tacit.config.source import ConfigError
+from tacit.config.task import look_beside
+from tacit.config.task_source import sources
+from tacit.store.environment import package_digest
+
+RUNS = "raise SystemExit('this code was run')\n"
+
+
+@pytest.fixture(autouse=True)
+def _beside(here):
+    look_beside(here / "fleet.yaml")
+
+
+def digest(path):
+    return f"sha256:{hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
+
+
+def test_a_task_that_comes_with_tacit_is_its_package():
+    (found,) = sources("digits", {})
+    assert (found.what, found.digest) == ("package tacit", f"sha256:{package_digest()}")
+
+
+def test_a_module_is_its_file_and_is_not_run():
+    Path("lonely_task.py").write_text(RUNS)
+    (found,) = sources("lonely_task:make_task", {})
+    assert found.digest == digest("lonely_task.py")
+    assert "lonely_task" not in sys.modules
+
+
+def test_in_a_package_all_of_it_counts_and_nothing_is_run():
+    folder = Path("bank_tasks/deep")
+    folder.mkdir(parents=True)
+    for path in ("bank_tasks/__init__.py", "bank_tasks/deep/__init__.py", "bank_tasks/deep/task.py", "bank_tasks/a.py"):
+        Path(path).write_text(RUNS)
+    before = sources("bank_tasks.deep.task:make", {})
+    assert [each.what for each in before] == ["source file of bank_tasks.deep.task", "package bank_tasks"]
+    assert before[0].digest == digest("bank_tasks/deep/task.py")
+    Path("bank_tasks/a.py").write_text("x = 1\n")  # another module of the package
+    after = sources("bank_tasks.deep.task:make", {})
+    assert after[0] == before[0]
+    assert after[1] != before[1]
+    assert "bank_tasks" not in sys.modules
+
+
+def test_it_is_the_file_that_an_import_takes():
+    Path("json").mkdir()
+    Path("json/__init__.py").write_text(RUNS)  # an installed module comes first
+    found = sources("json.decoder:JSONDecoder", {})
+    assert found[0].digest == digest(importlib.import_module("json.decoder").__file__)
+
+
+def test_other_values_that_name_a_function_count_too():
+    Path("own_task.py").write_text(RUNS)
+    Path("owners.py").write_text(RUNS)
+    settings = {"task": "own_task:make", "train": {"privacy": {"owner": "owners:of"}}, "at": ["a:b", "127.0.0.1:80"]}
+    assert [each.digest for each in sources("own_task:make", settings)] == [digest("own_task.py"), digest("owners.py")]
+
+
+def test_a_task_that_is_not_found_is_said():
+    with pytest.raises(ConfigError, match=r"the source of task 'nowhere_at_all:make' was not found"):
+        sources("nowhere_at_all:make", {})
+    with pytest.raises(ConfigError, match="was not found"):
+        sources("sys:exit", {})  # of no file
