@@ -33,7 +33,7 @@ class Keys(Section):
     private: str
     certificate: str
     authority: str
-    revoked: str | None = None
+    revoked: Annotated[str | None, Added("0.3.0")] = None
 
 
 class Answering(Section):
