@@ -16,21 +16,21 @@ Paths are relative to the file itself.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
 from tacit.config.explain import explain
 from tacit.config.source import ConfigError, from_file
 from tacit.config.spelling import Placed
-from tacit.sections import Address, Count, Network, Section
+from tacit.sections import Added, Address, Count, Network, Section
 
 
 class Keys(Section):
     private: str
     certificate: str
     authority: str
-    revoked: str | None = None
+    revoked: Annotated[str | None, Added("0.3.0")] = None
 
 
 class Answering(Section):
@@ -42,10 +42,10 @@ class Answering(Section):
 class Metrics(Section):
     """Where this party shows its state to operators, over HTTP."""
 
-    address: Address
-    token_file: str | None = None  # without it no request is answered but from this machine
-    certificate: str | None = None  # for HTTPS, with its private key
-    private: str | None = None
+    address: Annotated[Address, Added("0.3.0")]
+    token_file: Annotated[str | None, Added("0.3.0")] = None  # without it no request is answered but from this machine
+    certificate: Annotated[str | None, Added("0.3.0")] = None  # for HTTPS, with its private key
+    private: Annotated[str | None, Added("0.3.0")] = None
 
 
 class Local(Section):
