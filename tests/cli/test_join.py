@@ -61,6 +61,7 @@ def file(here):
         (["fleet.yaml", "--party", "client", "--id", "4"], "the file has clients 0 to 3"),
         (["fleet.yaml", "--party", "client", "--id", "2-1"], "the file has clients 0 to 3"),
         (["fleet.yaml", "--party", "coordinator", "--id", "1"], "--id is for clients"),
+        (["fleet.yaml", "--party", "coordinator", "--metrics", "65536"], "65536 is not in the range 1<=x<=65535"),
         (["fleet.yaml", "--party", "coordinator"], "keys are missing: name them in the --local file"),
         (
             ["fleet.yaml", "--party", "coordinator", "--insecure", "--set", "network.coordinator=fleet.example:8443"],

@@ -133,6 +133,26 @@ def test_a_training_that_is_resumed_steps_back(tmp_path):
     assert (found.done, found.state) == (1, "killed")
 
 
+@pytest.mark.parametrize(
+    ("began", "resumed", "config", "total"),
+    [
+        (STARTED, RunResumed(2, False), "rounds: 9\ntrain:\n  batch: 4\n  epochs: 70\n", 9),
+        (TRAINING, TrainingResumed(1, 5), "rounds: 70\ntrain:\n  batch: 4\n  epochs: 12\n", 12),
+        (STARTED, RunResumed(2, False), "rounds: nine\n", 6),
+    ],
+)
+def test_a_run_that_is_resumed_with_more_has_more(tmp_path, began, resumed, config, total):
+    run = RunDirectory.create(tmp_path, settings(), NOW)
+    following = Following(run.path)
+    run.emit(began)
+    before = following.refreshed().total
+    (run.path / "config.yaml").write_text(config)
+    run.emit(resumed)
+    run.close()
+    assert before in (4, 6)
+    assert [each.refreshed().total for each in (following, Following(run.path))] == [total, total]
+
+
 def test_of_a_long_file_the_ends_are_read(tmp_path, monkeypatch):
     many = [round_of(number) for number in range(500)]
     path = write(tmp_path, settings(), [STARTED, *many, DONE])

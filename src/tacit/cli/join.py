@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 @click.option("--new", is_flag=True, help="Start a new run even if there is an interrupted run of the coordinator.")
 @click.option("--previous", is_flag=True, help="Resume from the previous state if the newest is damaged.")
 @click.option("--insecure", is_flag=True, help="Run without certificates; only on this machine.")
-@click.option("--metrics", "metrics_port", type=int, metavar="PORT", help=METRICS)
+@click.option("--metrics", "metrics_port", type=click.IntRange(1, 65535), metavar="PORT", help=METRICS)
 @click.option("--log-format", type=click.Choice(["text", "json"]), help=LOG_FORMATS)
 @click.option("--quiet", is_flag=True, help="Print only the folder of the results.")
 @click.option("--test-insecure-noise", "noise", is_flag=True, hidden=True)

@@ -27,6 +27,10 @@ _REASONS = (
 )
 
 
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 @click.group("keys")
 def command() -> None:
     """Make and sign the keys by which parties identify each other.
@@ -142,7 +146,7 @@ def issue(names: Path, authority: Path, out: Path, days: int, force: bool) -> No
     except ConfigError as error:
         end(str(error), USER)
     done = len(wanted) - new
-    click.echo(f"{new} new certificates in {out}" + (f"; {done} names had one" if done else ""))
+    click.echo(f"{_many(new, 'new certificate')} in {out}" + (f"; {_many(done, 'name')} had one" if done else ""))
     click.echo("Send each folder to its party over a channel that nobody else reads: it holds private keys.")
 
 
@@ -173,9 +177,9 @@ def revoke(name: str, authority: Path, reason: str, certificates: tuple[Path, ..
         made, cancelled = revoke_name(opened, name, certificates, reason)
     except ConfigError as error:
         end(str(error), USER)
-    click.echo(f"{opened.revoked_file} is {made.words} now, with {len(made.entries)} certificates.")
+    click.echo(f"{opened.revoked_file} is {made.words} now, with {_many(len(made.entries), 'certificate')}.")
     if cancelled:
-        click.echo(f"{cancelled} unused tokens of {name} are void.")
+        click.echo(f"{_many(cancelled, 'unused token')} of {name} {'is' if cancelled == 1 else 'are'} void.")
     click.echo("Copy it to the coordinator: its local file names it (keys: {revoked: FILE}), and it tells the others.")
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--engine", type=click.Choice(["memory", "ray"]), help="Engine of the simulation; short for --set engine.kind=…"
 )
-@click.option("--metrics", "metrics_port", type=int, metavar="PORT", help=METRICS)
+@click.option("--metrics", "metrics_port", type=click.IntRange(1, 65535), metavar="PORT", help=METRICS)
 @click.option("--log-format", type=click.Choice(["text", "json"]), help=LOG_FORMATS)
 @click.option("--quiet", is_flag=True, help="Print only the folder of the results.")
 def command(

@@ -45,6 +45,10 @@ _PIECE = 1 << 18
 _SMALL = 1 << 22  # bytes of a ledger; one of 30 rounds has some 1,000
 _CONFIG = 1 << 16
 _TOP_LEVEL = re.compile(rb"^(kind|name): ([A-Za-z0-9_.:-]{1,80})$", re.MULTILINE)
+_LENGTH = {  # of a run in its config.yaml: more than the events say if it was resumed with more
+    "rounds": re.compile(rb"^rounds: ([0-9]{1,9})$", re.MULTILINE),
+    "epochs": re.compile(rb"^train:\n(?:  .*\n)*?  epochs: ([0-9]{1,9})$", re.MULTILINE),
+}
 _BEST_KNOWN = ("accuracy", "auc", "r2", "rmse")  # what stands for a model if it has several metrics
 
 
@@ -112,6 +116,7 @@ class Following:
         self._offset = 0
         self._damaged = 0
         self._progress = False
+        self._config = b""  # as it was when the run began or was resumed last
 
     def refreshed(self) -> Summary:
         """The run as it is now."""
@@ -141,7 +146,8 @@ class Following:
 
     def _begin(self, size: int) -> None:
         """The first part, and where to go on."""
-        named = dict(_TOP_LEVEL.findall(_beginning(self.path / "config.yaml")))
+        self._config = _beginning(self.path / "config.yaml")
+        named = dict(_TOP_LEVEL.findall(self._config))
         kind, name = (named.get(key, b"").decode() for key in (b"kind", b"name"))
         self._told = replace(self._told, kind=kind, name=name, party=_party(self.path / "party"))
         if size <= _HEAD + _TAIL:
@@ -172,6 +178,7 @@ class Following:
             self._ended, self._after = event, False
         elif isinstance(event, RunStarted | RunResumed | TrainingStarted | TrainingResumed):
             self._ended = None
+            self._config = _beginning(self.path / "config.yaml")
         else:
             self._after = True
         try:
@@ -213,11 +220,17 @@ class Following:
         return replace(
             self._told,
             began=self._told.began or self._read.written / 1e9,  # nothing was told yet
+            total=self._total(),
             state="damaged" if damage and state != "running" else state,
             spent=self._ledger or self._told.spent,
             reason=self._ended.text if self._ended is not None and state == self._ended.status else "",
             damage=damage,
         )
+
+    def _total(self) -> int:
+        """How many rounds or epochs there are: a run that is resumed may have more than it began with."""
+        total, found = self._told.total, _LENGTH[self._told.unit].search(self._config)
+        return max(total, int(found[1])) if total and found else total
 
 
 def folded(summary: Summary, told: Told) -> Summary:
