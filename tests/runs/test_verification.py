@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -325,6 +326,23 @@ def test_an_environment_that_is_none_is_refused(local, value):
     change = {"environment.json": json.dumps({"installed": value}).encode()}
     with pytest.raises(BadPack, match="which release"):
         verified(signed_anew(local, lambda files, about: files.update(change)), public=KEY.public)
+
+
+def test_many_files_that_inflate_are_bounded_together(tmp_path):
+    pack = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(pack, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(3):
+            archive.writestr(f"a{number}.json", bytes(60 << 20))
+    with pytest.raises(BadPack, match="too large"):
+        verified(pack, public=KEY.public)
+
+
+def test_a_way_of_packing_that_asks_for_memory_is_refused(tmp_path):
+    pack = tmp_path / "lzma.zip"
+    with zipfile.ZipFile(pack, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("manifest.json", "{}")
+    with pytest.raises(BadPack, match="packed in a way"):
+        verified(pack, public=KEY.public)
 
 
 # --- the log
