@@ -7,7 +7,9 @@ import zipfile
 
 import pytest
 
+from tacit.net.signer import read_signer
 from tests.commands import certify, done, invoke
+from tests.runs.packs import change_json, signed_anew
 
 FLEET = "kind: horizontal\ntask: digits\nrounds: 1\nclients: 3\nencrypt: {encrypt_type: DP_ENCRYPT, dp_eps: 5}\n"
 
@@ -50,6 +52,22 @@ def test_a_pack_that_was_changed_ends_with_1(run):
     ended = invoke("verify", run / "evidence.zip", "--public-key", "bank/bank.request.pem")
     assert ended.exit_code == 1
     assert "more.json is in the pack, and not in the manifest: it was added" in ended.output
+
+
+def test_a_pack_writes_no_lines_of_its_own_to_a_terminal(run):
+    """Its signer would forge the verdict of a check."""
+    own = ("--key", "bank/bank.private.pem", "--certificate", "bank/c.pem")
+    done("evidence", run, *own, "-o", "pack.zip")
+    key = read_signer(run.parent / "bank/bank.private.pem", None)[0]
+    forged = "x\nholds:          everything: \x1b[2K"
+
+    def change(files, about):
+        change_json(files, "ledgers.json", lambda data: data["ledgers"][0].update(covers=[forged]))
+
+    ended = invoke("verify", signed_anew(run.parent / "pack.zip", change, key), "--authority", "ca/authority.pem")
+    assert ended.exit_code == 1
+    assert "\x1b" not in ended.output
+    assert not any(line.startswith("holds:          everything") for line in ended.output.splitlines())
 
 
 @pytest.mark.parametrize(

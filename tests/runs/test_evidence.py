@@ -8,6 +8,7 @@ import pytest
 
 import tacit
 from tacit.runs.evidence import make
+from tacit.runs.report import write_report
 from tacit.store import chain
 from tests.runs.packs import KEY, unpacked
 
@@ -57,6 +58,13 @@ def test_no_place_no_seed_no_time_and_no_figure_without_an_epsilon_is_in_it(flee
     for name in (b"bytes_up", b"survivors", b"stages"):
         values = [event for event in files["events.jsonl"].splitlines() if b'"shown"' in event and name in event]
         assert all(name.decode() in json.loads(event)["withheld"] for event in values)
+
+
+def test_no_host_where_it_computes_is_in_it(tmp_path):
+    run = tacit.run({**FLEET, "rounds": 1, "engine": {"address": "ray.secret-host:6379"}}, runs=tmp_path).directory
+    _, files = contents(run)
+    assert b"secret-host" not in b"".join(files.values())
+    assert "secret-host" not in write_report([run], tmp_path / "page.html", share=True).read_text(encoding="utf-8")
 
 
 def test_no_salt_of_a_line_is_in_it(fleet):
@@ -144,3 +152,15 @@ def test_a_damaged_audit_is_a_sentence(fleet):
     with pytest.raises(ValueError, match="run tacit audit again"):
         contents(fleet)
     (fleet / "audit.json").unlink()
+
+
+def test_a_line_that_is_not_chained_is_a_sentence(fleet):
+    log = fleet / "events.jsonl"
+    before = log.read_bytes()
+    line = json.loads(before.splitlines()[-1])
+    log.write_bytes(before + json.dumps({k: v for k, v in line.items() if k not in ("salt", "chain")}).encode() + b"\n")
+    try:
+        with pytest.raises(ValueError, match="not chained"):
+            contents(fleet)
+    finally:
+        log.write_bytes(before)

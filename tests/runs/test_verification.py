@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -72,13 +73,14 @@ def test_an_honest_pack_holds(local, private):
         ({"encrypt_type": "DDP_ENCRYPT"}, set()),
         (
             {"encrypt_type": "DDP_ENCRYPT", "privacy_eval_type": "LAPLACE", "laplace_eval": {"laplace_eval_eps": 2.0}},
-            {"noise of the ledger of updates and inference vectors"},
+            set(),
         ),
     ],
     ids=["clear", "masked", "distributed", "both"],
 )
 def test_honest_packs_of_each_protection_hold(tmp_path, protection, unchecked):
-    extra = {"task": "digits_unsupervised", "unsupervised": {"cluster_client_num": 4}} if unchecked else {}
+    vectors = "privacy_eval_type" in protection
+    extra = {"task": "digits_unsupervised", "unsupervised": {"cluster_client_num": 4}} if vectors else {}
     found = verified(packed({**LOCAL, "rounds": 2, "encrypt": protection, **extra}, tmp_path), public=KEY.public)
     assert found.holds, found
     assert {each.what for each in found.checks if each.verdict == "not checked"} == unchecked
@@ -208,6 +210,139 @@ def test_a_noise_that_the_file_fixes_costs_everything(local):
         files["config.yaml"] = text
 
     assert "epsilon of updates (local)" in wrong(signed_anew(local, change))
+
+
+def of_ledger(**fields):
+    return lambda files, about: change_json(files, "ledgers.json", lambda data: data["ledgers"][0].update(fields))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        of_ledger(lines=[], epsilon=0.1),
+        of_ledger(view="other"),
+        of_ledger(covers=["everything"]),
+        of_ledger(delta=0.5, epsilon=60.0),
+        of_ledger(relation="zero-out"),
+        of_ledger(epsilon="81.2"),
+        of_ledger(epsilon=True),
+        of_ledger(epsilon=float("nan")),
+        of_ledger(delta=10**400),
+        lambda files, about: files.update({"ledgers.json": b'{"ledgers": []}'}),
+        lambda files, about: files.update({"config.yaml": b"kind: !!bool other"}),
+        lambda files, about: files.update({"config.yaml": b"[" * 200_000}),
+        lambda files, about: files.update({"config.yaml": files["config.yaml"] + BOMB}),
+    ],
+    ids=range(13),
+)
+def test_what_no_honest_run_states_does_not_hold(local, change):
+    assert wrong(signed_anew(local, change))
+
+
+BOMB = b"task_options:\n  a0: &a0 [1]\n" + b"".join(
+    b"  a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 12)
+)
+
+
+def test_a_round_that_costs_what_an_earlier_one_cost_is_found(local):
+    told = []
+
+    def falls(number, shown):
+        if shown.get("event") == "RoundFinished":
+            told.append(shown["epsilon"])
+            shown["epsilon"] = told[0] if shown["round"] == 2 else shown["epsilon"]
+
+    found = wrong(signed_anew(local, lambda files, about: events_with(files, about, falls)))
+    assert "round 3" in found["epsilon of each round"]
+
+
+def test_a_delta_that_is_not_the_files_is_found(local):
+    def smaller(number, shown):
+        if shown.get("event") == "RoundFinished":
+            shown["delta"] = 1e-12
+
+    assert "delta" in wrong(signed_anew(local, lambda *of: events_with(*of, smaller)))["epsilon of each round"]
+
+
+def test_a_log_that_hides_how_the_run_began_is_found(local):
+    def other(number, shown):
+        if shown.get("event") == "RunStarted":
+            shown["event"] = "RunFinished"
+
+    assert "events" in wrong(signed_anew(local, lambda *of: events_with(*of, other)))
+
+
+@pytest.mark.parametrize("epsilon", [0, 0.0, "0.1", True])
+def test_an_epoch_that_costs_too_little_is_found_in_any_notation(private, epsilon):
+    def other(number, shown):
+        if shown.get("event") == "EpochFinished":
+            shown["epsilon"] = epsilon
+
+    assert wrong(signed_anew(private, lambda *of: events_with(*of, other)))
+
+
+def test_an_epoch_that_costs_what_the_one_before_cost_is_found(private):
+    told = []
+
+    def other(number, shown):
+        if shown.get("event") == "EpochFinished":
+            told.append(shown["epsilon"])
+            shown["epsilon"] = told[0]
+
+    found = wrong(signed_anew(private, lambda *of: events_with(*of, other)))
+    assert "epoch 2" in found["epsilon of each epoch"]
+
+
+@pytest.mark.parametrize(
+    "change", [of_ledger(unit="owner"), of_ledger(relation="zero-out"), of_ledger(delta=0.1, epsilon=0.1)]
+)
+def test_a_training_with_another_promise_than_its_file_is_found(private, change):
+    assert wrong(signed_anew(private, change))
+
+
+def test_a_training_without_its_ledger_is_found(private):
+    found = wrong(signed_anew(private, lambda files, about: files.update({"ledgers.json": b'{"ledgers": []}'})))
+    assert found.keys() == {"ledger of the training"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"monitor": {"method": "rdp"}},
+        {"noise": {"kind": "adaptive", "decay": "Time", "rate": 0.1}},
+        {"noise": {"kind": "laplace"}, "privacy": {"noise_multiplier": 30.0}},
+        {"privacy": {"epsilon": 3.0, "sampling": "shuffled"}},
+        {"train": {"epochs": 2, "batch": 300, "truncate": 500}},
+    ],
+    ids=["rdp", "adaptive", "laplace", "shuffled", "truncated"],
+)
+def test_honest_trainings_of_each_sort_hold(tmp_path, settings):
+    pytest.importorskip("torch")
+    assert not wrong(packed({**PRIVATE, **settings}, tmp_path))
+
+
+@pytest.mark.parametrize("value", [[], None, "0.3.0"])
+def test_an_environment_that_is_none_is_refused(local, value):
+    change = {"environment.json": json.dumps({"installed": value}).encode()}
+    with pytest.raises(BadPack, match="which release"):
+        verified(signed_anew(local, lambda files, about: files.update(change)), public=KEY.public)
+
+
+def test_many_files_that_inflate_are_bounded_together(tmp_path):
+    pack = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(pack, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(3):
+            archive.writestr(f"a{number}.json", bytes(60 << 20))
+    with pytest.raises(BadPack, match="too large"):
+        verified(pack, public=KEY.public)
+
+
+def test_a_way_of_packing_that_asks_for_memory_is_refused(tmp_path):
+    pack = tmp_path / "lzma.zip"
+    with zipfile.ZipFile(pack, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("manifest.json", "{}")
+    with pytest.raises(BadPack, match="packed in a way"):
+        verified(pack, public=KEY.public)
 
 
 # --- the log

@@ -47,18 +47,25 @@ def command(pack: Path, key: Path | None, authority: Path | None, as_json: bool)
     try:
         found = verified(pack, public=public, authority=trusted)
     except BadPack as error:
-        end(f"does not hold: {error}", FAILED)
+        end(_plain(f"does not hold: {error}"), FAILED)
     except ValueError as error:
-        end(str(error), USER)
+        end(_plain(str(error)), USER)
     if as_json:
         shown = {"holds": found.holds, "signer": found.signer, "checks": [asdict(each) for each in found.checks]}
         click.echo(json.dumps(shown, indent=2))
     else:
         for each in found.checks:
-            click.echo(f"{each.verdict + ':':<15} {each.what}: {each.text}")
+            click.echo(f"{each.verdict + ':':<15} {_plain(f'{each.what}: {each.text}')}")
         click.echo(_LIMITS)
     if not found.holds:
         raise SystemExit(FAILED)
 
 
+def _plain(text: str) -> str:
+    """On one line of a terminal: a pack comes from others, and must not write lines of its own, or move the cursor."""
+    shown = "".join(each if each.isprintable() else "�" for each in text[:_LONGEST])
+    return shown if len(text) <= _LONGEST else f"{shown}…"
+
+
+_LONGEST = 2000
 _LIMITS = "Not proved: that the run was carried out as it is told, and that nothing else was released."

@@ -110,6 +110,8 @@ def stored(found: Any, environment: Mapping[str, str], share: bool) -> list[Mark
     data = found.model_dump(mode="json", fallback=lambda value: f"<{type(value).__name__}>")
     if share:
         data = {key: value for key, value in data.items() if key not in PRIVATE_SETTINGS}
+        if "engine" in data:
+            data["engine"] = {key: value for key, value in data["engine"].items() if key != "address"}
     versions = page.table(["what", "version"], list(environment.items()), label="Environment")
     return [
         page.folded("config.yaml, with every default filled in", page.code(to_yaml(data))),

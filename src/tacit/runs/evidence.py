@@ -155,6 +155,8 @@ def shown_settings(settings: Settings) -> dict[str, Any]:
     """Those that are for sharing, as plain data: of parties their roles, no paths, addresses, options or seeds."""
     data = settings.model_dump(mode="json", fallback=lambda value: f"<{type(value).__name__}>")
     kept = {key: value for key, value in data.items() if key not in PRIVATE_SETTINGS}
+    if "engine" in data:
+        kept["engine"] = {key: value for key, value in data["engine"].items() if key != "address"}
     if "parties" in data:
         kept["parties"] = {name: {"role": party["role"]} for name, party in data["parties"].items()}
     return kept

@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from tacit.dp.accounting import Ledger
+from tacit.dp.release import number
 from tacit.errors import PeerError
 from tacit.events import BudgetReached, EpochFinished, Event, RoundFinished, RunStarted, TrainingStarted
 from tacit.kind import kind_of
@@ -27,11 +28,21 @@ from tacit.net.identity import Identity, identity_of
 from tacit.report.recomputed import Check, check, same
 from tacit.runs.evidence import plain_boundary, read_json, read_settings, without_names
 from tacit.sections import Settings
+from tacit.store.chain import START
 from tacit.store.environment import package_digest
 from tacit.store.pack import BadPack, Pack, read_pack
 from tacit.store.shown_events import Chained, follow_chain
 from tacit.version import __version__
 
+_LARGEST_CONFIG = 1 << 18  # bytes
+_DEEPEST = 32  # levels of settings
+_OPENS = (
+    yaml.FlowSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.BlockMappingStartToken,
+)
+_CLOSES = (yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken, yaml.BlockEndToken)
 _NEEDED = ("config.yaml", "boundary.json", "ledgers.json", "events.jsonl", "environment.json", "statement.html")
 
 
@@ -100,13 +111,15 @@ def _told(pack: Pack, log: Chained) -> Iterator[Check]:
     whole = log.end.hex() == events.get("end") and log.lines == events.get("lines")
     text = f"{log.lines} lines, {log.withheld} of them withheld, follow each other up to {log.end.hex()[:16]}…"
     yield check("chain of events", whole, text if whole else "the log ends before, or after, what the manifest says")
-    if log.begin != bytes(32):
+    if log.begin != START:
         yield Check(
             "events before the chain",
             "not checked",
             "a release before 0.3 wrote the first lines, and they are not shown",
         )
-    installed = read_json(pack.files["environment.json"], "environment.json").get("installed", {})
+    installed = read_json(pack.files["environment.json"], "environment.json").get("installed")
+    if not isinstance(installed, dict):
+        raise BadPack("environment.json: installed does not say which release made the pack")
     theirs = installed.get("tacit"), installed.get("sha256")
     if theirs == (__version__, package_digest()):
         yield Check("package", "holds", f"the signer states the same source as is installed here: Tacit {__version__}")
@@ -123,11 +136,12 @@ def _figures(pack: Pack, log: Chained) -> Iterator[Check]:
     """The file, what it says leaves a party, and every epsilon."""
     try:
         settings = read_settings(_yaml(pack.files["config.yaml"]))
-    except (ValueError, RecursionError) as error:
+        renamed = without_names(settings)[0] == settings
+        own = plain_boundary(kind_of(settings).boundary(settings))
+    except Exception as error:  # settings that nobody would run: what they break is not known ahead
         reason = " ".join(str(error).split())[:200]
         yield check("config.yaml", False, f"this release cannot read it: {reason}")
         return
-    renamed = without_names(settings)[0] == settings
     yield check(
         "config.yaml",
         renamed,
@@ -136,7 +150,6 @@ def _figures(pack: Pack, log: Chained) -> Iterator[Check]:
     about = (pack.manifest.get("kind"), pack.manifest.get("name"))
     yield check("manifest", about == (settings.kind, settings.name), "it names the run of config.yaml")
     stated = read_json(pack.files["boundary.json"], "boundary.json")
-    own = plain_boundary(kind_of(settings).boundary(settings))
     if stated == own:
         yield Check("boundary", "holds", f"{len(own['releases'])} releases are those of this file")
     else:
@@ -150,11 +163,21 @@ def _figures(pack: Pack, log: Chained) -> Iterator[Check]:
     ledgers = read_json(pack.files["ledgers.json"], "ledgers.json").get("ledgers")
     yield from _ledgers(settings, ledgers)
     if isinstance(ledgers, list):
+        if ledgers and log.begin == START and not any(isinstance(e, RunStarted | TrainingStarted) for e in log.events):
+            yield check("events", False, "they do not tell how the run began")
         yield from _of_events(settings, log.events, ledgers)
 
 
 def _yaml(data: bytes) -> dict[str, Any]:
+    """Settings as `to_yaml` writes them: without aliases, which would stand for more than was ever written."""
+    if len(data) > _LARGEST_CONFIG:
+        raise ValueError(f"{len(data):,} bytes, settings have at most {_LARGEST_CONFIG:,}")
     try:
+        depth = 0
+        for token in yaml.scan(data, yaml.SafeLoader):
+            depth += isinstance(token, _OPENS) - isinstance(token, _CLOSES)
+            if depth > _DEEPEST or isinstance(token, yaml.AliasToken | yaml.TagToken):
+                raise ValueError("it has an alias or a tag, or is too deep")
         found = yaml.safe_load(data)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"this is not YAML: {error}") from None
@@ -168,25 +191,25 @@ def _ledgers(settings: Settings, ledgers: Any) -> Iterator[Check]:
         yield check("ledgers", False, "ledgers.json holds no list")
         return
     if not ledgers:
-        yield Check("ledgers", "holds", "none: nothing in this run has an epsilon")
-    for number, data in enumerate(ledgers):
+        yield Check("ledgers", "holds", "there are none: nothing is promised")
+    for place, data in enumerate(ledgers, 1):
         try:
             yield _ledger(settings, data)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            yield check(f"ledger {number + 1}", False, f"it cannot be priced: {error}")
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
+            yield check(f"ledger {place}", False, f"it cannot be priced: {error}")
 
 
 def _ledger(settings: Settings, data: Mapping[str, Any]) -> Check:
     """Its epsilon against the least that the listed events cost, by any method of this release."""
     what = f"epsilon of {' and '.join(map(str, data['covers']))} ({data['view']})"
-    stated = math.inf if data["epsilon"] == "infinite" else float(data["epsilon"])
+    stated = math.inf if data["epsilon"] == "infinite" else number(data["epsilon"])
     if math.isinf(stated):
         return Check(what, "holds", "infinite: it promises nothing")
     if settings.insecure:
         return check(what, False, f"{stated:.6g} is stated, and the file fixes the noise: it is infinite")
     ledger = Ledger.from_json({**data, "budget": data.get("budget")})
-    delta = float(data["delta"])
-    if not ledger.lines:
+    delta = number(data["delta"])
+    if not ledger.lines and data["view"] == "records":
         return Check(what, "not checked", f"{stated:.6g} is a limit; the events behind it are with each client")
     least = ledger.pure_epsilon() if delta == 0 else min(_priced(ledger, delta))
     holds = stated >= least or same(stated, least)

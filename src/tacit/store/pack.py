@@ -31,7 +31,7 @@ FORMAT = 1
 MANIFEST, SIGNATURE = "manifest.json", "manifest.sig"
 MOST_FILES = 32
 LARGEST = 64 << 20  # bytes of one file
-_LARGEST_PACK = 128 << 20
+_LARGEST_PACK = 128 << 20  # packed, and unpacked
 _CONTEXT = b"tacit evidence 1"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}\.(json|jsonl|yaml|html|pem|sig)", re.ASCII)
 _TIME = (1980, 1, 1, 0, 0, 0)  # the same files make the same bytes
@@ -70,6 +70,8 @@ def write_pack(path: Path, files: Mapping[str, bytes], about: Mapping[str, Any],
             raise ValueError(f"{name!r} cannot be the name of a file in a pack")
         if len(data) > LARGEST:
             raise ValueError(f"{name} has {len(data):,} bytes, at most {LARGEST:,} fit into a pack")
+    if (size := sum(map(len, whole.values()))) > _LARGEST_PACK:
+        raise ValueError(f"the files have {size:,} bytes, at most {_LARGEST_PACK:,} fit into a pack")
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in [MANIFEST, SIGNATURE, *sorted(files)]:
@@ -115,9 +117,12 @@ def _inflated(path: Path) -> dict[str, bytes]:
                     raise BadPack(f"{path}: {entry.filename} is there twice")
                 if entry.file_size > LARGEST or entry.flag_bits & 1:
                     raise BadPack(f"{path}: {entry.filename} is too large, or encrypted")
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise BadPack(f"{path}: {entry.filename} is packed in a way that tacit evidence does not use")
+                left = min(LARGEST, _LARGEST_PACK - sum(map(len, found.values())))
                 with archive.open(entry) as file:
-                    data = file.read(LARGEST + 1)
-                if len(data) > LARGEST:
+                    data = file.read(left + 1)
+                if len(data) > left:
                     raise BadPack(f"{path}: {entry.filename} is too large")
                 found[entry.filename] = data
             return found

@@ -43,8 +43,13 @@ def shown(log: bytes, allowed: Callable[[Mapping[str, Any]], frozenset[str]]) ->
     first = next((at for at, text in enumerate(lines) if b'"chain": "' in text), len(lines))
     begin = chain.before_line(b"".join(lines[:first]))
     packed = []
-    for text in lines[first:]:
+    for number, text in enumerate(lines[first:], first + 1):
         line = json.loads(text)
+        if chain.SALT not in line or chain.CHAIN not in line:
+            raise ValueError(
+                f"events.jsonl:{number}: this line is not chained to those before it, as if an earlier release had "
+                "resumed the run: no pack can be made of it"
+            )
         packed.append(json.dumps(_part(line, allowed(line))))
     return "".join(f"{text}\n" for text in packed).encode(), begin
 
