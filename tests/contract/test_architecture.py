@@ -20,9 +20,10 @@ SAME_NAME = {  # file stems that stand more than once, and why
         ("boundary", "forecast", "messages", "most", "settings", "task", "costs", "party", "party_forecast"), EACH_KIND
     ),
     **dict.fromkeys(("cancer", "digits", "load", "text"), "built-in data, by the name that files give it"),
-    **dict.fromkeys(("audit", "data", "export", "join", "plan", "predict", "report", "run", "scorecard"), VERB),
+    **dict.fromkeys(("audit", "data", "evidence", "export", "join", "plan", "predict", "report", "run", "scorecard"), VERB),
     **dict.fromkeys(("labels", "masks", "mechanisms", "page", "promises", "scores", "wire"), THING),
     **dict.fromkeys(("meeting", "prediction", "scales", "training"), "on shares, with a dealer and without one"),
+    "recomputed": "what a check of a pack is, and each kind's own",
     "own_table": "a party's table, for every vertical kind, and what the regression adds",
     "record": "what a run left, and what a party sees of a training",
     "files": "those of a run, and those that hold tables",

@@ -25,6 +25,7 @@ EXCEPTIONS = {
     "secagg/test_protected.py": TOGETHER,
     "secagg/test_protocol.py": TOGETHER,
     "secagg/test_replayed.py": TOGETHER,
+    "kinds/vertical_trees/protocol/test_chosen_words.py": "what an active learns that deviates: both parties together",
     "test_subprocesses.py": "the processes that tests start: a part of the tests",
 }
 

@@ -17,7 +17,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--certificate", metavar="FILE", type=_PATH, help="The signer's certificate, to be part of the pack.")
 @click.option("-o", "--output", metavar="FILE", type=_PATH, help="Path of the pack; default: RUN/evidence.zip.")
 def command(run: Path, private: Path, certificate: Path | None, output: Path | None) -> None:
-    """Write a pack from which somebody without the data can check a run's figures offline.
+    """Write a pack from which anyone without the data can check a run's figures offline.
 
     It has the settings, what leaves a party, the ledgers, the log, versions, claims that `tacit audit RUN` tested,
     and a page with answers for auditors; all of it signed. Like `tacit report --share`, it has no paths, names of

@@ -56,7 +56,7 @@ class Pack:
             verify(public, self.signature, _CONTEXT, self.signed)
         except PeerError:
             raise BadPack(
-                "the signature is not of this key: the pack was changed, or somebody else signed it"
+                "the signature is not of this key: the pack was changed, or another party signed it"
             ) from None
 
 
