@@ -20,7 +20,8 @@ SAME_NAME = {  # file stems that stand more than once, and why
         ("boundary", "forecast", "messages", "most", "settings", "task", "costs", "party", "party_forecast"), EACH_KIND
     ),
     **dict.fromkeys(("cancer", "digits", "load", "text"), "built-in data, by the name that files give it"),
-    **dict.fromkeys(("audit", "data", "evidence", "export", "join", "plan", "predict", "report", "run", "scorecard"), VERB),
+    **dict.fromkeys(("audit", "data", "evidence", "export", "join"), VERB),
+    **dict.fromkeys(("plan", "predict", "report", "run", "scorecard"), VERB),
     **dict.fromkeys(("labels", "masks", "mechanisms", "page", "promises", "scores", "wire"), THING),
     **dict.fromkeys(("meeting", "prediction", "scales", "training"), "on shares, with a dealer and without one"),
     "recomputed": "what a check of a pack is, and each kind's own",
