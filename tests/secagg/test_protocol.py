@@ -257,7 +257,7 @@ def test_bad_messages_cost_the_sender_its_place_and_never_the_round():
             case Shares():
                 return replace(message, sealed=message.sealed[:-1])
             case Masked():
-                return Masked(message.session, sender, message.words + b"1234")
+                return Masked(message.session, sender, bytes(message.words) + b"1234")
             case Reveal():
                 return Reveal(message.session, sender, message.ids, message.shares[:-4] + b"\xff\xff\xff\xff")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.kinds.horizontal.vector import Flat
+from tacit.kinds.horizontal.vector import Flat, largest
 from tacit.secagg.messages import ToClient as SecureToClient
 from tacit.secagg.messages import ToServer as SecureToServer
 
@@ -25,9 +26,9 @@ class Work:
     coded: bytes | memoryview | None = None  # the model as it travels, if its numbers are rounded: see `download`
 
     @cached_property
-    def largest(self) -> float:
-        """The largest magnitude in the model; NaN if any of its numbers is."""
-        return float(np.maximum(self.model.max(), -self.model.min()))
+    def largest(self) -> np.floating[Any]:
+        """The largest magnitude in the model, in its own type; NaN if any of its numbers is."""
+        return largest(self.model)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
