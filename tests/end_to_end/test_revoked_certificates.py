@@ -23,7 +23,7 @@ from tacit.net.grpc import connection
 from tacit.net.grpc import server as server_module
 from tacit.net.grpc.connection import Connection
 from tacit.net.grpc.server import Server
-from tacit.net.handshake import Identities, Proven, RevokedList, Welcome, check_proven, proven
+from tacit.net.handshake import Identities, Proven, RevokedList, Welcome, as_of_0_2, check_proven, proven
 from tacit.net.hub import Hub
 from tacit.net.identity import Authority, authority_certificate
 from tacit.net.revocation_list import RevocationList, Revoked
@@ -436,7 +436,7 @@ def test_a_client_of_an_older_release_hears_nothing_that_it_does_not_know(monkey
                 return answers[0], there.frames
 
     welcome, frames = quickly(scenario())
-    assert welcome[1:3] == encode(Welcome(bytes(16), 0, False))[1:3]
+    assert welcome[1:3] == as_of_0_2(Welcome(bytes(16), 0, False))[1:3]
     assert frames == []
 
 

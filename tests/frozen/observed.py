@@ -108,7 +108,7 @@ TO_BE_STOPPED: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 NEVER_STOPPED = ("horizontal", "split-plain", "vertical_logistic")  # the others draw new noise when they are resumed
-_TIMES = frozenset({"time", "seconds", "stages", "speed"})
+_TIMES = frozenset({"time", "seconds", "stages", "speed", "salt", "chain"})  # and what is drawn, or follows from them
 _DRAWN = frozenset({"session"})  # fresh for each run
 _LONG, _LAST = 10, 4  # events: of a long run only the last are stored
 _TOLD = ("horizontal", "split")  # whose pages are stored as text too

@@ -91,7 +91,7 @@ def test_two_trainings_side_by_side_and_none_beside_a_federation(finished, tmp_p
     page = write_report([finished.directory, finished.directory], tmp_path / "both.html")
     assert "comparison" in page.read_text()
     federation = tacit.run({"kind": "horizontal", "task": "digits", "rounds": 1, "clients": 3}, runs=tmp_path)
-    with pytest.raises(ValueError, match="a federation has rounds"):
+    with pytest.raises(ValueError, match="a federation and a training"):
         write_report([finished.directory, federation.directory], tmp_path / "none.html")
 
 

@@ -96,7 +96,9 @@ def test_a_plan_without_any_table_says_who_sees_what(tmp_path):
     made = forecast(settings)
     assert made.parts["Who sees what"]
     assert "rows" not in made.figures
-    assert plain(made)["title"].startswith("trees: bank with labels and shop0, 3 rounds of trees of depth 3 in up to 8 bins")
+    assert plain(made)["title"].startswith(
+        "trees: bank with labels and shop0, 3 rounds of trees of depth 3 in up to 8 bins"
+    )
 
 
 def test_a_plan_of_some_tables_counts_what_it_knows(tmp_path):

@@ -177,7 +177,7 @@ def test_a_passive_refuses_more_trees_than_the_file_has(here):
 
 
 def test_a_passive_refuses_smaller_nodes_than_its_file_allows(here):
-    settings = of_tables(here, train={"trees": 10})
+    settings = of_tables(here, train={"trees": 10}, privacy={"partition": "shown"})
     larger = settings.model_copy(update={"privacy": settings.privacy.model_copy(update={"least": 30})})
     made = {
         "bank": LOCKSTEP.party(settings, "bank", Place(None, Nowhere())),
