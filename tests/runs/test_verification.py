@@ -34,6 +34,11 @@ PRIVATE = {
 }
 
 
+BOMB = b"task_options:\n  a0: &a0 [1]\n" + b"".join(
+    b"  a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 12)
+)
+
+
 def packed(settings, folder):
     run = tacit.run(settings, runs=folder).directory
     make(run, run / "pack.zip", KEY)
@@ -239,11 +244,6 @@ def test_what_no_honest_run_states_does_not_hold(local, change):
     assert wrong(signed_anew(local, change))
 
 
-BOMB = b"task_options:\n  a0: &a0 [1]\n" + b"".join(
-    b"  a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 12)
-)
-
-
 def test_a_round_that_costs_what_an_earlier_one_cost_is_found(local):
     told = []
 
@@ -261,7 +261,10 @@ def test_a_delta_that_is_not_the_files_is_found(local):
         if shown.get("event") == "RoundFinished":
             shown["delta"] = 1e-12
 
-    assert "delta" in wrong(signed_anew(local, lambda *of: events_with(*of, smaller)))["epsilon of each round"]
+    assert (
+        "delta"
+        in wrong(signed_anew(local, lambda files, about: events_with(files, about, smaller)))["epsilon of each round"]
+    )
 
 
 def test_a_log_that_hides_how_the_run_began_is_found(local):
@@ -269,7 +272,7 @@ def test_a_log_that_hides_how_the_run_began_is_found(local):
         if shown.get("event") == "RunStarted":
             shown["event"] = "RunFinished"
 
-    assert "events" in wrong(signed_anew(local, lambda *of: events_with(*of, other)))
+    assert "events" in wrong(signed_anew(local, lambda files, about: events_with(files, about, other)))
 
 
 @pytest.mark.parametrize("epsilon", [0, 0.0, "0.1", True])
@@ -278,7 +281,7 @@ def test_an_epoch_that_costs_too_little_is_found_in_any_notation(private, epsilo
         if shown.get("event") == "EpochFinished":
             shown["epsilon"] = epsilon
 
-    assert wrong(signed_anew(private, lambda *of: events_with(*of, other)))
+    assert wrong(signed_anew(private, lambda files, about: events_with(files, about, other)))
 
 
 def test_an_epoch_that_costs_what_the_one_before_cost_is_found(private):
@@ -289,7 +292,7 @@ def test_an_epoch_that_costs_what_the_one_before_cost_is_found(private):
             told.append(shown["epsilon"])
             shown["epsilon"] = told[0]
 
-    found = wrong(signed_anew(private, lambda *of: events_with(*of, other)))
+    found = wrong(signed_anew(private, lambda files, about: events_with(files, about, other)))
     assert "epoch 2" in found["epsilon of each epoch"]
 
 
