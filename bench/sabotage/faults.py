@@ -100,7 +100,11 @@ FAULTS = (
     ),
     Fault(
         "noise pairs equal",
-        (Patch("Gaussian._fill", "torch.sin(angles", "torch.cos(angles"),),
+        (
+            Patch("_Stretch.by_torch", "torch.sin(angles", "torch.cos(angles"),
+            Patch("transform", "(sine, cosine) if quarter", "(cosine, cosine) if quarter"),
+            Patch("transform", "else (cosine, sine)", "else (cosine, cosine)"),
+        ),
         (
             "test_numbers_are_independent_of_each_other_and_between_calls",
             "test_every_coordinate_gets_fresh_noise_at_every_step",
@@ -111,9 +115,9 @@ FAULTS = (
         "tail cut at 3 sigma",
         (
             Patch(
-                "Gaussian._fill",
-                "second.mul_(radii[: len(second)])",
-                "second.mul_(radii[: len(second)])\nhere.clamp_(-3 * deviation, 3 * deviation)",
+                "Gaussian.normal",
+                "if not filled:",
+                "here.clamp_(-3 * deviation, 3 * deviation)\nif not filled:",
             ),
         ),
         (
