@@ -86,7 +86,9 @@ def test_a_run_is_paused_killed_and_resumed_while_paused(here):
     patience = here / "site.yaml"
     patience.write_text("network: {patience: 1}\n")
     port = free_port()
-    first, site = coordinator("--metrics", str(port)), clients("cl", "--local", str(patience))
+    first = coordinator("--metrics", str(port))
+    until(lambda: Path("co/run.log").exists() and "listening on" in Path("co/run.log").read_text(), first)
+    site = clients("cl", "--local", str(patience))
     until(lambda: len(events("co", RoundFinished)) >= 2, first, site)
 
     status = told("co")
