@@ -143,7 +143,7 @@ def folders_of_the_image(place: Path) -> list[str]:
     commands = [each.strip() for each in made.split("&&") if owned in each]
     script = "\n".join(commands).replace(owned, "install -d -m 0700")
     script = re.sub(r'(?<= )("?)/', rf"\g<1>{place}/", script)
-    subprocess.run(["sh", "-euc", script], check=True, env=os.environ | {"PARTIES": parties})
+    subprocess.run(["/bin/sh", "-euc", script], check=True, env=os.environ | {"PARTIES": parties})
     return [f"/{each.relative_to(place)}" for each in place.rglob("*") if stat.S_IMODE(each.stat().st_mode) == 0o700]
 
 
