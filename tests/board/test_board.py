@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import contextmanager
 
 import pytest
@@ -178,6 +179,29 @@ def test_events_appear_as_they_come(browser, runs):
         assert "epsilon 3 is above 2" in page.text(".notice:not([hidden])")
         assert page.run("window.stays")
     live.close()
+
+
+def test_a_run_whose_folder_is_deleted_while_it_is_followed(browser, runs):
+    live = RunDirectory.create(runs, settings(name="gone"), NOW)
+    live.emit(STARTED)
+    live.emit(RoundStarted(0, 10))
+    with open_board(runs) as address:
+        page = browser.page()
+        page.go(address.url)
+        opened(page, live.path.name)
+        page.until("document.querySelectorAll('ol.events li').length === 2")
+        live.close()
+        shutil.rmtree(live.path)
+        page.until("!document.querySelector('.trouble').hidden")
+        page.until("document.querySelector('.trouble').innerText.includes('no longer in the folder')")
+        assert page.run("document.querySelectorAll('ol.events li').length") == 2
+        again = RunDirectory.create(runs, settings(name="gone"), NOW)  # of the same name
+        again.emit(TRAINING)
+        page.until("document.querySelector('.trouble').hidden")
+        page.until("document.querySelector('ol.events').innerText.includes('private_training')")
+        assert page.run("document.querySelectorAll('ol.events li').length") == 1
+        again.close()
+        page.tell("Page.close")
 
 
 def test_a_list_follows_runs_that_begin_change_and_go(browser, runs):

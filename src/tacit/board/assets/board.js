@@ -53,11 +53,14 @@ function badge(state) {
 
 // --- asking
 
+const TROUBLES = {
+  403: "This board was ended or started again. Open the address that tacit board printed.",
+  422: "This run is no longer in the folder. What was read before stays on this page.",
+};
 const trouble = make("div", { class: "notice fair trouble", role: "status", hidden: true });
 
 async function ask(address) {
   const answer = await fetch(address, { cache: "no-store" });
-  if (answer.status === 403) throw new Error("closed");
   if (!answer.ok) throw new Error(String(answer.status));
   return answer.json();
 }
@@ -74,9 +77,7 @@ function follow(step) {
       pause = await step();
       trouble.hidden = true;
     } catch (error) {
-      say(trouble, error.message === "closed"
-        ? "This board was ended or started again. Open the address that tacit board printed."
-        : "No answer from tacit board. This page asks again every few seconds.");
+      say(trouble, TROUBLES[error.message] || "No answer from tacit board. This page asks again every few seconds.");
       trouble.hidden = false;
       pause = 3 * SECOND;
     }
