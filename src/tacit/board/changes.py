@@ -1,4 +1,4 @@
-"""The runs of a folder, read again whenever somebody asks and something changed."""
+"""The runs of a folder, read again at a request if something changed."""
 
 from __future__ import annotations
 

@@ -32,9 +32,10 @@ def serve(view: View, endpoint: Endpoint) -> Iterator[int]:
     try:
         server = _Server(view, endpoint)
     except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise ValueError(
-            f"{endpoint.host}:{endpoint.port}: this address cannot be listened on ({error}): choose another, or stop "
-            "who uses it"
+            f"{endpoint.host}:{endpoint.port}: this address cannot be listened on ({reason}): choose another port, or "
+            "stop the program that uses it"
         ) from None
     thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="metrics", daemon=True)
     thread.start()
