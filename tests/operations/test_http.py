@@ -82,7 +82,9 @@ def test_what_is_not_well_is_said_with_503():
 def test_a_port_in_use_is_the_callers_mistake():
     with (
         serve(view(), HERE) as port,
-        pytest.raises(ValueError, match=r"cannot be listened on \(Address already in use\): choose another port, or stop"),
+        pytest.raises(
+            ValueError, match=r"cannot be listened on \(Address already in use\): choose another port, or stop"
+        ),
         serve(view(), Endpoint("127.0.0.1", port)),
     ):
         pass

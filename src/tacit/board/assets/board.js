@@ -173,9 +173,10 @@ function listView() {
 
   function choose() {
     const units = new Set([...chosen].map((id) => runs.get(id)?.run.unit));
-    const fit = chosen.size > 1 && chosen.size <= 12 && units.size === 1;
+    const client = [...chosen].some((id) => runs.get(id)?.run.party.startsWith("client"));
+    const fit = chosen.size > 1 && chosen.size <= 12 && units.size === 1 && !client;
     bar.hidden = chosen.size === 0;
-    say(count, chosen.size === 1 ? "1 run chosen: choose another" : chosen.size > 12 ? "At most 12 runs are compared"
+    say(count, client ? "A client's folder is not compared: it has a report of its own" : chosen.size === 1 ? "1 run chosen: choose another" : chosen.size > 12 ? "At most 12 runs are compared"
       : units.size > 1 ? "Rounds and epochs cannot be compared" : `${chosen.size} runs chosen`);
     compare.hidden = !fit;
     if (fit) compare.setAttribute("href", `compare?${[...chosen].map((id) => `run=${id}`).join("&")}`);
@@ -271,7 +272,7 @@ function runView(id) {
     put(cards.metric, run.metric, run.measured);
     put(cards.began, age(run.began), when(run.began, true));
     const killed = run.state === "killed" ? "Its process ended without a word: the run can be resumed." : "";
-    say(notice, run.reason || killed);
+    say(notice, run.state === "stopped" ? `Stopped: ${run.reason || "no reason is known"}. The run can be resumed.` : run.reason || killed);
     notice.className = `notice ${TONES[run.state] === "bad" ? "bad" : "fair"}`;
     notice.hidden = !notice.textContent;
   }
