@@ -3,9 +3,8 @@
     with serve(view, endpoint) as port:
 
 A reader has 5 seconds for all of its request, 8 KiB, and one of 8 places: slow readers and floods take no more, and
-lose their places to those who ask at once. Without
-a token, only requests that name this machine as their host are answered: a page from elsewhere that a browser here
-shows cannot read them.
+lose their places to those who ask at once. Without a token, only requests that name this machine as their host are
+answered: a page from elsewhere that a browser here shows cannot read them.
 """
 
 from __future__ import annotations
