@@ -25,6 +25,7 @@ from tacit.events import (
 )
 from tacit.report.listing import clean
 from tacit.store.log_lines import line
+from tacit.store.run_summary import costs_of_round
 from tacit.store.tail import UNREADABLE, Told, read_piece
 
 _PIECE = 1 << 18
@@ -71,12 +72,9 @@ def place(event: Event) -> tuple[float, dict[str, float]]:
     """Where an event stands, in rounds or epochs, and the figures that it has there."""
     match event:
         case RoundFinished():
-            spent = {
-                f"ε of {event.epsilon_of}": event.epsilon,
-                "ε of inference vectors": event.evaluation_epsilon,
-                "training loss": event.training_loss,
-            }
-            return event.round + 1, _finite({**event.metrics, **spent, "survivors": event.survivors})
+            spent = {f"ε of {of}": epsilon for of, (epsilon, _) in costs_of_round(event).items()}
+            others = {"training loss": event.training_loss, "survivors": event.survivors}
+            return event.round + 1, _finite({**event.metrics, **spent, **others})
         case Evaluated():
             return event.round + 1, _finite({event.eval_type.removesuffix("_SCORE").lower(): event.score})
         case EpochFinished():

@@ -26,7 +26,7 @@ class PageServer(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], places: int) -> None:
         self._places = threading.BoundedSemaphore(places)
         self._lock = threading.Lock()
-        self._silent: dict[int, Any] = {}  # by its thread: each connection whose request is not read yet, oldest first
+        self._silent: dict[Any, Any] = {}  # by address: each connection whose request is not read yet, oldest first
         self.request_queue_size = 2 * places
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         super().__init__(address, handler)
@@ -36,23 +36,23 @@ class PageServer(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._places.acquire(blocking=False) or (self._close_oldest() and self._places.acquire(timeout=_ROOM)):
+            with self._lock:
+                self._silent[client_address] = request
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        with self._lock:
-            self._silent[threading.get_ident()] = request
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.heard()
+            self.heard(client_address)
             self._places.release()
 
-    def heard(self) -> None:
-        """The request of this thread's connection was read: it is not closed for another one."""
+    def heard(self, client_address: Any) -> None:
+        """The request of this connection was read: it is not closed for another one."""
         with self._lock:
-            self._silent.pop(threading.get_ident(), None)
+            self._silent.pop(client_address, None)
 
     def _close_oldest(self) -> bool:
         with self._lock:
@@ -77,7 +77,7 @@ class PageHandler(BaseHTTPRequestHandler):
 
     def parse_request(self) -> bool:
         whole = super().parse_request()
-        self.server.heard()
+        self.server.heard(self.client_address)
         return whole
 
     def log_message(self, format: str, *args: Any) -> None:
