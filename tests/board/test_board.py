@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import contextmanager
 
 import pytest
 
 from tacit.board.server import open_board
 from tacit.events import (
+    Answered,
     EpochFinished,
     Noted,
     RoundAborted,
@@ -177,6 +179,56 @@ def test_events_appear_as_they_come(browser, runs):
         page.until("document.querySelector('.card .value').textContent === 'budget reached'")
         assert "epsilon 3 is above 2" in page.text(".notice:not([hidden])")
         assert page.run("window.stays")
+    live.close()
+
+
+def test_a_run_whose_folder_is_deleted_while_it_is_followed(browser, runs):
+    live = RunDirectory.create(runs, settings(name="gone"), NOW)
+    live.emit(STARTED)
+    live.emit(RoundStarted(0, 10))
+    with open_board(runs) as address:
+        page = browser.page()
+        page.go(address.url)
+        opened(page, live.path.name)
+        page.until("document.querySelectorAll('ol.events li').length === 2")
+        live.close()
+        shutil.rmtree(live.path)
+        page.until("!document.querySelector('.trouble').hidden")
+        page.until("document.querySelector('.trouble').innerText.includes('no longer in the folder')")
+        assert page.run("document.querySelectorAll('ol.events li').length") == 2
+        again = RunDirectory.create(runs, settings(name="gone"), NOW)  # of the same name
+        again.emit(TRAINING)
+        page.until("document.querySelector('.trouble').hidden")
+        page.until("document.querySelector('ol.events').innerText.includes('private_training')")
+        assert page.run("document.querySelectorAll('ol.events li').length") == 1
+        again.close()
+        page.tell("Page.close")
+
+
+def test_a_clients_own_folder_has_its_privacy_and_is_not_compared(browser, runs):
+    other = write(runs, settings(name="other"), [STARTED, *rounds(3), DONE])
+    live = RunDirectory.create(runs, settings(name="site"), NOW, party="client-0 to 1")
+    live.emit(STARTED)
+    for number in range(3):
+        for client in range(2):
+            live.emit(Answered(client, number, {"Update": 9}, {"updates": 1.5 + number}, {"updates": 1e-5}))
+    with shown(browser, runs, width=390) as page:
+        page.until("document.querySelectorAll('table.runs tbody tr').length === 2")
+        for run in (live.path, other):
+            page.click(f"input[aria-label$='{run.name}']")
+        assert "A client's folder is not compared" in page.text(".compare")
+        assert page.run("document.querySelector('.compare a').hidden")
+        assert page.sideways() <= 0
+        opened(page, live.path.name)
+        page.until("document.querySelectorAll('svg.chart').length === 1")
+        assert page.run("document.querySelector('svg.chart').getAttribute('aria-label')") == "ε of updates: 3.5 at 3"
+        assert "CLIENT-0 TO 1" in page.text("#kind")
+        live.emit(RunFinished("stopped", 3, 1.0, "by hand"))
+        page.until("document.querySelector('.notice:not([hidden])')?.innerText.includes('can be resumed')")
+        assert page.text(".notice:not([hidden])") == "Stopped: by hand. The run can be resumed."
+        page.click(".actions a")
+        page.until("document.querySelector('header h1')?.textContent === 'site'")
+        assert page.sideways() <= 0
     live.close()
 
 

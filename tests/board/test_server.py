@@ -375,6 +375,16 @@ def test_two_hundred_connections_do_not_exhaust_it_and_it_ends_under_them(runs):
         board.close()
 
 
+def test_a_page_is_shown_while_others_hold_all_connections(runs, reader):
+    """Each request closes the oldest connection on which nothing was asked."""
+    with ExitStack() as stack:
+        for count in range(100):
+            held = stack.enter_context(socket.create_connection(("127.0.0.1", reader.port), HANGS))
+            held.sendall(b"GET / HTTP/1.1\r\nX: ")
+            if count >= module._REQUESTS:
+                assert reader.get("runs.json")[0] == 200
+
+
 def test_after_too_many_connections_it_answers_again(reader):
     held = [socket.create_connection(("127.0.0.1", reader.port), HANGS) for _ in range(100)]
     for connection in held:

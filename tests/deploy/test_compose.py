@@ -58,12 +58,12 @@ def places_of(service: dict, outside: Path) -> dict[str, Path]:
 
 def run_keys(outside: Path) -> None:
     keys = SERVICES["keys"]
-    places = {inside: place for inside, place in places_of(keys, outside).items() if not inside.startswith("/keys/")}
-    places["/keys"] = outside / "keys"  # in it, under the name of each party, its volume
-    if not places["/keys"].exists():
-        places["/keys"].mkdir()
+    places = {inside: place for inside, place in places_of(keys, outside).items() if not inside.startswith("/issued/")}
+    places["/issued"] = outside / "issued"  # in it, under the name of each party, its volume
+    if not places["/issued"].exists():
+        places["/issued"].mkdir()
         for name in PARTIES:
-            (places["/keys"] / name).symlink_to(outside / mounts(keys)[f"/keys/{name}"])
+            (places["/issued"] / name).symlink_to(outside / mounts(keys)[f"/issued/{name}"])
     program = outside / "bin" / "tacit"
     program.parent.mkdir(exist_ok=True)
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tacit "$@"\n')
@@ -132,6 +132,29 @@ def test_every_volume_file_and_name_of_it_is_there():
     build = SERVICES["coordinator"]["build"]
     assert (FOLDER / build["context"]).resolve() == ROOT
     assert (ROOT / build["dockerfile"]).is_file()
+
+
+def folders_of_the_image(place: Path) -> list[str]:
+    """Those that the Dockerfile makes for its user: its own commands make them, below `place`."""
+    text = re.sub(r"\\\n", " ", (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8"))
+    parties = dict(re.findall(r"^ARG (\w+)=(?:\"?)(.*?)\"?$", text, re.MULTILINE))["PARTIES"]
+    (made,) = re.findall(r"^RUN (groupadd .*)$", text, re.MULTILINE)
+    owned = "install -d -o 10001 -g 10001 -m 0700"
+    commands = [each.strip() for each in made.split("&&") if owned in each]
+    script = "\n".join(commands).replace(owned, "install -d -m 0700")
+    script = re.sub(r'(?<= )("?)/', rf"\g<1>{place}/", script)
+    subprocess.run(["/bin/sh", "-euc", script], check=True, env=os.environ | {"PARTIES": parties})
+    return [f"/{each.relative_to(place)}" for each in place.rglob("*") if stat.S_IMODE(each.stat().st_mode) == 0o700]
+
+
+def test_a_new_volume_belongs_to_the_user_of_the_image(tmp_path):
+    """An engine gives it the owner of the folder that it hides. One that hides none is root's: nobody could write."""
+    folders = folders_of_the_image(tmp_path)
+    for name, service in SERVICES.items():
+        assert {volume.split(":")[1] for volume in named(service)} <= set(folders), name
+        for inside in folders:  # what lies in a folder of the image would be copied into a volume on it
+            beneath = [other for other in folders if other.startswith(f"{inside}/")]
+            assert not (beneath and inside in mounts(service)), (name, inside)
 
 
 def test_services_are_confined_and_are_told_to_stop_in_time():

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,15 @@ def test_it_runs_as_an_ordinary_user():
 
 
 def test_packages_are_those_that_were_tested():
-    (install,) = [words for words in of("RUN") if "pip install" in words]
-    assert "-c constraints.txt" in install
+    """Also those that pip builds with, for which it does not look at its option -c."""
+    assert of("WORKDIR")[0] == "/source"
+    assert of("ENV")[0] == "PIP_CONSTRAINT=/source/constraints.txt"
+    steps = [step for step, _ in STEPS]
+    assert steps.index("ENV") < steps.index("RUN")
+    constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    names = [re.match(r"[\w.-]+", each)[0] for each in build]
+    assert all(re.search(rf"^{re.escape(name)}==", constraints, re.MULTILINE) for name in names)
 
 
 def copied() -> list[str]:

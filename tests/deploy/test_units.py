@@ -48,7 +48,8 @@ def test_only_code_5_and_kills_are_started_again(unit):
     assert keys["Restart"] == "on-failure"
     assert set(keys["RestartPreventExitStatus"].split()) == {str(each) for each in (FAILED, USER, PEER, BUDGET)}
     assert str(AGAIN) not in keys["RestartPreventExitStatus"]
-    assert keys["SuccessExitStatus"] == str(BUDGET)
+    assert keys["RestartForceExitStatus"] == str(AGAIN)
+    assert keys["SuccessExitStatus"].split() == [str(BUDGET), str(AGAIN)]  # systemctl stop is no failure
 
 
 def command(unit: str, folder: Path, instance: str = "") -> list[str]:

@@ -81,13 +81,13 @@ def said(verb, folder):
 
 
 def test_a_run_is_paused_killed_and_resumed_while_paused(here):
-    """The pause outlives the coordinator; the clients, whose patience is a second, outlive the pause."""
+    """The pause outlives the coordinator; the clients, whose patience is two seconds, outlive the pause."""
     write_file()
     patience = here / "site.yaml"
-    patience.write_text("network: {patience: 1}\n")
+    patience.write_text("network: {patience: 2}\n")
     port = free_port()
     first = coordinator("--metrics", str(port))
-    until(lambda: Path("co/run.log").exists() and "listening on" in Path("co/run.log").read_text(), first)
+    until(lambda: told("co")["needed"] is not None, first)  # it listens: the patience of clients counts from now on
     site = clients("cl", "--local", str(patience))
     until(lambda: len(events("co", RoundFinished)) >= 2, first, site)
 
@@ -116,10 +116,10 @@ def test_a_run_is_paused_killed_and_resumed_while_paused(here):
     assert "no process is running there" in invoke("status", "co").output
     assert Path("co/control.sock").is_socket()
     until(lambda: "does not answer" in Path("cl/run.log").read_text(), site)
-    with socket.socket() as waits:  # for three seconds: thrice the patience of the clients
+    with socket.socket() as waits:  # for four seconds: twice the patience of the clients
         waits.bind(("127.0.0.1", 0))
         waits.listen()
-        waits.settimeout(3)
+        waits.settimeout(4)
         with pytest.raises(TimeoutError):
             waits.accept()
     assert site.poll() is None, site.communicate()

@@ -231,7 +231,7 @@ def test_a_client_does_not_use_what_is_older_or_not_the_authoritys(forged):
         assert engine._credentials.revocations.newest == newest
         return said(engine)[-1]
 
-    assert quickly(scenario()).startswith("the coordinator's revocation list is not used: ")
+    assert quickly(scenario()).startswith("the revocation list of the coordinator is not used: ")
 
 
 # --- the coordinator

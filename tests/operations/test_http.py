@@ -8,7 +8,7 @@ import secrets
 import socket
 import ssl
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -82,7 +82,9 @@ def test_what_is_not_well_is_said_with_503():
 def test_a_port_in_use_is_the_callers_mistake():
     with (
         serve(view(), HERE) as port,
-        pytest.raises(ValueError, match="cannot be listened on"),
+        pytest.raises(
+            ValueError, match=r"cannot be listened on \(Address already in use\): choose another port, or stop"
+        ),
         serve(view(), Endpoint("127.0.0.1", port)),
     ):
         pass
@@ -210,9 +212,29 @@ def test_idle_readers_do_not_keep_a_run_from_ending_or_take_all_its_threads(monk
     run.start()
     until(lambda: told)
     idle = [socket.create_connection(("127.0.0.1", told[0]), HANGS) for _ in range(12)]
-    assert all(ended(connection) for connection in idle[8:])
+    assert all(ended(connection) for connection in idle[:4])
     over.set()
     run.join(HANGS)
     assert not run.is_alive()
     for connection in idle:
         connection.close()
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_reader_is_answered_while_others_hold_all_connections(monkeypatch, secured, secure):
+    """Each new reader closes the oldest of those who have asked for nothing."""
+    monkeypatch.setattr(module, "_REQUEST_SECONDS", 10 * HANGS)
+    monkeypatch.setattr(module._Handler, "timeout", 10 * HANGS)
+    endpoint, context = secured if secure else (HERE, None)
+    with ExitStack() as stack:
+        port = stack.enter_context(serve(view(), endpoint))
+
+        def hold():
+            held = stack.enter_context(socket.create_connection(("127.0.0.1", port), HANGS))
+            held.sendall(b"GET /metrics HTTP/1.1\r\nX: " if not secure else b"\x16\x03\x01")
+
+        for _ in range(8):
+            hold()
+        for _ in range(20):
+            hold()
+            assert ask(port, context=context, authorization=f"Bearer {TOKEN}")[0] == 200

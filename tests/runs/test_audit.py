@@ -26,6 +26,7 @@ from tacit.dp.release import GaussianEvent, PureEvent
 from tacit.errors import PeerError
 from tacit.kind import kind_of
 from tacit.runs.audit import audit
+from tests.browser import MISSING, Browser
 from tests.kinds.horizontal.federations import settings_for
 
 CLAIM = Claim(1.0, 0.0, "vector", "replace-one")
@@ -302,3 +303,35 @@ def test_a_picture_is_a_png():
     assert struct.unpack(">IIBB", chunks[b"IHDR"][:10]) == (3, 2, 8, 4)
     lines = zlib.decompress(chunks[b"IDAT"])
     assert [lines[row * 7 + 1 : row * 7 + 7] for row in range(2)] == [row.tobytes() for row in pixels]
+
+
+CUT_OFF = """
+[...document.querySelectorAll('td, dd, .reach p, .reach circle, .reach line, .reach span')]
+  .filter((each) => each.getBoundingClientRect().right > innerWidth || each.getBoundingClientRect().left < 0)
+  .map((each) => each.outerHTML)
+  .concat([...document.querySelectorAll('.scroll, figure')].filter((each) => each.scrollWidth > each.clientWidth)
+    .map((each) => each.innerText))
+"""
+SMALLEST = (
+    "Math.min(...[...document.querySelectorAll('.reach *')].map((e) => parseFloat(getComputedStyle(e).fontSize)))"
+)
+
+
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+def test_on_a_phone_and_elsewhere_nothing_of_an_audit_is_cut_off(made, tmp_path):
+    wide = f"gradient inversion of {'many ' * 20}records"
+    claimed = replace(
+        finding(wide, score(0.125), audited=0.54321, curve=curve_test(0.7)),
+        off=score(0.99),
+        sees="the two inputs that the release may come from, neighbours by zero-out, and all messages of two rounds",
+        also=((score(0.987654), score(0.123456)),),
+    )
+    (tmp_path / "audit.html").write_text(whole_page(made([claimed, finding("b", score(0.4))])))
+    with Browser(tmp_path / "profile") as browser:
+        for width in (390, 1280):
+            shown = browser.page(width=width)
+            shown.go(f"file://{tmp_path}/audit.html")
+            assert shown.run(CUT_OFF) == []
+            assert shown.sideways() <= 0
+            assert shown.run("document.querySelectorAll('.reach circle').length") == 4
+            assert shown.run(SMALLEST) >= 12

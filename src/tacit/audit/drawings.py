@@ -18,8 +18,7 @@ from tacit.report.markup import Markup, element, join
 
 _GAP = 1  # pixels between two images of a strip
 _SHOWN_SIZE = 42  # pixels of a page that an image takes
-_WIDTH, _LEFT, _RIGHT, _ROW = 960.0, 8.0, 952.0, 40.0
-_LONGEST = 140  # letters of a label
+_HIGH = 16.0  # pixels of the line on which an attack's scores are
 _RATES = np.concatenate([[0.0], np.geomspace(1e-4, 0.05, 20), np.linspace(0.06, 1.0, 48)])
 
 
@@ -64,53 +63,46 @@ def png(pixels: Images) -> bytes:
 
 def reach(found: Sequence[Finding]) -> Markup:
     """How far each attack gets, without and with the protection: from no information to everything."""
-    rows = [_legend()]
-    for number, finding in enumerate(found):
-        top = 34 + number * _ROW
-        label = finding.attack if len(finding.attack) <= _LONGEST else f"{finding.attack[: _LONGEST - 1]}…"
-        rows.append(element("text", label, class_="legend", x=_LEFT + 6, y=top + 12))
-        rows.append(element("path", class_="grid", d=f"M{_LEFT:g} {top + 24:g}H{_RIGHT:g}"))
-        rows += [
-            _whisker(score, colour, top + y)
-            for score, colour, y in ((finding.off, "amber", 21.0), (finding.on, "blue", 27.0))
-            if score is not None
-        ]
-    bottom = 34 + len(found) * _ROW
-    for value, words, anchor in ((0.0, "no information", "start"), (1.0, "everything", "end")):
-        x = _across(value)
-        rows.append(element("path", class_="baseline", d=f"M{x:.1f} 34V{bottom:g}"))
-        rows.append(element("text", words, class_="tick", x=x, y=bottom + 16, text_anchor=anchor))
     words = "; ".join(f"{each.attack}: {_percent(each.off)} without, {_percent(each.on)} with" for each in found)
+    key = (
+        element("span", text, class_=f"key {colour}")
+        for text, colour in (("without the protection", "amber"), ("with it", "blue"))
+    )
+    ends = element("p", element("span", "no information"), element("span", "everything"), class_="ends")
     return element(
-        "svg", *rows, xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {_WIDTH:g} {bottom + 26:g}", class_="chart",
-        role="img", aria_label=f"How far each attack gets, from no information to everything. {words}",
+        "div", element("p", *key), *map(_row, found), ends, class_="reach", role="img",
+        aria_label=f"How far each attack gets, from no information to everything. {words}",
     )  # fmt: skip
 
 
-def _legend() -> Markup:
-    found, left = [], _LEFT
-    for words, colour in (("without the protection", "amber"), ("with it", "blue")):
-        found.append(element("rect", class_=f"fill {colour}", x=left + 4, y=7.0, width=11.0, height=11.0, rx=2.0))
-        found.append(element("text", words, class_="legend", x=left + 22, y=17.0))
-        left += 190
-    return join(*found)
+def _row(finding: Finding) -> Markup:
+    """The name of an attack, and its two scores on a line of any width: places are in percent."""
+    ends = (element("line", class_="baseline", x1=_across(at), x2=_across(at), y2="100%") for at in (0.0, 1.0))
+    line = element("line", class_="grid", x1=_across(0.0), x2=_across(1.0), y1=_HIGH / 2, y2=_HIGH / 2)
+    scores = (
+        _whisker(score, colour, _HIGH / 2 + y)
+        for score, colour, y in ((finding.off, "amber", -3.0), (finding.on, "blue", 3.0))
+        if score is not None
+    )
+    return join(
+        element("p", finding.attack),
+        element("svg", line, *ends, *scores, xmlns="http://www.w3.org/2000/svg", class_="chart", height=f"{_HIGH:g}"),
+    )
 
 
 def _whisker(score: Score, colour: str, y: float) -> Markup:
     low, high = sorted(_share(score, value) for value in (score.low, score.high))
-    at = _share(score, score.value)
-    tip = f"{score}"
-    line = element("path", class_=f"whisker {colour}", d=f"M{_across(low):.1f} {y:g}H{_across(high):.1f}")
-    dot = element("circle", class_=f"dot {colour}", cx=_across(at), cy=y, r=4.0)
-    return element("g", element("title", tip), line, dot)
+    line = element("line", class_=f"whisker {colour}", x1=_across(low), x2=_across(high), y1=y, y2=y)
+    dot = element("circle", class_=f"dot {colour}", cx=_across(_share(score, score.value)), cy=y, r=4.0)
+    return element("g", element("title", f"{score}"), line, dot)
 
 
 def _share(score: Score, value: float) -> float:
     return min(1.0, advantage(replace(score, value=value)))
 
 
-def _across(share: float) -> float:
-    return _LEFT + share * (_RIGHT - _LEFT)
+def _across(share: float) -> str:
+    return f"{1 + 98 * share:.2f}%"
 
 
 def _percent(score: Score | None) -> str:

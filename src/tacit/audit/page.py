@@ -147,7 +147,7 @@ def _attacks(made: Audit) -> Markup:
         ),
         element(
             "figure",
-            element("div", drawings.reach(made.attacks), class_="reach", tabindex="0"),
+            drawings.reach(made.attacks),
             element("figcaption", "Each attack, with its interval."),
         ),
         page.table(head, rows, label="What attacks recover"),

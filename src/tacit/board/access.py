@@ -1,4 +1,4 @@
-"""Who may read the board: whoever has the token of its address, through this machine's own name.
+"""Who may read the board: anyone who has the token of its address, through this machine's own name.
 
 The token is exchanged for a cookie at the first visit, so that no address that a browser keeps, shows or links to can
 open the board. The cookie is sent to this board only: other servers on 127.0.0.1 share its name, not its path. A page

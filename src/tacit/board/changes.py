@@ -1,4 +1,4 @@
-"""The runs of a folder, read again whenever somebody asks and something changed."""
+"""The runs of a folder, read again at a request if something changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from tacit.store.run_summary import Following, Summary, runs_in
+from tacit.store.run_summary import Following, Summary, holds_run, runs_in
 
 _AT_MOST = 300  # runs in an answer
 _PAUSE = 0.5  # seconds between two looks at the folder
@@ -63,9 +63,10 @@ class Runs:
     def folder(self, run: str) -> Path | None:
         """The folder of a run that is listed; None if there is none of this id."""
         with self._lock:
-            if run not in self._following:
-                self._look(again=True)
             followed = self._following.get(run)
+            if followed is None or not holds_run(followed.path):
+                self._look(again=True)
+                followed = self._following.get(run)
             return None if followed is None or followed.path.is_symlink() else followed.path
 
     def summary(self, run: str) -> Summary | None:

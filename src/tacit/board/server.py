@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import socket
-import socketserver
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from time import time
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import parse_qs
 
 from tacit.board import pages
@@ -20,11 +17,11 @@ from tacit.board.access import draw, has_cookie, hosts, same, set_cookie
 from tacit.board.changes import Changes, Runs
 from tacit.board.made import NotMade, Reports
 from tacit.board.told import events_of
+from tacit.net.page_server import PageHandler, PageServer, cut_after
 from tacit.report.listing import clean, listed, share_done
 from tacit.store.run_summary import Summary
 from tacit.store.tail import read_small
 
-_REQUEST_BYTES = 16384
 _REQUEST_SECONDS = 10.0  # to send a request, and again to take its answer
 _REQUESTS = 32  # at a time
 _COMPARED = 12  # runs
@@ -81,80 +78,24 @@ def open_board(root: Path, port: int = 0) -> Iterator[Address]:
         thread.join()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 2 * _REQUESTS
-    block_on_close = False  # a slow reader keeps nobody from ending
-
+class _Server(PageServer):
     def __init__(self, root: Path, port: int) -> None:
         self.secrets = draw()
         self.runs = Runs(root.resolve())
         self.reports = Reports()
         self.used = threading.Lock()  # taken with the ticket, and never given back
-        self._places = threading.BoundedSemaphore(_REQUESTS)
-        super().__init__(("127.0.0.1", port), _Handler)
+        super().__init__(("127.0.0.1", port), _Handler, _REQUESTS)
         self.hosts = hosts(int(self.server_address[1]))
 
-    def server_bind(self) -> None:
-        socketserver.TCPServer.server_bind(self)  # HTTPServer's would ask a name service who we are
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._places.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A reader that goes away is no news."""
-
-
-class _Bounded:
-    """The lines of a request, as long as it is short."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._left = _REQUEST_BYTES
-
-    def readline(self, size: int = -1) -> bytes:
-        line = self._file.readline(self._left if size < 0 else min(size, self._left))
-        self._left -= len(line)
-        if self._left <= 0:
-            raise TimeoutError("the request is too long")  # which http.server takes as its end
-        return line
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _cut_after(seconds: float, request: socket.socket) -> threading.Timer:
-    """End a connection that takes longer, however it trickles, unless the timer is cancelled before."""
-
-    def cut() -> None:
-        with suppress(OSError):
-            request.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(seconds, cut)
-    timer.daemon = True
-    timer.start()
-    return timer
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(PageHandler):
+    longest = 16384
     timeout = _REQUEST_SECONDS
     server: _Server
-    server_version = "tacit"
-    sys_version = ""
 
     def setup(self) -> None:
         super().setup()
-        self.rfile = _Bounded(self.rfile)  # type: ignore[assignment,arg-type]
-        self._limit = _cut_after(_REQUEST_SECONDS, self.request)
+        self._limit = cut_after(_REQUEST_SECONDS, self.request)
 
     def finish(self) -> None:
         try:
@@ -181,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, answer: Answer) -> None:
         self._limit.cancel()
-        self._limit = _cut_after(_REQUEST_SECONDS, self.request)
+        self._limit = cut_after(_REQUEST_SECONDS, self.request)
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.kind)
         self.send_header("Content-Length", str(len(answer.body)))
@@ -195,9 +136,6 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Of a request that is none: nothing of it is repeated."""
         self._send(_plain(code if 400 <= code < 600 else 400, _NO_REQUEST))
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nobody reads it."""
 
     # --- what is answered
 

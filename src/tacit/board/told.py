@@ -25,9 +25,11 @@ from tacit.events import (
 )
 from tacit.report.listing import clean
 from tacit.store.log_lines import line
+from tacit.store.run_summary import costs_of_round
 from tacit.store.tail import UNREADABLE, Told, read_piece
 
 _PIECE = 1 << 18
+_UNCOVERED = " (not covered by ε)"  # of private records, where others see only what ε covers
 _BEGINNING = 1 << 23  # bytes before the end at which a page begins
 _DRAWN = Curve | Bars | Tabled | Tree  # of them a line tells only how many points they have: the report draws them
 
@@ -71,19 +73,19 @@ def place(event: Event) -> tuple[float, dict[str, float]]:
     """Where an event stands, in rounds or epochs, and the figures that it has there."""
     match event:
         case RoundFinished():
-            spent = {
-                f"ε of {event.epsilon_of}": event.epsilon,
-                "ε of inference vectors": event.evaluation_epsilon,
-                "training loss": event.training_loss,
-            }
-            return event.round + 1, _finite({**event.metrics, **spent, "survivors": event.survivors})
+            spent = {f"ε of {of}": epsilon for of, (epsilon, _) in costs_of_round(event).items()}
+            others = {"training loss": event.training_loss, "survivors": event.survivors}
+            return event.round + 1, _finite({**event.metrics, **spent, **others})
         case Evaluated():
             return event.round + 1, _finite({event.eval_type.removesuffix("_SCORE").lower(): event.score})
         case EpochFinished():
-            return event.epoch + 1, _finite({**event.metrics, **event.local, "ε": event.epsilon})
+            mark = "" if event.epsilon is None else _UNCOVERED
+            local = {f"{name}{mark}": value for name, value in event.local.items()}
+            return event.epoch + 1, _finite({**event.metrics, **local, "ε": event.epsilon})
         case Stepped():
             whole = event.epoch + event.step / max(1, event.steps)
-            return whole, _finite({"loss of steps": event.loss, "ε": event.epsilon})
+            mark = "" if event.epsilon is None else _UNCOVERED
+            return whole, _finite({f"loss of steps{mark}": event.loss, "ε": event.epsilon})
         case Answered():
             return event.round + 1, _finite({f"ε of {of}": value for of, value in event.epsilons.items()})
         case RunResumed():

@@ -8,4 +8,5 @@ handshake       who speaks, which conversation, whether the files agree
 ends            a few parties in lock step: what `hub` and `spoke` share;  relay: what passes the hub unread
 star            a coordinator and its clients, without I/O;  star_host, star_guest: these on a server, on a connection
 transport       how frames travel: what a transport promises;  grpc/: the one that comes with Tacit
+page_server     HTTP pages for people and monitors, bounded in time, size and number of connections
 """

@@ -2,6 +2,7 @@
 
 upkeep = Upkeep(credentials, say, changed, peers)
 upkeep.run()                once a second: reads a list that has changed, and says once a day what will expire
+upkeep.take_list(message, sender)           a list that the party that listens has sent
 upkeep.warn_of_peers()      the same of those who are there; at most once a day
 tell_list(server, revocations, names)       at the party that others connect to: it passes its list on
 """
@@ -15,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 
 from tacit.channel import sentence
+from tacit.errors import PeerError
 from tacit.net.certificates import WARNING_DAYS
 from tacit.net.handshake import RevokedList
 from tacit.net.identity import Credentials, Identity, authority_certificate
@@ -65,7 +67,7 @@ class Upkeep:
     """One party's. Everything runs in its event loop.
 
     Args:
-        changed: is awaited when the party's own file has a newer list.
+        changed: is awaited when there is a newer list, in the party's own file or from the party that listens.
         peers: those who are there, as their certificates say.
     """
 
@@ -104,6 +106,20 @@ class Upkeep:
         if self._warned_of_peers is not None:
             self.warn_of_peers()
         if credentials.revocations.read(self._say):
+            await self._changed()
+
+    async def take_list(self, message: RevokedList, sender: str) -> None:
+        """Go by this revocation list from now on, if it is the authority's and newer than ours."""
+        if self._credentials is None:
+            raise PeerError("a revocation list, although there are no certificates")
+        revocations = self._credentials.revocations
+        try:
+            newer = revocations.take(message.data)
+        except PeerError as error:
+            self._say(f"the revocation list of {sender} is not used: {error}")
+            return
+        if newer:
+            self._say(f"{sender} sent {revocations.newest.words}: it is used from now on")
             await self._changed()
 
     def warn_of_peers(self) -> None:

@@ -2,28 +2,25 @@
 
     with serve(view, endpoint) as port:
 
-A reader has 5 seconds for all of its request, 8 KiB, and one of 8 places: slow readers and floods take no more. Without
-a token, only requests that name this machine as their host are answered: a page from elsewhere that a browser here
-shows cannot read them.
+A reader has 5 seconds for all of its request, 8 KiB, and one of 8 places: slow readers and floods take no more, and
+lose their places to those who ask at once. Without a token, only requests that name this machine as their host are
+answered: a page from elsewhere that a browser here shows cannot read them.
 """
 
 from __future__ import annotations
 
 import json
-import socket
-import socketserver
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, BinaryIO
+from contextlib import contextmanager
+from typing import Any
 
 from tacit.net.loopback import on_loopback
+from tacit.net.page_server import PageHandler, PageServer, cut_after
 from tacit.operations.endpoint import Endpoint
 from tacit.operations.exposition import CONTENT_TYPE
 from tacit.operations.overview import View
 
-_REQUEST_BYTES = 8192
 _REQUEST_SECONDS = 5.0
 _REQUESTS = 8  # at a time
 _PLAIN = "text/plain; charset=utf-8"
@@ -35,9 +32,10 @@ def serve(view: View, endpoint: Endpoint) -> Iterator[int]:
     try:
         server = _Server(view, endpoint)
     except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise ValueError(
-            f"{endpoint.host}:{endpoint.port}: this address cannot be listened on ({error}): choose another, or stop "
-            "who uses it"
+            f"{endpoint.host}:{endpoint.port}: this address cannot be listened on ({reason}): choose another port, or "
+            "stop the program that uses it"
         ) from None
     thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="metrics", daemon=True)
     thread.start()
@@ -49,36 +47,18 @@ def serve(view: View, endpoint: Endpoint) -> Iterator[int]:
         thread.join()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 2 * _REQUESTS
-    block_on_close = False  # a slow reader does not keep a run from ending; its time is bounded
-
+class _Server(PageServer):
     def __init__(self, view: View, endpoint: Endpoint) -> None:
         self.view = view
         self.endpoint = endpoint
-        self._places = threading.BoundedSemaphore(_REQUESTS)
-        self.address_family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
-        super().__init__((endpoint.host, endpoint.port), _Handler)
-
-    def server_bind(self) -> None:
-        socketserver.TCPServer.server_bind(self)  # HTTPServer's would ask a name service who we are
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
+        super().__init__((endpoint.host, endpoint.port), _Handler, _REQUESTS)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        timer = threading.Timer(_REQUEST_SECONDS, _cut, [request])  # for the whole request, however it trickles in
-        timer.daemon = True
-        timer.start()
+        limit = cut_after(_REQUEST_SECONDS, request)  # for the handshake, the request and the answer
         try:
             super().process_request_thread(request, client_address)
         finally:
-            timer.cancel()
-            self._places.release()
+            limit.cancel()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         if self.endpoint.secure is None:
@@ -92,42 +72,11 @@ class _Server(ThreadingHTTPServer):
             secure.do_handshake()
             super().finish_request(secure, client_address)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A reader that goes away is no news."""
 
-
-def _cut(request: socket.socket) -> None:
-    with suppress(OSError):
-        request.shutdown(socket.SHUT_RDWR)
-
-
-class _Bounded:
-    """The lines of a request, as long as it is short."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._left = _REQUEST_BYTES
-
-    def readline(self, size: int = -1) -> bytes:
-        line = self._file.readline(self._left if size < 0 else min(size, self._left))
-        self._left -= len(line)
-        if self._left <= 0:
-            raise TimeoutError("the request is too long")  # which http.server takes as its end
-        return line
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(PageHandler):
+    longest = 8192
     timeout = _REQUEST_SECONDS
     server: _Server
-    server_version = "tacit"
-    sys_version = ""
-
-    def setup(self) -> None:
-        super().setup()
-        self.rfile = _Bounded(self.rfile)  # type: ignore[assignment,arg-type]
 
     def do_GET(self) -> None:
         token, view = self.server.endpoint.token, self.server.view
@@ -171,6 +120,3 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_error(404)
 
     do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _nothing
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nobody reads it."""

@@ -24,11 +24,10 @@ from tacit.events import (
     Unpaused,
 )
 from tacit.kind import Status as Ending
+from tacit.store.run_summary import costs_of_round
 
 STATES = ("starting", "running", "pausing", "paused", *get_args(Ending))
 _TRAINING = "training"
-_VECTORS = "inference vectors"
-_BOTH = "updates and inference vectors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +114,9 @@ def after(standing: Standing, event: Event, at: float) -> Standing:
 
 def _of_round(event: RoundFinished) -> tuple[dict[str, float], dict[str, float]]:
     """What the rounds so far have cost; nothing where they are not protected."""
-    costs = {
-        event.epsilon_of: (event.epsilon, event.delta),
-        _VECTORS: (event.evaluation_epsilon, 0.0),
-    }
-    if event.composed_epsilon is not None:
-        costs[_BOTH] = (event.composed_epsilon, event.composed_delta)
+    costs = costs_of_round(event)
     epsilons = {of: epsilon for of, (epsilon, _) in costs.items() if epsilon is not None}
-    deltas = {of: delta for of, (_, delta) in costs.items() if of in epsilons and delta is not None}
-    return epsilons, deltas
+    return epsilons, {of: delta for of, (_, delta) in costs.items() if of in epsilons and delta is not None}
 
 
 def _answered(standing: Standing, event: Answered, at: float) -> Standing:

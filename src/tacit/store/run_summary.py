@@ -246,7 +246,7 @@ def folded(summary: Summary, told: Told) -> Summary:
         case TrainingResumed():
             return replace(summary, done=event.epoch, part=0.0)
         case RoundFinished():
-            spent = _spent(_of_round(event)) or summary.spent
+            spent = _spent(costs_of_round(event)) or summary.spent
             measured = _headline(event.metrics) or summary.measured
             return replace(summary, done=event.round + 1, spent=spent, measured=measured)
         case RoundAborted():
@@ -276,7 +276,8 @@ def _named(summary: Summary, event: RunStarted | TrainingStarted) -> Summary:
     return replace(summary, name=event.name, kind=event.kind, protection=event.protection)
 
 
-def _of_round(event: RoundFinished) -> dict[str, tuple[float | None, float | None]]:
+def costs_of_round(event: RoundFinished) -> dict[str, tuple[float | None, float | None]]:
+    """ε and δ of the rounds so far, by what they cover; None where it is not protected."""
     return {
         event.epsilon_of: (event.epsilon, event.delta),
         "inference vectors": (event.evaluation_epsilon, 0.0),

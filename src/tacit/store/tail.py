@@ -1,4 +1,4 @@
-"""Reading the events of a run while they are written, in bounded pieces, and whoever wrote them.
+"""Reading the events of a run while they are written, in bounded pieces, from any writer.
 
     read_piece(path, offset, limit)     the events after `offset`, at most `limit` bytes of them, and where to go on
     is_written(path)                    whether a process is writing there

@@ -53,11 +53,14 @@ function badge(state) {
 
 // --- asking
 
+const TROUBLES = {
+  403: "This board was ended or started again. Open the address that tacit board printed.",
+  422: "This run is no longer in the folder. What was read before stays on this page.",
+};
 const trouble = make("div", { class: "notice fair trouble", role: "status", hidden: true });
 
 async function ask(address) {
   const answer = await fetch(address, { cache: "no-store" });
-  if (answer.status === 403) throw new Error("closed");
   if (!answer.ok) throw new Error(String(answer.status));
   return answer.json();
 }
@@ -74,9 +77,7 @@ function follow(step) {
       pause = await step();
       trouble.hidden = true;
     } catch (error) {
-      say(trouble, error.message === "closed"
-        ? "This board was ended or started again. Open the address that tacit board printed."
-        : "No answer from tacit board. This page asks again every few seconds.");
+      say(trouble, TROUBLES[error.message] || "No answer from tacit board. This page asks again every few seconds.");
       trouble.hidden = false;
       pause = 3 * SECOND;
     }
@@ -172,9 +173,10 @@ function listView() {
 
   function choose() {
     const units = new Set([...chosen].map((id) => runs.get(id)?.run.unit));
-    const fit = chosen.size > 1 && chosen.size <= 12 && units.size === 1;
+    const client = [...chosen].some((id) => runs.get(id)?.run.party.startsWith("client"));
+    const fit = chosen.size > 1 && chosen.size <= 12 && units.size === 1 && !client;
     bar.hidden = chosen.size === 0;
-    say(count, chosen.size === 1 ? "1 run chosen: choose another" : chosen.size > 12 ? "At most 12 runs are compared"
+    say(count, client ? "A client's folder is not compared: it has a report of its own" : chosen.size === 1 ? "1 run chosen: choose another" : chosen.size > 12 ? "At most 12 runs are compared"
       : units.size > 1 ? "Rounds and epochs cannot be compared" : `${chosen.size} runs chosen`);
     compare.hidden = !fit;
     if (fit) compare.setAttribute("href", `compare?${[...chosen].map((id) => `run=${id}`).join("&")}`);
@@ -270,7 +272,7 @@ function runView(id) {
     put(cards.metric, run.metric, run.measured);
     put(cards.began, age(run.began), when(run.began, true));
     const killed = run.state === "killed" ? "Its process ended without a word: the run can be resumed." : "";
-    say(notice, run.reason || killed);
+    say(notice, run.state === "stopped" ? `Stopped: ${run.reason || "no reason is known"}. The run can be resumed.` : run.reason || killed);
     notice.className = `notice ${TONES[run.state] === "bad" ? "bad" : "fair"}`;
     notice.hidden = !notice.textContent;
   }
