@@ -289,7 +289,9 @@ class MemoryTransport:
         """The port that a server takes: a free one where it is 0."""
         taken = port or next(free for free in self._ports if free not in self.servers)
         if taken in self.servers:
-            raise ValueError(f"port {taken}: this address cannot be listened on: choose another, or stop those that use it")
+            raise ValueError(
+                f"port {taken}: this address cannot be listened on: choose another, or stop those that use it"
+            )
         self.servers[taken] = server
         return taken
 

@@ -229,7 +229,7 @@ def _listening(address: str) -> socket:
     except OSError as error:
         listener.close()
         raise ConfigError(
-            f"{address}: this address cannot be listened on ({error.strerror}): choose another, or stop those that use it"
+            f"{address}: this address cannot be listened on ({error.strerror}): choose another, or stop its process"
         ) from None
     listener.setblocking(False)
     return listener
