@@ -17,7 +17,7 @@ import yaml
 
 from tacit.version import __version__
 from tests.commands import certify, ended, start
-from tests.subprocesses import free_port, launch, until
+from tests.subprocesses import free_port, kill, launch, until
 
 ARCHIVE = Path(__file__).parents[1] / "older" / "tacit-0.2.0.tar.xz"
 FLEET = {
@@ -118,6 +118,57 @@ def test_two_companies_of_both_releases_train_on_shares(here, older, old):
         ended(process)
     for name in ("bank", "shop"):
         assert json.loads((here / name / "events.jsonl").read_text().splitlines()[-1])["status"] == "done"
+
+
+@pytest.mark.parametrize("old", ["coordinator", "clients"])
+def test_a_federation_whose_messages_changed_says_so_and_spends_nothing(here, older, old):
+    """Few bits under distributed DP have other columns now: every round would fail, after the clients paid for it."""
+    bits = {
+        "encrypt_type": "DDP_ENCRYPT",
+        "ddp_encrypt": {"ddp_eps": 100, "ddp_delta": 1e-5},
+        "pw_encrypt": {"bits": 16},
+    }
+    file = fleet(here, encrypt=bits)
+    coordinator = join(older if old == "coordinator" else None, str(file), "--party", "coordinator", "--insecure")
+    clients = join(older if old == "clients" else None, str(file), "--party", "client", "--id", "0-3", "--insecure")
+    clients.wait(300)
+    said = "".join(clients.communicate())
+    assert clients.returncode == 3, said
+    assert "the messages of such a federation have changed: Tacit 0.3 or newer is needed" in said
+    assert ("coordinator runs Tacit 0.2: " in said) == (old == "coordinator")
+    assert not [path for path in here.glob("runs/*/ledger.json") if json.loads(path.read_text())["ledgers"]]
+    kill(coordinator)
+
+
+@pytest.mark.parametrize("old", ["bank", "shop"])
+def test_companies_of_both_releases_do_not_begin_to_grow_trees(here, older, old):
+    deal = DEAL | {"kind": "vertical_trees", "privacy": {"partition": "shown"}, "train": {"trees": 2, "depth": 2}}
+    deal["parties"] = {"bank": {"role": "active", "address": f"127.0.0.1:{free_port()}"}, "shop": {"role": "passive"}}
+    (here / "deal.yaml").write_text(yaml.safe_dump(deal))
+    bank, shop = (
+        join(older if name == old else None, str(here / "deal.yaml"), "--party", name, "--insecure")
+        for name in ("bank", "shop")
+    )
+    shop.wait(300)
+    assert shop.returncode == 3
+    assert "the messages of such a federation have changed: Tacit 0.3" in "".join(shop.communicate())
+    kill(bank)
+
+
+def test_a_coordinator_is_updated_while_clients_of_this_release_wait_for_it(here, older):
+    """They said hello as 0.2 does, because it did. To the one that takes its place they say what they are."""
+    file = fleet(here, rounds=6, clients=3, train={"epochs": 5})
+    where = ("--party", "coordinator", "--insecure", "--state", "coordinator")
+    old = join(older, str(file), *where)
+    clients = join(None, str(file), "--party", "client", "--id", "0-2", "--insecure", "--state", "clients")
+    events = here / "coordinator" / "events.jsonl"
+    until(lambda: events.exists() and "RoundFinished" in events.read_text(), old)
+    kill(old)
+    new = join(None, str(file), *where)
+    out, err = ended(new)
+    ended(clients)
+    assert len(metrics(here / "coordinator")) == 6
+    assert "runs Tacit" not in out + err
 
 
 def test_a_key_that_the_older_release_does_not_have_is_a_difference_only_if_it_changes_something(here, older):
