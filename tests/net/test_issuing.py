@@ -82,6 +82,42 @@ def test_a_run_that_is_killed_leaves_no_half_of_a_folder(folder, tmp_path, monke
     assert len(list((tmp_path / "out").iterdir())) == 2
 
 
+def test_keys_that_are_being_replaced_have_no_certificate_of_the_old_ones(folder, tmp_path, monkeypatch):
+    """A kill would leave a folder whose certificate is not of its keys, and that counts as complete."""
+    issue(folder, ["client-0"], tmp_path / "out")
+    write = write_file
+
+    class Killed(BaseException):
+        pass
+
+    def doomed(path, *arguments):
+        write(path, *arguments)
+        if path.name == "client-0.private.pem":
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(issuing, "write_file", doomed)
+        with pytest.raises(Killed):
+            issue(folder, ["client-0"], tmp_path / "out", overwrite=True)
+    with pytest.raises(ConfigError, match=r"client-0 exists and has no client-0\.certificate\.pem: .*--force"):
+        issue(folder, ["client-0"], tmp_path / "out")
+    issue(folder, ["client-0"], tmp_path / "out", overwrite=True)
+    assert held(tmp_path / "out", "client-0")
+
+
+def test_two_that_issue_in_one_folder_do_not_mix_their_files(folder, tmp_path):
+    refused = []
+
+    def meanwhile(name, new):
+        with pytest.raises(ConfigError, match=r"another `tacit keys issue` writes there: wait for it") as error:
+            issue(folder, [name], tmp_path / "out", overwrite=True)
+        refused.append(str(error.value))
+
+    issue(folder, ["client-0", "client-1"], tmp_path / "out", made=meanwhile)
+    assert len(refused) == 2
+    assert held(tmp_path / "out", "client-0")
+
+
 def test_a_folder_of_something_else_is_not_touched(folder, tmp_path):
     (tmp_path / "client-1").mkdir()
     (tmp_path / "client-1" / "mine").write_text("x")

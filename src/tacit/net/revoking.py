@@ -23,7 +23,9 @@ def revoke_name(
     """
     if files:
         return folder.revoke([_given(folder, name, file) for file in files], reason), 0
-    found, cancelled = folder.issued(name), cancel(folder, name)
+    cancelled = cancel(folder, name)  # first: whatever a token was used for until now is in the register
+    folder.revoked()  # neither the list nor the register was lost
+    found = folder.issued(name)
     if not found and not cancelled:
         raise ConfigError(
             f"{name} has no certificate in the register of {folder.folder}: check the name, or give a certificate that "
