@@ -552,6 +552,28 @@ def test_connections_of_one_address_are_limited(folder, monkeypatch):
             each.close()
 
 
+@pytest.mark.parametrize("addresses", [3, 6])
+def test_connections_of_many_addresses_displace_each_other_and_no_holder_of_a_token(
+    folder, tmp_path, monkeypatch, addresses
+):
+    """All connections that there may be are taken, by strangers who say nothing, and each has time for its request."""
+    monkeypatch.setattr(enrolment_server, "_CONNECTIONS", 6)
+    monkeypatch.setattr(enrolment_server, "_OF_ONE", 2)
+    monkeypatch.setattr(enrolment_server, "_SECONDS", HANGS)
+    with Serving(folder) as serving:
+        silent = [
+            socket.create_connection(
+                ("127.0.0.1", serving.port), source_address=(f"127.0.0.{2 + number % addresses}", 0)
+            )
+            for number in range(6)
+        ]
+        assert enrol(token_for(folder, serving.port).text, tmp_path / "site").name == "site-1"
+        assert silent[0].recv(1) == b""  # the oldest
+        serving.until_said("too many connections, of which it was the oldest")
+        for each in silent:
+            each.close()
+
+
 def test_tls_1_2_is_refused(folder):
     context = enrolment._context()
     context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2

@@ -106,10 +106,14 @@ class Revocations:
 
     def reason_against(self, found: Identity) -> str | None:
         """Why a certificate is not accepted; None if it is not revoked."""
-        entry = self.newest.entry_of(found.serial, found.fingerprint)
+        return self.reason(found.name, found.serial, found.fingerprint)
+
+    def reason(self, name: str, serial: int, fingerprint: str) -> str | None:
+        """The same, of a certificate that was not verified, such as the party's own."""
+        entry = self.newest.entry_of(serial, fingerprint)
         if entry is None:
             return None
-        return f"the certificate of {found.name} was {entry.words} ({self.newest.words}): it takes part with new keys"
+        return f"the certificate of {name} was {entry.words} ({self.newest.words}): it takes part with new keys"
 
     def revoked(self, fingerprint: str) -> bool:
         """Whether these keys are on the list."""

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 
 from tacit.channel import sentence
-from tacit.net.certificates import WARNING_DAYS
+from tacit.net.certificates import WARNING_DAYS, read_certificate
 from tacit.net.handshake import RevokedList
-from tacit.net.identity import Credentials, Identity, authority_certificate
+from tacit.net.identity import Credentials, Identity, authority_certificate, certificate_fingerprint
 from tacit.net.revocations import Revocations
 from tacit.net.transport import Server
 from tacit.wire import encode
@@ -38,6 +38,12 @@ def own_warnings(credentials: Credentials, now: datetime | None = None) -> list[
         remedy = "all parties need a new authority and new certificates before that day"
         found.append(f"the authority's certificate {_when(left, ends)}: {remedy}")
     return found
+
+
+def own_revocation(credentials: Credentials) -> str | None:
+    """Why others refuse this party, as far as it knows their list; None if they do not."""
+    own = read_certificate(credentials.certificate)
+    return credentials.revocations.reason(credentials.name, own.serial_number, certificate_fingerprint(own))
 
 
 def peers_warning(peers: Iterable[Identity], now: datetime | None = None) -> str | None:
@@ -82,6 +88,7 @@ class Upkeep:
         self._peers = peers
         self._warned = -math.inf  # when, of its own certificate
         self._warned_of_peers: float | None = None
+        self._number = 0  # of the last list that it was looked up in
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -105,6 +112,10 @@ class Upkeep:
             self.warn_of_peers()
         if credentials.revocations.read(self._say):
             await self._changed()
+        if (number := credentials.revocations.newest.number) != self._number:  # its own file has it, or another party
+            self._number = number
+            if (reason := own_revocation(credentials.renewed(self._say))) is not None:
+                self._say(reason)
 
     def warn_of_peers(self) -> None:
         """Called when those are there whose certificates count."""
