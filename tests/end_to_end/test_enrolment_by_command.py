@@ -190,7 +190,7 @@ def test_a_name_is_revoked_and_enrols_again(here):
     serve(port)
     done("keys", "enrol", token("site-1", port), "--out", "old")
     unused = token("site-1", port)
-    assert "1 unused tokens of site-1 are void" in done("keys", "revoke", "site-1", "--reason", "key-compromise")
+    assert "1 unused token of site-1 is void" in done("keys", "revoke", "site-1", "--reason", "key-compromise")
     assert "not known here" in invoke("keys", "enrol", unused, "--out", "new").stderr
     for path in Path("new").iterdir():
         path.unlink()

@@ -234,7 +234,22 @@ def test_a_client_does_not_use_what_is_older_or_not_the_authoritys(forged):
         assert engine._credentials.revocations.newest == newest
         return said(engine)[-1]
 
-    assert quickly(scenario()).startswith("the coordinator's revocation list is not used: ")
+    assert quickly(scenario()).startswith("the revocation list of the coordinator is not used: ")
+
+
+def test_a_coordinator_cannot_fill_the_log_with_lists_that_are_not_used():
+    async def scenario():
+        engine, other = federation().client(0, "127.0.0.1:1"), certified(AUTHORITY, "client-1")
+        made = [EMPTY]
+        for _ in range(10):
+            made.append(AUTHORITY.revoke(made[-1], []))
+        await engine.arrived(_frame(after(made[-1], other)))
+        before = len(said(engine))
+        for each in [*made, *made]:
+            await engine.arrived(_frame(each))
+        return len(said(engine)) - before
+
+    assert quickly(scenario()) == 3
 
 
 @pytest.mark.parametrize("waits", ["with its hello", "within its welcome"])

@@ -23,6 +23,7 @@ from tacit.net.enrolment_server import EnrolmentServer
 from tacit.net.enrolment_tokens import Token, create
 from tacit.net.identity import identity_of, request
 from tacit.net.key_files import init_authority, load_credentials, make_request
+from tacit.net.pem_files import write_file
 from tacit.net.revoking import revoke_name
 from tacit.net.tls import readable
 from tacit.wire import decode, encode
@@ -177,7 +178,7 @@ def test_a_replacement_that_is_killed_is_completed_by_the_same_command(folder, t
     class Killed(BaseException):
         pass
 
-    writes, write = 0, enrolment.write_file
+    writes, write = 0, write_file
 
     def doomed(*arguments):
         nonlocal writes

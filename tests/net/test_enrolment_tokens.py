@@ -231,6 +231,24 @@ def test_a_token_whose_request_was_refused_for_revoked_keys_is_not_lost(folder):
     redeemed(folder, token, request("site-1")[1])
 
 
+@pytest.mark.parametrize(
+    ("days", "why"),
+    [
+        (0, "a certificate lasts from 1 to"),
+        (24, r"24 days are longer than the authority lasts, .*: give 2[23] or fewer"),
+    ],
+)
+def test_a_token_whose_certificate_could_not_be_signed_is_not_made(tmp_path, days, why):
+    """It would be used for these keys, and never give a certificate."""
+    init_authority(tmp_path / "short", days=30)
+    folder = AuthorityFolder(tmp_path / "short")
+    with pytest.raises(ConfigError, match=why):
+        token_for(folder, certificate_days=days)
+    assert not (folder.folder / "tokens").exists()
+    token, (_, asked) = token_for(folder, certificate_days=22), request("site-1")
+    assert redeemed(folder, token, asked, datetime.fromtimestamp(token.expires, UTC))
+
+
 def test_days_are_bounded_and_old_tokens_are_removed(folder):
     for days in (0, 91):
         with pytest.raises(ConfigError, match="a token lasts from 1 to 90"):

@@ -173,6 +173,9 @@ def test_a_federation_whose_messages_a_neighbour_does_not_know_needs_this_releas
         )
     assert difference(shared(ours), shared(ours)) is None
     assert too_old(shared(plain)) is None
+    for hostile in ("9.0\nround 9", "\x1b[31m", 3, ["x"], "9" * 5000):
+        theirs = shared(plain | {LEAST_RELEASE: hostile})
+        assert ": another release is needed. " in difference(shared(plain), theirs)
 
 
 def test_two_that_know_the_key_compare_its_values():

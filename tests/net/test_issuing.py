@@ -9,6 +9,7 @@ import pytest
 from tacit.config.source import ConfigError
 from tacit.net import issuing
 from tacit.net.authority_folder import AuthorityFolder
+from tacit.net.identity import request
 from tacit.net.issuing import issue, names_in
 from tacit.net.key_files import init_authority, load_credentials
 from tacit.net.pem_files import write_file
@@ -180,3 +181,15 @@ def test_a_register_that_was_changed_is_said_with_its_line(folder, tmp_path):
     with pytest.raises(ConfigError, match=r"certificates\.jsonl:2: this line is no certificate"):
         folder.issued()
     assert os.stat(register).st_mode & 0o077 == 0
+
+
+def test_a_full_disk_registers_and_signs_nothing(folder, tmp_path, monkeypatch):
+    """The system writes as much of a line as there is room for, and calls that no error."""
+    write = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:20]))
+        with pytest.raises(ConfigError, match=r"certificates\.jsonl: it cannot be used: No space left on device"):
+            folder.sign(request("client-0")[1])
+    assert folder.issued() == []
+    folder.sign(request("client-1")[1])
+    assert [each.name for each in folder.issued()] == ["client-1"]

@@ -15,6 +15,7 @@ An authority that was made by an earlier release begins its register with the ne
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -191,7 +192,9 @@ class AuthorityFolder:
             register = os.open(self._register, os.O_RDWR | os.O_CREAT | os.O_APPEND, PRIVATE)
             try:
                 _end_line(register)
-                os.write(register, json.dumps(entry).encode() + b"\n")
+                line = json.dumps(entry).encode() + b"\n"
+                if os.write(register, line) < len(line):  # as much as there was room for
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(register)
             finally:
                 os.close(register)

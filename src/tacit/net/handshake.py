@@ -248,9 +248,9 @@ def too_old(ours: bytes) -> str | None:
     least = json.loads(ours).get(LEAST_RELEASE)
     if least is None:
         return None
+    needed = f"Tacit {least} or newer" if _NUMBERS.fullmatch(str(least)) else "another release"
     return (
-        f"the messages of such a federation have changed: Tacit {str(least)[:40]} or newer is needed. Install the same "
-        "release at all parties"
+        f"the messages of such a federation have changed: {needed} is needed. Install the same release at all parties"
     )
 
 

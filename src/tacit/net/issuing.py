@@ -77,6 +77,8 @@ def issue(
         _issue(authority, name, folder, days)
         return True
 
+    if out.is_file():
+        raise ConfigError(f"{out} is a file: give a folder by --out")
     with about(out):
         out.mkdir(parents=True, exist_ok=True)
     with _alone(out), ThreadPoolExecutor(_WRITERS) as pool:

@@ -14,8 +14,8 @@ from tacit.net.revocation_list import RevocationList
 
 def revoke_name(
     folder: AuthorityFolder, name: str, files: Sequence[Path] = (), reason: str = "unspecified"
-) -> tuple[RevocationList, int]:
-    """The next revocation list, and how many tokens are void.
+) -> tuple[RevocationList | None, int]:
+    """The next revocation list, if there was a certificate to revoke, and how many tokens are void.
 
     Args:
         files: certificates of this name, if only these are taken back, or an earlier release signed them, which kept
@@ -31,7 +31,7 @@ def revoke_name(
             f"{name} has no certificate in the register of {folder.folder}: check the name, or give a certificate that "
             "an earlier release signed by --certificate FILE"
         )
-    return (folder.revoke(found, reason) if found else folder.revoked()), cancelled
+    return (folder.revoke(found, reason) if found else None), cancelled
 
 
 def _given(folder: AuthorityFolder, name: str, file: Path) -> Issued:

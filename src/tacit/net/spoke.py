@@ -180,7 +180,7 @@ class Spoke(Ends):
         try:
             message = decode(frame, union, self._largest)
             if isinstance(message, RevokedList):
-                await self._take_list(message)
+                await self._upkeep.take(message.data, self.hub)
             else:
                 self._take(message)
         except PeerError as error:
@@ -207,20 +207,6 @@ class Spoke(Ends):
                 self._put(sender, body)
             case _:
                 raise PeerError(f"{self.hub} sent {type(message).__name__} out of turn, or of who takes no part")
-
-    async def _take_list(self, message: RevokedList) -> None:
-        """Go by the hub's revocation list from now on, if it is the authority's and newer than ours."""
-        if self._credentials is None:
-            raise PeerError("a revocation list, although there are no certificates")
-        revocations = self._credentials.revocations
-        try:
-            newer = revocations.take(message.data)
-        except PeerError as error:
-            self._say(f"the revocation list of {self.hub} is not used: {error}")
-            return
-        if newer:
-            self._say(f"{self.hub} sent {revocations.newest.words}: it is used from now on")
-            await self._list_changed()
 
     async def _list_changed(self) -> None:
         """There is a newer revocation list. A party on it ends the conversation, the hub included."""

@@ -155,7 +155,7 @@ class StarGuest:
             elif isinstance(about, Identities):
                 self._meet(about)
             elif isinstance(about, RevokedList):
-                await self._take_list(about)
+                await self._upkeep.take(about.data, "the coordinator")
             else:
                 self._away_since = None
                 self._hear_pause(False)
@@ -212,20 +212,6 @@ class StarGuest:
                 self.leaf.meet(identity, self._signing_key(identity, proof))
             except PeerError as error:
                 self._leave_out(identity, str(error))
-
-    async def _take_list(self, message: RevokedList) -> None:
-        """Go by the coordinator's revocation list from now on, if it is the authority's and newer than ours."""
-        if self._credentials is None:
-            raise PeerError("a revocation list, although there are no certificates")
-        revocations = self._credentials.revocations
-        try:
-            newer = revocations.take(message.data)
-        except PeerError as error:
-            self._sink.emit(Noted(f"the coordinator's revocation list is not used: {error}"))
-            return
-        if newer:
-            self._sink.emit(Noted(f"the coordinator sent {revocations.newest.words}: it is used from now on"))
-            await self._list_changed()
 
     async def _list_changed(self) -> None:
         """There is a newer revocation list. Nobody on it is believed any more, the coordinator included."""

@@ -2,7 +2,8 @@
 
 upkeep = Upkeep(credentials, say, changed, peers)
 upkeep.run()                once a second: reads a list that has changed, and says once a day what will expire
-upkeep.warn_of_peers()      the same of those who are there; at most once a day
+upkeep.take(data, sender)   takes a list that another party sent
+upkeep.warn_of_peers()      says what will expire of those who are there; at most once a day
 tell_list(server, revocations, names)       at the party that others connect to: it passes its list on
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 
 from tacit.channel import sentence
+from tacit.errors import PeerError
 from tacit.net.certificates import WARNING_DAYS, read_certificate
 from tacit.net.handshake import RevokedList
 from tacit.net.identity import Credentials, Identity, authority_certificate, certificate_fingerprint
@@ -24,6 +26,7 @@ from tacit.wire import encode
 
 _DAY = 86_400.0  # seconds between two warnings
 _LOOK = 1.0  # seconds between two looks at a file
+_REASONS = 3  # for which the log says that another party's list is not used
 
 
 def own_warnings(credentials: Credentials, now: datetime | None = None) -> list[str]:
@@ -88,6 +91,7 @@ class Upkeep:
         self._peers = peers
         self._warned = -math.inf  # when, of its own certificate
         self._warned_of_peers: float | None = None
+        self._refused: set[str] = set()  # why lists of others were not used, as it was said
         self._number = 0  # of the last list that it was looked up in
 
     async def run(self) -> None:
@@ -102,6 +106,23 @@ class Upkeep:
                 if failed != (failed := sentence(str(error))):
                     self._say(f"the certificates and the revocation list could not be looked after: {failed}")
             await asyncio.sleep(_LOOK)
+
+    async def take(self, data: bytes, sender: str) -> None:
+        """Go by a list that another party sent from now on, if it is the authority's and newer than ours."""
+        if self._credentials is None:
+            raise PeerError("a revocation list, although there are no certificates")
+        revocations = self._credentials.revocations
+        try:
+            newer = revocations.take(data)
+        except PeerError as error:
+            reason = f"the revocation list of {sender} is not used: {error}"
+            if reason not in self._refused and len(self._refused) < _REASONS:
+                self._refused.add(reason)
+                self._say(reason)
+            return
+        if newer:
+            self._say(f"{sender} sent {revocations.newest.words}: it is used from now on")
+            await self._changed()
 
     async def _look(self, credentials: Credentials) -> None:
         if time.monotonic() - self._warned >= _DAY:
