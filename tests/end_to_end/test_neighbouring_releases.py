@@ -171,6 +171,56 @@ def test_a_coordinator_is_updated_while_clients_of_this_release_wait_for_it(here
     assert "runs Tacit" not in out + err
 
 
+# Prints what a release says on the wire: each message's fields, and each key's default, with whether it is `Added`.
+SAID = """
+import contextlib, importlib, json, pkgutil, tacit
+for found in pkgutil.walk_packages(tacit.__path__, "tacit."):
+    if not any(part in found.name for part in (".flower", ".ray", "__main__", ".attacks")):
+        with contextlib.suppress(ImportError):  # of what the archive has not
+            importlib.import_module(found.name)
+from tacit.sections import Section
+from tacit.wire import Message
+
+def below(kind):
+    for each in kind.__subclasses__():
+        yield each
+        yield from below(each)
+
+def name(kind):
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+def key(info):
+    added = [each for each in info.metadata if type(each).__name__ == "Added"]
+    default = "required" if info.is_required() else repr(info.get_default(call_default_factory=True, validated_data={}))
+    return default, bool(added), any(each.changes for each in added)
+
+print(json.dumps({
+    "messages": {name(each): [each.__struct_config__.tag, list(each.__struct_fields__)] for each in below(Message)},
+    "keys": {f"{name(each)}.{at}": key(info) for each in below(Section) for at, info in each.model_fields.items()},
+}))
+"""
+HELLOS = {"tacit.net.handshake.Hello", "tacit.net.handshake.Welcome"}  # `as_of_0_2`
+CHANGED = {"tacit.kinds.vertical_trees.protocol.messages.Begun"}  # of federations that say `LEAST_RELEASE`
+
+
+def test_no_message_and_no_key_changed_without_a_word(older):
+    """A message that changes needs `LEAST_RELEASE`, a new key `Added`; the default of one with that mark is final."""
+    then, now = (said_by(*paths) for paths in ((str(older), *sys.path), sys.path))
+    messages = {name for name, form in then["messages"].items() if now["messages"].get(name) != form}
+    assert messages == HELLOS | CHANGED
+    assert then["keys"].keys() <= now["keys"].keys()
+    for key, (default, added, changes) in now["keys"].items():
+        if key not in then["keys"]:
+            assert added, key
+        elif added and not changes:
+            assert then["keys"][key][0] == default, f"{key}: both sides would leave it out, and mean different values"
+
+
+def said_by(*paths: str) -> dict:
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    return json.loads(subprocess.run([sys.executable, "-c", SAID], env=env, check=True, capture_output=True).stdout)
+
+
 def test_a_key_that_the_older_release_does_not_have_is_a_difference_only_if_it_changes_something(here, older):
     """`stop` is such a key to a release that never heard of it: played here by taking it out of the older one."""
     settings = older / "tacit" / "kinds" / "horizontal" / "settings.py"
