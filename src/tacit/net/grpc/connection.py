@@ -27,6 +27,7 @@ from tacit.net.handshake import (
     as_of_0_2,
     check_proven,
     check_version,
+    differing_version,
     speaks_0_2,
     too_old,
     unproven,
@@ -37,6 +38,7 @@ from tacit.net.loopback import check_guarded
 from tacit.net.tls import diagnose
 from tacit.net.transport import Conversation, Guest
 from tacit.net.vitals import Traffic
+from tacit.version import __version__
 from tacit.wire import AnyFrame, decode, encode
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
@@ -72,6 +74,7 @@ class Connection:
         self._older = False  # whether the server said that it is of 0.2: the next hello is one of that release
         self.traffic = Traffic()
         self._rejected = 0  # handshakes in a row that failed at a certificate
+        self._versions: set[str] = set()  # other releases that the server ran
         self._judged = False  # whether the server's certificate was accepted, in this attempt
         self._there: Identity | None = None  # as the server proved
         self._attempt: asyncio.Task[str] | None = None
@@ -250,6 +253,7 @@ class Connection:
 
     async def _welcomed(self, welcome: Welcome) -> None:
         check_version(self._server, welcome.version)
+        self._say_version(welcome.version)
         self._epoch, self._met, self._rejected = welcome.epoch, True, 0
         if welcome.resumed:
             self._link.reconnected(welcome.received)
@@ -257,6 +261,13 @@ class Connection:
             self._link = Link(self._about.limit)
         self._reached = self._link.progress
         await self._told.connected(welcome.resumed)
+
+    def _say_version(self, said: str) -> None:
+        """Say that the server runs another release, once of each."""
+        version = differing_version(said)
+        if version is not None and version not in self._versions:
+            self._versions.add(version)
+            self._about.say(f"{self._server} runs Tacit {version}, this side {__version__}: what both know is used")
 
     async def _write(self, stream: Any) -> None:
         while True:
