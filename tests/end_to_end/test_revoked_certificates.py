@@ -1,6 +1,6 @@
 """A certificate that is taken back is worth nothing anywhere, within seconds, and its name can get another.
 
-Each test plays the adversary that a revocation is meant to stop: somebody who has the private file of a client, or of
+Each test plays the adversary that a revocation is meant to stop: a thief who has the private file of a client, or of
 the coordinator, and the certificate that the authority once signed for it.
 """
 
@@ -385,7 +385,7 @@ class Thief:
         "says nothing, as an older release",
     ],
 )
-def test_whoever_has_the_coordinators_revoked_keys_is_not_believed(monkeypatch, how):
+def test_a_thief_of_the_coordinators_revoked_keys_is_not_believed(monkeypatch, how):
     """TLS alone would: the certificate is the authority's, and in the coordinator's name (the control)."""
     stolen, genuine = certified(AUTHORITY, "coordinator"), certified(AUTHORITY, "coordinator")
 

@@ -268,7 +268,7 @@ def test_a_tampered_token_is_refused(folder, tmp_path, change, why):
 
 
 class Between:
-    """A TLS server of somebody else. It keeps what it hears."""
+    """A TLS server of an attacker. It keeps what it hears."""
 
     def __init__(self, offer: bytes, chain: tuple[bytes, bytes]) -> None:
         self.heard = b""
@@ -319,7 +319,7 @@ def partys_chain(folder: AuthorityFolder) -> tuple[bytes, bytes]:
         ("the right one", None),
     ],
 )
-def test_whoever_is_in_between_hears_nothing(folder, tmp_path, how, why):
+def test_an_attacker_in_between_hears_nothing(folder, tmp_path, how, why):
     init_authority(tmp_path / "other")
     other = AuthorityFolder(tmp_path / "other")
     offers = {"another authority": other.certificate_pem, "no certificate": b"x"}

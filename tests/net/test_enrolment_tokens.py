@@ -193,7 +193,7 @@ def test_a_request_that_is_none_does_not_use_the_token(folder, asked):
 
 
 def test_a_request_without_both_private_keys_is_refused(folder):
-    """Somebody who saw another party's request on the way does not get it a certificate for a key of their own."""
+    """An attacker who saw another party's request on the way does not get it a certificate for a key of their own."""
     token = token_for(folder)
     _, theirs = request("site-1")
     with pytest.raises(Spent):

@@ -1,11 +1,11 @@
 """The folder of an authority: it signs, keeps a register of what it signed, and takes certificates back.
 
 authority.private.pem, authority.pem    its key and its certificate
-certificates.jsonl                      the register: a line for each certificate, before anybody is given it, and for
+certificates.jsonl                      the register: a line for each certificate, before it is handed out, and for
                                         the number of each revocation list: one that is lost is not begun anew
 revoked.pem                             the newest revocation list, for the coordinator and the parties
 tokens/                                 of enrolment (see `enrolment_tokens`)
-lock                                    held by whoever changes one of them
+lock                                    held by a process while it changes one of them
 
     AuthorityFolder(folder).sign(request, days)             registered first; never for keys that were revoked
     AuthorityFolder(folder).revoke(certificates, reason)    the next list

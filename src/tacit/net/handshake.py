@@ -197,7 +197,7 @@ def check_proven(
     A server of an older release proves nothing: it is refused if anything is revoked at all.
 
     Guarantee: the holder of the signing key of a certificate that is not revoked answered this nonce to a client whose
-        TLS certificate is in the name `client`. Somebody who has a revoked key of the server and sits in between has
+        TLS certificate is in the name `client`. An attacker in between with a revoked key of the server has
         neither that signing key nor a certificate in the client's name to ask the server with.
     """
     if proof is None:

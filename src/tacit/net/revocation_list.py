@@ -148,7 +148,7 @@ def read_list(data: bytes, authority: x509.Certificate) -> RevocationList:
 
 
 def read_unverified(data: bytes) -> RevocationList:
-    """What a list says, whoever signed it: to show it to a person."""
+    """What a list says, without looking at who signed it: to show it to a person."""
     try:
         return _read(_parsed(data))
     except MALFORMED as error:

@@ -1,10 +1,10 @@
-"""The revocation list that a party goes by: the newest that it has seen, from whomever.
+"""The revocation list that a party goes by: the newest that it has seen, from any party.
 
 Its own local file may name one (`keys: {revoked: FILE}`), the coordinator or the hub sends its own, and the newest is
 kept in the run's folder. All are signed by the authority, so that it does not matter who passed them on.
 
 Guarantee: the number of the list that is used never falls, also over a restart with the same folder.
-Assumes: nothing about a list that this party was never shown. Whoever keeps a newer one from it is not noticed.
+Assumes: nothing about a list that this party was never shown. A party that keeps a newer one from it is not noticed.
 """
 
 from __future__ import annotations
