@@ -117,6 +117,17 @@ def test_many_names_are_issued_and_one_is_revoked(here):
     assert [result.exit_code for result in (made, revoked)] == [0, 0]
 
 
+def test_a_name_that_has_only_tokens_is_revoked_without_another_list(here):
+    tacit_keys("init")
+    for _ in range(2):
+        tacit_keys("token", "client-1", "--address", "a:1")
+    before = Path("authority/revoked.pem").read_bytes()
+    assert tacit_keys("revoke", "client-1").stdout == (
+        "2 unused tokens of client-1 are void.\nclient-1 had no certificate: the revocation list is as it was.\n"
+    )
+    assert Path("authority/revoked.pem").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -124,11 +135,14 @@ def test_many_names_are_issued_and_one_is_revoked(here):
         (("issue", "--names", "bad.txt"), "bad.txt:2: 'B' is not a valid name"),
         (("issue", "--names", "good.txt", "--days", "4000"), "a certificate lasts from 1 to"),
         (("issue", "--names", "good.txt", "--authority", "gone"), "no such file"),
+        (("issue", "--names", "good.txt", "--out", "good.txt"), "good.txt is a file: give a folder by --out"),
         (("revoke", "client-9"), "client-9 has no certificate in the register of authority"),
         (("revoke", "client-3", "--certificate", "authority/authority.pem"), "authority/authority.pem: "),
         (("token", "Client", "--address", "a:1"), "not a valid name for a party"),
         (("token", "client-3", "--address", "nowhere"), "give HOST:PORT"),
+        (("token", "client-3", "--address", "a:²"), "give HOST:PORT"),
         (("token", "client-3", "--address", "a:1", "--days", "200"), "a token lasts from 1 to 90"),
+        (("token", "client-3", "--address", "a:1", "--certificate-days", "3650"), "longer than the authority lasts"),
         (("serve", "--address", "127.0.0.1:99999"), "give HOST:PORT"),
         (("enrol", "tacit-token-x"), "not a whole token"),
     ],

@@ -89,7 +89,7 @@ def held(name: str, folder: str):
 
 @pytest.mark.parametrize(("place", "moment", "count"), MOMENTS)
 def test_a_server_that_is_killed_gives_one_certificate_for_one_pair_of_keys(here, place, moment, count):
-    """The party repeats its command and gets it; somebody else with the same token gets none."""
+    """The party repeats its command and gets it; another with the same token gets none."""
     port = free_port()
     done("keys", "init")
     text = token("site-1", port)
@@ -105,7 +105,7 @@ def test_a_server_that_is_killed_gives_one_certificate_for_one_pair_of_keys(here
         assert thief.exit_code == 2
         assert "used already, for other keys" in thief.stderr
         done("keys", "enrol", text, "--out", "site")
-    else:  # nothing had happened: whoever comes first
+    else:  # nothing had happened: the first that comes
         done("keys", "enrol", text, "--out", "site")
         assert "used already" in invoke("keys", "enrol", text, "--out", "thief").stderr
     fingerprint = held("site-1", "site").identify(held("site-1", "site").certificate).fingerprint

@@ -17,7 +17,7 @@ import yaml
 
 from tacit.version import __version__
 from tests.commands import certify, ended, start
-from tests.subprocesses import free_port, launch, until
+from tests.subprocesses import free_port, kill, launch, until
 
 ARCHIVE = Path(__file__).parents[1] / "older" / "tacit-0.2.0.tar.xz"
 FLEET = {
@@ -118,6 +118,107 @@ def test_two_companies_of_both_releases_train_on_shares(here, older, old):
         ended(process)
     for name in ("bank", "shop"):
         assert json.loads((here / name / "events.jsonl").read_text().splitlines()[-1])["status"] == "done"
+
+
+@pytest.mark.parametrize("old", ["coordinator", "clients"])
+def test_a_federation_whose_messages_changed_says_so_and_spends_nothing(here, older, old):
+    """Few bits under distributed DP have other columns now: every round would fail, after the clients paid for it."""
+    bits = {
+        "encrypt_type": "DDP_ENCRYPT",
+        "ddp_encrypt": {"ddp_eps": 100, "ddp_delta": 1e-5},
+        "pw_encrypt": {"bits": 16},
+    }
+    file = fleet(here, encrypt=bits)
+    coordinator = join(older if old == "coordinator" else None, str(file), "--party", "coordinator", "--insecure")
+    clients = join(older if old == "clients" else None, str(file), "--party", "client", "--id", "0-3", "--insecure")
+    clients.wait(300)
+    said = "".join(clients.communicate())
+    assert clients.returncode == 3, said
+    assert "the messages of such a federation have changed: Tacit 0.3 or newer is needed" in said
+    assert ("coordinator runs Tacit 0.2: " in said) == (old == "coordinator")
+    assert not [path for path in here.glob("runs/*/ledger.json") if json.loads(path.read_text())["ledgers"]]
+    kill(coordinator)
+
+
+@pytest.mark.parametrize("old", ["bank", "shop"])
+def test_companies_of_both_releases_do_not_begin_to_grow_trees(here, older, old):
+    deal = DEAL | {"kind": "vertical_trees", "privacy": {"partition": "shown"}, "train": {"trees": 2, "depth": 2}}
+    deal["parties"] = {"bank": {"role": "active", "address": f"127.0.0.1:{free_port()}"}, "shop": {"role": "passive"}}
+    (here / "deal.yaml").write_text(yaml.safe_dump(deal))
+    bank, shop = (
+        join(older if name == old else None, str(here / "deal.yaml"), "--party", name, "--insecure")
+        for name in ("bank", "shop")
+    )
+    shop.wait(300)
+    assert shop.returncode == 3
+    assert "the messages of such a federation have changed: Tacit 0.3" in "".join(shop.communicate())
+    kill(bank)
+
+
+def test_a_coordinator_is_updated_while_clients_of_this_release_wait_for_it(here, older):
+    """They said hello as 0.2 does, because it did. To the one that takes its place they say what they are."""
+    file = fleet(here, rounds=6, clients=3, train={"epochs": 5})
+    where = ("--party", "coordinator", "--insecure", "--state", "coordinator")
+    old = join(older, str(file), *where)
+    clients = join(None, str(file), "--party", "client", "--id", "0-2", "--insecure", "--state", "clients")
+    events = here / "coordinator" / "events.jsonl"
+    until(lambda: events.exists() and "RoundFinished" in events.read_text(), old)
+    kill(old)
+    new = join(None, str(file), *where)
+    out, err = ended(new)
+    ended(clients)
+    assert len(metrics(here / "coordinator")) == 6
+    assert "runs Tacit" not in out + err
+
+
+# Prints what a release says on the wire: each message's fields, and each key's default, with whether it is `Added`.
+SAID = """
+import contextlib, importlib, json, pkgutil, tacit
+for found in pkgutil.walk_packages(tacit.__path__, "tacit."):
+    if not any(part in found.name for part in (".flower", ".ray", "__main__", ".attacks")):
+        with contextlib.suppress(ImportError):  # of what the archive has not
+            importlib.import_module(found.name)
+from tacit.sections import Section
+from tacit.wire import Message
+
+def below(kind):
+    for each in kind.__subclasses__():
+        yield each
+        yield from below(each)
+
+def name(kind):
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+def key(info):
+    added = [each for each in info.metadata if type(each).__name__ == "Added"]
+    default = "required" if info.is_required() else repr(info.get_default(call_default_factory=True, validated_data={}))
+    return default, bool(added), any(each.changes for each in added)
+
+print(json.dumps({
+    "messages": {name(each): [each.__struct_config__.tag, list(each.__struct_fields__)] for each in below(Message)},
+    "keys": {f"{name(each)}.{at}": key(info) for each in below(Section) for at, info in each.model_fields.items()},
+}))
+"""
+HELLOS = {"tacit.net.handshake.Hello", "tacit.net.handshake.Welcome"}  # `as_of_0_2`
+CHANGED = {"tacit.kinds.vertical_trees.protocol.messages.Begun"}  # of federations that say `LEAST_RELEASE`
+
+
+def test_no_message_and_no_key_changed_without_a_word(older):
+    """A message that changes needs `LEAST_RELEASE`, a new key `Added`; the default of one with that mark is final."""
+    then, now = (said_by(*paths) for paths in ((str(older), *sys.path), sys.path))
+    messages = {name for name, form in then["messages"].items() if now["messages"].get(name) != form}
+    assert messages == HELLOS | CHANGED
+    assert then["keys"].keys() <= now["keys"].keys()
+    for key, (default, added, changes) in now["keys"].items():
+        if key not in then["keys"]:
+            assert added, key
+        elif added and not changes:
+            assert then["keys"][key][0] == default, f"{key}: both sides would leave it out, and mean different values"
+
+
+def said_by(*paths: str) -> dict:
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    return json.loads(subprocess.run([sys.executable, "-c", SAID], env=env, check=True, capture_output=True).stdout)
 
 
 def test_a_key_that_the_older_release_does_not_have_is_a_difference_only_if_it_changes_something(here, older):

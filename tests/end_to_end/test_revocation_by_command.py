@@ -124,7 +124,7 @@ def test_a_client_is_revoked_within_a_round_and_returns_with_new_keys(fleet):
     until(lambda: any(Path().glob("training-2-*")), coordinator)
     assert not Path("training-2-4").exists()
 
-    # Somebody who has the old files does not get in; the party, with new keys, does.
+    # A thief who has the old files does not get in; the party, with new keys, does.
     thief = join("client-4", "--state", "thief")
     assert thief.wait(HANGS) == 3
     Path("names.txt").write_text("client-4")

@@ -1,6 +1,6 @@
 """A certificate that is taken back is worth nothing anywhere, within seconds, and its name can get another.
 
-Each test plays the adversary that a revocation is meant to stop: somebody who has the private file of a client, or of
+Each test plays the adversary that a revocation is meant to stop: a thief who has the private file of a client, or of
 the coordinator, and the certificate that the authority once signed for it.
 """
 
@@ -13,6 +13,8 @@ import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
+import grpc
+import grpc.aio
 import pytest
 
 from tacit.channel import Interrupted
@@ -22,15 +24,16 @@ from tacit.net import upkeep
 from tacit.net.grpc import connection
 from tacit.net.grpc import server as server_module
 from tacit.net.grpc.connection import Connection
-from tacit.net.grpc.server import Server
-from tacit.net.handshake import Identities, Proven, RevokedList, Welcome, as_of_0_2, check_proven, proven
+from tacit.net.grpc.credentials import channel_credentials, channel_options
+from tacit.net.grpc.server import METHOD, Server
+from tacit.net.handshake import Identities, Proven, Refused, RevokedList, Welcome, as_of_0_2, check_proven, proven
 from tacit.net.hub import Hub
 from tacit.net.identity import Authority, authority_certificate
 from tacit.net.revocation_list import RevocationList, Revoked
 from tacit.net.spoke import Spoke
 from tacit.net.transport import Conversation
 from tacit.secagg.messages import pack_ids
-from tacit.wire import encode
+from tacit.wire import decode, encode
 from tests.inside import inside
 from tests.kinds.horizontal.federations import Numbers, settings_for
 from tests.net.loopback import Federation, certified, over_each_transport, quickly, until
@@ -234,6 +237,70 @@ def test_a_client_does_not_use_what_is_older_or_not_the_authoritys(forged):
     assert quickly(scenario()).startswith("the revocation list of the coordinator is not used: ")
 
 
+def test_a_coordinator_cannot_fill_the_log_with_lists_that_are_not_used():
+    async def scenario():
+        engine, other = federation().client(0, "127.0.0.1:1"), certified(AUTHORITY, "client-1")
+        made = [EMPTY]
+        for _ in range(10):
+            made.append(AUTHORITY.revoke(made[-1], []))
+        await engine.arrived(_frame(after(made[-1], other)))
+        before = len(said(engine))
+        for each in [*made, *made]:
+            await engine.arrived(_frame(each))
+        return len(said(engine)) - before
+
+    assert quickly(scenario()) == 3
+
+
+@pytest.mark.parametrize("waits", ["with its hello", "within its welcome"])
+def test_a_client_that_is_about_to_join_when_it_is_revoked_does_not(waits):
+    """Its certificate passed the handshake before the list came: it has a stream, and is not one of the parties yet."""
+    own, thief = certified(AUTHORITY, "coordinator"), certified(AUTHORITY, "client-1")
+
+    class Slow(Heard):
+        async def joined(self, name, hello, certificate, resumed):
+            await super().joined(name, hello, certificate, resumed)
+            if waits == "within its welcome":
+                await go.wait()
+
+    go = asyncio.Event()
+
+    async def scenario():
+        heard = Slow()
+        async with serving(own, heard) as (made, port), stream_to(port, thief) as stream:
+            hello = encode(Conversation("client-1", b"{}", 1000, thief).hello(bytes(16), b"", 0))
+            if waits == "with its hello":
+                await until(lambda: "client-1" in inside(made)._greeting)
+            else:
+                await stream.write(hello)
+                await until(lambda: heard.joined_as)
+            own.revocations.take(after(EMPTY, thief).data)
+            ended = made.end_revoked()
+            if waits == "with its hello":
+                await stream.write(hello)
+                refusal = decode(await stream.read(), Refused, 1000).reason
+            else:
+                assert "client-1" in ended
+                assert await stream.read()  # the welcome
+                with pytest.raises(grpc.aio.AioRpcError) as error:
+                    await stream.read()
+                assert error.value.code() is grpc.StatusCode.PERMISSION_DENIED
+                refusal = error.value.details()
+            go.set()
+            assert not made.connected("client-1")
+            return refusal
+
+    assert "the certificate of client-1 was revoked on" in quickly(scenario())
+
+
+@asynccontextmanager
+async def stream_to(port, own):
+    """A stream to the coordinator, on which nothing is said by itself."""
+    options = channel_options("coordinator")
+    async with grpc.aio.secure_channel(f"127.0.0.1:{port}", channel_credentials(own), options=options) as channel:
+        yield channel.stream_stream(METHOD)()
+
+
 # --- the coordinator
 
 
@@ -318,7 +385,7 @@ class Thief:
         "says nothing, as an older release",
     ],
 )
-def test_whoever_has_the_coordinators_revoked_keys_is_not_believed(monkeypatch, how):
+def test_a_thief_of_the_coordinators_revoked_keys_is_not_believed(monkeypatch, how):
     """TLS alone would: the certificate is the authority's, and in the coordinator's name (the control)."""
     stolen, genuine = certified(AUTHORITY, "coordinator"), certified(AUTHORITY, "coordinator")
 
@@ -382,6 +449,28 @@ def test_a_client_leaves_a_coordinator_that_is_revoked_and_finds_the_one_that_ta
 
     reasons = quickly(scenario())
     assert any("the certificate of coordinator was revoked on" in reason for reason in reasons)
+
+
+def test_a_client_leaves_a_coordinator_that_proved_nothing_once_anything_is_revoked(monkeypatch):
+    """It may be the one that is revoked: it poses as one of an older release, while nothing is."""
+    stolen, own = certified(AUTHORITY, "coordinator"), certified(AUTHORITY, "client-0")
+    monkeypatch.setattr(server_module, "NONCE_BYTES", -1)
+
+    async def scenario():
+        there = Heard()
+        async with serving(stolen, Heard()) as (_, port), joining(port, own, there) as (joined, _):
+            await until(lambda: there.connections == 1)
+            own.revocations.take(EMPTY.data)
+            joined.check_server()
+            await asyncio.sleep(0.05)
+            assert not there.reasons  # the control: nothing is revoked
+            own.revocations.take(after(EMPTY, stolen).data)
+            joined.check_server()
+            await until(lambda: len(there.reasons) > 1)
+            assert there.connections == 1
+        return there.reasons
+
+    assert all("does not prove that its certificate is not revoked" in each for each in quickly(scenario()))
 
 
 def test_a_proof_is_for_one_client_and_one_nonce():

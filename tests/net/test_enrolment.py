@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import ssl
 import threading
@@ -21,7 +22,8 @@ from tacit.net.enrolment import Declined, Enrol, Enrolled, Offer, enrol
 from tacit.net.enrolment_server import EnrolmentServer
 from tacit.net.enrolment_tokens import Token, create
 from tacit.net.identity import identity_of, request
-from tacit.net.key_files import init_authority, load_credentials
+from tacit.net.key_files import init_authority, load_credentials, make_request
+from tacit.net.pem_files import write_file
 from tacit.net.revoking import revoke_name
 from tacit.net.tls import readable
 from tacit.wire import decode, encode
@@ -142,6 +144,103 @@ def test_new_keys_by_force_need_another_token(folder, tmp_path):
     assert load_credentials(again.private, again.certificate, again.authority).name == "site-1"
 
 
+def test_keys_in_use_stay_until_there_is_a_certificate_for_new_ones(folder, tmp_path, monkeypatch):
+    """By --force, with a token that is not good any more, and with an answer that is lost."""
+    site, sent = tmp_path / "site", enrolment_server._send
+
+    async def lost(writer, data):
+        if len(folder.issued()) == 2:
+            writer.transport.abort()
+            raise ConnectionResetError
+        await sent(writer, data)
+
+    with Serving(folder) as serving:
+        used, good = token_for(folder, serving.port), token_for(folder, serving.port)
+        first = enrol(used.text, site)
+        before = files_in(site)
+        with pytest.raises(ConfigError, match="used already, for other keys"):
+            enrol(used.text, site, overwrite=True)
+        assert before.items() <= files_in(site).items()
+        monkeypatch.setattr(enrolment_server, "_send", lost)
+        with pytest.raises(ConfigError, match="repeat the command"):
+            enrol(good.text, site, overwrite=True)
+        assert before.items() <= files_in(site).items()
+        monkeypatch.setattr(enrolment_server, "_send", sent)
+        again = enrol(good.text, site, overwrite=True)
+    assert load_credentials(again.private, again.certificate, again.authority).name == "site-1"
+    assert again.fingerprint != first.fingerprint
+    assert len(folder.issued()) == 2
+    assert files_in(site).keys() == before.keys()
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_a_replacement_that_is_killed_is_completed_by_the_same_command(folder, tmp_path, monkeypatch, count):
+    class Killed(BaseException):
+        pass
+
+    writes, write = 0, write_file
+
+    def doomed(*arguments):
+        nonlocal writes
+        writes += 1
+        if writes == count:
+            raise Killed
+        write(*arguments)
+
+    with Serving(folder) as serving:
+        enrol(token_for(folder, serving.port).text, tmp_path)
+        token = token_for(folder, serving.port)
+        with monkeypatch.context() as patch:
+            patch.setattr(enrolment, "write_file", doomed)
+            with pytest.raises(Killed):
+                enrol(token.text, tmp_path, overwrite=True)
+        made = enrol(token.text, tmp_path, overwrite=True)
+    assert load_credentials(made.private, made.certificate, made.authority).expires == made.expires
+    assert len({each.fingerprint for each in folder.issued()}) == 2
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("wrong", ["another authority", "other keys"])
+def test_a_folder_that_does_not_fit_is_noticed_before_the_token_is_used(folder, tmp_path, wrong):
+    """Used, it would be good for these keys only: the remedy in the message would not help."""
+    site = tmp_path / "site"
+    site.mkdir()
+    if wrong == "another authority":
+        init_authority(tmp_path / "other")
+        (site / "authority.pem").write_bytes((tmp_path / "other" / "authority.pem").read_bytes())
+        why = "is of another authority than this token: give an empty folder by --out"
+    else:
+        make_request("site-1", site)
+        (site / "site-1.request.pem").write_bytes(request("site-1")[1])
+        why = r"site-1\.request\.pem is not of the keys in .*site-1\.private\.pem: move both away"
+    with Serving(folder) as serving:
+        token = token_for(folder, serving.port)
+        with pytest.raises(ConfigError, match=why):
+            enrol(token.text, site)
+        assert enrol(token.text, tmp_path / "empty").name == "site-1"
+
+
+def test_an_older_list_does_not_take_the_place_of_a_newer_one(folder, tmp_path):
+    """Such as of an authority that was restored from a backup as a whole."""
+    backup = tmp_path / "backup"
+    with Serving(folder) as serving:
+        enrol(token_for(folder, serving.port).text, tmp_path / "site")
+    shutil.copytree(folder.folder, backup)
+    revoke_name(folder, "site-1")
+    newest = folder.revoked_file.read_bytes()
+    (tmp_path / "site" / "revoked.pem").write_bytes(newest)
+    restored = AuthorityFolder(backup)
+    with (
+        Serving(restored) as serving,
+        pytest.raises(ConfigError, match=r"is not used: revocation list 1 .* is older than revocation list 2"),
+    ):
+        enrol(token_for(restored, serving.port).text, tmp_path / "site", overwrite=True)
+    assert (tmp_path / "site" / "revoked.pem").read_bytes() == newest
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -169,7 +268,7 @@ def test_a_tampered_token_is_refused(folder, tmp_path, change, why):
 
 
 class Between:
-    """A TLS server of somebody else. It keeps what it hears."""
+    """A TLS server of an attacker. It keeps what it hears."""
 
     def __init__(self, offer: bytes, chain: tuple[bytes, bytes]) -> None:
         self.heard = b""
@@ -220,7 +319,7 @@ def partys_chain(folder: AuthorityFolder) -> tuple[bytes, bytes]:
         ("the right one", None),
     ],
 )
-def test_whoever_is_in_between_hears_nothing(folder, tmp_path, how, why):
+def test_an_attacker_in_between_hears_nothing(folder, tmp_path, how, why):
     init_authority(tmp_path / "other")
     other = AuthorityFolder(tmp_path / "other")
     offers = {"another authority": other.certificate_pem, "no certificate": b"x"}
@@ -451,6 +550,28 @@ def test_connections_of_one_address_are_limited(folder, monkeypatch):
             connected(serving.port)
         serving.until_said("too many connections of one address")
         for each in held:
+            each.close()
+
+
+@pytest.mark.parametrize("addresses", [3, 6])
+def test_connections_of_many_addresses_displace_each_other_and_no_holder_of_a_token(
+    folder, tmp_path, monkeypatch, addresses
+):
+    """All connections that there may be are taken, by strangers who say nothing, and each has time for its request."""
+    monkeypatch.setattr(enrolment_server, "_CONNECTIONS", 6)
+    monkeypatch.setattr(enrolment_server, "_OF_ONE", 2)
+    monkeypatch.setattr(enrolment_server, "_SECONDS", HANGS)
+    with Serving(folder) as serving:
+        silent = [
+            socket.create_connection(
+                ("127.0.0.1", serving.port), source_address=(f"127.0.0.{2 + number % addresses}", 0)
+            )
+            for number in range(6)
+        ]
+        assert enrol(token_for(folder, serving.port).text, tmp_path / "site").name == "site-1"
+        assert silent[0].recv(1) == b""  # the oldest
+        serving.until_said("too many connections, of which it was the oldest")
+        for each in silent:
             each.close()
 
 

@@ -193,7 +193,7 @@ def test_a_request_that_is_none_does_not_use_the_token(folder, asked):
 
 
 def test_a_request_without_both_private_keys_is_refused(folder):
-    """Somebody who saw another party's request on the way does not get it a certificate for a key of their own."""
+    """An attacker who saw another party's request on the way does not get it a certificate for a key of their own."""
     token = token_for(folder)
     _, theirs = request("site-1")
     with pytest.raises(Spent):
@@ -229,6 +229,24 @@ def test_a_token_whose_request_was_refused_for_revoked_keys_is_not_lost(folder):
     with pytest.raises(Spent, match="revoked"):
         redeemed(folder, token, old)
     redeemed(folder, token, request("site-1")[1])
+
+
+@pytest.mark.parametrize(
+    ("days", "why"),
+    [
+        (0, "a certificate lasts from 1 to"),
+        (24, r"24 days are longer than the authority lasts, .*: give 2[23] or fewer"),
+    ],
+)
+def test_a_token_whose_certificate_could_not_be_signed_is_not_made(tmp_path, days, why):
+    """It would be used for these keys, and never give a certificate."""
+    init_authority(tmp_path / "short", days=30)
+    folder = AuthorityFolder(tmp_path / "short")
+    with pytest.raises(ConfigError, match=why):
+        token_for(folder, certificate_days=days)
+    assert not (folder.folder / "tokens").exists()
+    token, (_, asked) = token_for(folder, certificate_days=22), request("site-1")
+    assert redeemed(folder, token, asked, datetime.fromtimestamp(token.expires, UTC))
 
 
 def test_days_are_bounded_and_old_tokens_are_removed(folder):

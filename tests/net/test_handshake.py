@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tacit.errors import PeerError
 from tacit.net.handshake import (
+    LEAST_RELEASE,
     Hello,
     Refused,
     Welcome,
@@ -22,6 +23,7 @@ from tacit.net.handshake import (
     differing_version,
     shared,
     speaks_0_2,
+    too_old,
 )
 from tacit.sections import Added, Section
 from tacit.version import __version__
@@ -159,6 +161,21 @@ def test_a_key_that_changes_something_is_a_difference_from_both_sides():
 
 def test_a_new_key_whose_default_changes_what_is_done_is_a_difference():
     assert 'manner is null at the coordinator and "fast" here' in told(Older(), Faster())
+
+
+def test_a_federation_whose_messages_a_neighbour_does_not_know_needs_this_release():
+    """Whatever else differs, that comes first: no key that the user changes would help."""
+    plain, ours = Older().model_dump(mode="json"), Newer(extra=3).model_dump(mode="json") | {LEAST_RELEASE: "9.0"}
+    for said in (difference(shared(plain), shared(ours)), difference(shared(ours), shared(plain))):
+        assert said == (
+            "the messages of such a federation have changed: Tacit 9.0 or newer is needed. Install the same release at "
+            "all parties"
+        )
+    assert difference(shared(ours), shared(ours)) is None
+    assert too_old(shared(plain)) is None
+    for hostile in ("9.0\nround 9", "\x1b[31m", 3, ["x"], "9" * 5000):
+        theirs = shared(plain | {LEAST_RELEASE: hostile})
+        assert ": another release is needed. " in difference(shared(plain), theirs)
 
 
 def test_two_that_know_the_key_compare_its_values():

@@ -9,6 +9,7 @@ import pytest
 from tacit.config.source import ConfigError
 from tacit.net import issuing
 from tacit.net.authority_folder import AuthorityFolder
+from tacit.net.identity import request
 from tacit.net.issuing import issue, names_in
 from tacit.net.key_files import init_authority, load_credentials
 from tacit.net.pem_files import write_file
@@ -82,6 +83,42 @@ def test_a_run_that_is_killed_leaves_no_half_of_a_folder(folder, tmp_path, monke
     assert len(list((tmp_path / "out").iterdir())) == 2
 
 
+def test_keys_that_are_being_replaced_have_no_certificate_of_the_old_ones(folder, tmp_path, monkeypatch):
+    """A kill would leave a folder whose certificate is not of its keys, and that counts as complete."""
+    issue(folder, ["client-0"], tmp_path / "out")
+    write = write_file
+
+    class Killed(BaseException):
+        pass
+
+    def doomed(path, *arguments):
+        write(path, *arguments)
+        if path.name == "client-0.private.pem":
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(issuing, "write_file", doomed)
+        with pytest.raises(Killed):
+            issue(folder, ["client-0"], tmp_path / "out", overwrite=True)
+    with pytest.raises(ConfigError, match=r"client-0 exists and has no client-0\.certificate\.pem: .*--force"):
+        issue(folder, ["client-0"], tmp_path / "out")
+    issue(folder, ["client-0"], tmp_path / "out", overwrite=True)
+    assert held(tmp_path / "out", "client-0")
+
+
+def test_two_that_issue_in_one_folder_do_not_mix_their_files(folder, tmp_path):
+    refused = []
+
+    def meanwhile(name, new):
+        with pytest.raises(ConfigError, match=r"another `tacit keys issue` writes there: wait for it") as error:
+            issue(folder, [name], tmp_path / "out", overwrite=True)
+        refused.append(str(error.value))
+
+    issue(folder, ["client-0", "client-1"], tmp_path / "out", made=meanwhile)
+    assert len(refused) == 2
+    assert held(tmp_path / "out", "client-0")
+
+
 def test_a_folder_of_something_else_is_not_touched(folder, tmp_path):
     (tmp_path / "client-1").mkdir()
     (tmp_path / "client-1" / "mine").write_text("x")
@@ -144,3 +181,15 @@ def test_a_register_that_was_changed_is_said_with_its_line(folder, tmp_path):
     with pytest.raises(ConfigError, match=r"certificates\.jsonl:2: this line is no certificate"):
         folder.issued()
     assert os.stat(register).st_mode & 0o077 == 0
+
+
+def test_a_full_disk_registers_and_signs_nothing(folder, tmp_path, monkeypatch):
+    """The system writes as much of a line as there is room for, and calls that no error."""
+    write = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:20]))
+        with pytest.raises(ConfigError, match=r"certificates\.jsonl: it cannot be used: No space left on device"):
+            folder.sign(request("client-0")[1])
+    assert folder.issued() == []
+    folder.sign(request("client-1")[1])
+    assert [each.name for each in folder.issued()] == ["client-1"]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+from contextlib import suppress
+
 import pytest
 
 from tacit.config.source import ConfigError
-from tacit.net import authority_folder
+from tacit.errors import PeerError
+from tacit.net import authority_folder, revoking
 from tacit.net.authority_folder import AuthorityFolder
+from tacit.net.enrolment_tokens import cancel, create, redeem
 from tacit.net.identity import Authority, request
 from tacit.net.key_files import init_authority
 from tacit.net.revoking import revoke_name
@@ -121,3 +126,74 @@ def test_a_kill_between_two_steps_leaves_the_old_list(folder, monkeypatch):
             revoke_name(folder, "client-1")
     assert folder.revoked_file.read_bytes() == before
     assert revoke_name(folder, "client-1")[0].number == 2
+
+
+@pytest.mark.parametrize("step", ["issued", "cancel"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_token_that_is_used_while_its_name_is_revoked_gives_nothing_that_lasts(folder, monkeypatch, step, moment):
+    """A thief is as fast as can be: between any two steps of the operator's command."""
+    token, (_, asked) = create(folder, "client-1", "127.0.0.1:1"), request("client-1")
+    signed(folder, "client-1")
+    stolen = []
+
+    def used(now):
+        if now == moment:
+            with suppress(PeerError):
+                stolen.append(folder.given(redeem(AuthorityFolder(folder.folder), token.id, token.secret, asked)))
+
+    def meanwhile(function):
+        def called(*arguments, **options):
+            used("before")
+            made = function(*arguments, **options)
+            used("after")
+            return made
+
+        return called
+
+    owner, function = (AuthorityFolder, AuthorityFolder.issued) if step == "issued" else (revoking, cancel)
+    monkeypatch.setattr(owner, step, meanwhile(function))
+    made, _ = revoke_name(folder, "client-1")
+    assert len(stolen) == ((step, moment) == ("cancel", "before"))
+    assert all(made.entry_of(each.serial, "") for each in stolen)
+
+
+@pytest.mark.parametrize("lost", ["all of it", "all but its newest list"])
+def test_a_register_that_was_lost_or_rolled_back_is_not_begun_anew(folder, tmp_path, lost):
+    """Certificates that are not in it would stay valid when their name is revoked."""
+    found = signed(folder, "client-1", tmp_path / "c.pem")
+    register = folder.folder / "certificates.jsonl"
+    old = register.read_bytes()
+    for _ in range(2):
+        folder.revoke([])
+    whole = register.read_bytes()
+    register.unlink()
+    if lost != "all of it":
+        register.write_bytes(old)
+    again, (_, asked) = AuthorityFolder(folder.folder), request("client-1")
+    for what in (lambda: again.sign(asked), lambda: revoke_name(again, "client-1"), lambda: folder.sign(asked)):
+        with pytest.raises(ConfigError, match=r"certificates\.jsonl: it was lost, or is older than revocation list 3"):
+            what()
+    with pytest.raises(ConfigError) as error:
+        again.revoked()
+    subprocess.run(["/bin/sh", "-c", str(error.value).rpartition("anew by: ")[2]], check=True)
+    again.sign(asked)
+    made, _ = revoke_name(again, "client-1", [tmp_path / "c.pem"])
+    assert made.entry_of(found.serial, "") is not None
+    register.write_bytes(whole)
+
+
+def test_an_authority_that_was_just_made_notices_that_its_register_was_lost(folder):
+    signed(folder, "client-1")
+    (folder.folder / "certificates.jsonl").unlink()
+    with pytest.raises(ConfigError, match="it was lost"):
+        revoke_name(AuthorityFolder(folder.folder), "client-1")
+
+
+def test_lists_that_another_process_signs_are_no_loss(folder):
+    """`tacit keys serve` runs on while names are revoked."""
+    serving = AuthorityFolder(folder.folder)
+    assert serving.revoked().number == 1
+    for number in (2, 3, 4):
+        AuthorityFolder(folder.folder).revoke([])
+        if number != 3:
+            assert serving.revoked().number == number

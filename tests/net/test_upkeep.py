@@ -9,6 +9,7 @@ import pytest
 
 from tacit.net import upkeep
 from tacit.net.identity import Authority, Identity
+from tacit.net.revocation_list import RevocationList, Revoked
 from tacit.net.upkeep import Upkeep, own_warnings, peers_warning
 from tests.net.loopback import certified, quickly
 
@@ -103,6 +104,28 @@ def test_a_failure_is_said_once_and_does_not_end_it(monkeypatch):
     assert quickly(scenario()) == [
         "the certificates and the revocation list could not be looked after: No space left on device"
     ]
+
+
+def test_a_party_that_runs_hears_that_its_own_certificate_was_revoked(monkeypatch):
+    """Others refuse it from then on, without a word to a coordinator that no client connects to any more."""
+    monkeypatch.setattr(upkeep, "_LOOK", 0.001)
+    authority = Authority.create()
+    own = certified(authority, "coordinator")
+    found, empty = own.identify(own.certificate), authority.revoke(RevocationList(), [])
+    newer = authority.revoke(empty, [Revoked(found.serial, found.fingerprint, NOW, "key-compromise")])
+
+    async def scenario():
+        said = []
+        running = asyncio.create_task(Upkeep(own, said.append, _nothing).run())
+        for made in (empty, newer, authority.revoke(newer, [])):
+            own.revocations.take(made.data)
+            await asyncio.sleep(0.05)
+        running.cancel()
+        return said
+
+    said = quickly(scenario())
+    assert [each.partition(" on ")[0] for each in said] == 2 * ["the certificate of coordinator was revoked"]
+    assert "(key compromise) (revocation list 2 of" in said[0]
 
 
 def test_a_list_that_changed_is_noticed_and_nothing_happens_without_certificates():

@@ -106,5 +106,5 @@ def enrol(text: str, folder: Path, force: bool) -> None:
 
 def _check_address(address: str) -> None:
     host, colon, port = address.rpartition(":")
-    if not (host and colon and port.isdigit() and int(port) < 2**16):
+    if not (host and colon and port.isdecimal() and int(port) < 2**16):
         end(f"--address is {address!r}: give HOST:PORT, such as keys.example:8444", USER)

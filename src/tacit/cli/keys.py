@@ -177,9 +177,12 @@ def revoke(name: str, authority: Path, reason: str, certificates: tuple[Path, ..
         made, cancelled = revoke_name(opened, name, certificates, reason)
     except ConfigError as error:
         end(str(error), USER)
-    click.echo(f"{opened.revoked_file} is {made.words} now, with {_many(len(made.entries), 'certificate')}.")
     if cancelled:
         click.echo(f"{_many(cancelled, 'unused token')} of {name} {'is' if cancelled == 1 else 'are'} void.")
+    if made is None:
+        click.echo(f"{name} had no certificate: the revocation list is as it was.")
+        return
+    click.echo(f"{opened.revoked_file} is {made.words} now, with {_many(len(made.entries), 'certificate')}.")
     click.echo("Copy it to the coordinator: its local file names it (keys: {revoked: FILE}), and it tells the others.")
 
 

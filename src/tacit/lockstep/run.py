@@ -25,7 +25,7 @@ from tacit.lockstep.exchange import telling
 from tacit.lockstep.parties import Parties
 from tacit.lockstep.resumption import conclude, confirm
 from tacit.net.ends import FAREWELL, Over
-from tacit.net.handshake import shared
+from tacit.net.handshake import LEAST_RELEASE, shared
 from tacit.net.hub import Hub
 from tacit.net.pins import Pins
 from tacit.net.site import Site, manner
@@ -84,6 +84,7 @@ class Lockstep(Generic[P]):
     """As in `kind.Resume`."""
     told: tuple[type[Exception], ...] = ()  # errors whose sentence the others may hear, over a network
     private_keys: frozenset[str] = frozenset()  # that each party sets as it likes, as its data and its network
+    least_release: str | None = None  # as in `handshake`: whose messages it has, if a neighbour has others
 
 
 class _Quiet:
@@ -314,7 +315,8 @@ def meeting_place(
 ) -> Hub | Spoke:
     """Where a party meets the others: it listens, or connects to who does."""
     others = [party for party in settings.parties if party != name]
-    common, network = shared(common_settings(kind, settings)), site.network
+    least = {} if kind.least_release is None else {LEAST_RELEASE: kind.least_release}
+    common, network = shared(common_settings(kind, settings) | least), site.network
     if name == settings.hub:
         sink.emit(Noted(f"listening on {site.bind} {manner(site)}"))
         return Hub(

@@ -1,11 +1,11 @@
 """The folder of an authority: it signs, keeps a register of what it signed, and takes certificates back.
 
 authority.private.pem, authority.pem    its key and its certificate
-certificates.jsonl                      the register: a line for each certificate, before anybody is given it, and for
+certificates.jsonl                      the register: a line for each certificate, before it is handed out, and for
                                         the number of each revocation list: one that is lost is not begun anew
 revoked.pem                             the newest revocation list, for the coordinator and the parties
 tokens/                                 of enrolment (see `enrolment_tokens`)
-lock                                    held by whoever changes one of them
+lock                                    held by a process while it changes one of them
 
     AuthorityFolder(folder).sign(request, days)             registered first; never for keys that were revoked
     AuthorityFolder(folder).revoke(certificates, reason)    the next list
@@ -15,9 +15,11 @@ An authority that was made by an earlier release begins its register with the ne
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -94,16 +96,24 @@ class AuthorityFolder:
         return certificate
 
     def revoked(self) -> RevocationList:
-        """The newest list; number 0 if there was none yet."""
+        """The newest list; number 0 if there was none yet. ConfigError if it or the register was lost."""
+        if self._signed is None or state_of(self.revoked_file) != self._state:
+            # Before the list is read: another process writes the list first.
+            self._signed = max((int(json.loads(line)[_LIST]) for line in self._lines() if _IS_LIST in line), default=0)
         state = state_of(self.revoked_file)
         if state is not None and state != self._state:
             data = read_file(self.revoked_file)
             with about(self.revoked_file):
                 self._revoked = read_list(data, self.certificate)
             self._state = state
-        if self._signed is None:
-            self._signed = max((int(json.loads(line)[_LIST]) for line in self._lines() if _IS_LIST in line), default=0)
         there = self._revoked.number if state is not None else 0
+        if there > self._signed + 1 or (there and not self._register.exists()):
+            line, self._signed = json.dumps({_LIST: there}), None  # to be read again
+            raise ConfigError(
+                f"{self._register}: it was lost, or is older than {self._revoked.words}: put it back, from a backup. "
+                "Without one, certificates that are not in it can only be revoked by --certificate FILE. Then begin it "
+                f"anew by: echo '{line}' >> {shlex.quote(str(self._register))}"
+            )
         if there < self._signed:
             what = f"this is list {there}" if there else "there is no such file"
             raise ConfigError(
@@ -127,6 +137,8 @@ class AuthorityFolder:
                 raise ConfigError(f"they are revoked already, by {before.words}")
             with about(self.revoked_file):
                 made = self.authority.revoke(before, more, now)
+            with about(self._register):
+                self._register.touch(PRIVATE)  # so that a list without a register means that it was lost
             write_file(self.revoked_file, made.pem, PUBLIC, True)
             self._append({_LIST: made.number})  # after the file, which may be newer than the register and never older
             self._signed = made.number
@@ -180,7 +192,9 @@ class AuthorityFolder:
             register = os.open(self._register, os.O_RDWR | os.O_CREAT | os.O_APPEND, PRIVATE)
             try:
                 _end_line(register)
-                os.write(register, json.dumps(entry).encode() + b"\n")
+                line = json.dumps(entry).encode() + b"\n"
+                if os.write(register, line) < len(line):  # as much as there was room for
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(register)
             finally:
                 os.close(register)

@@ -19,11 +19,12 @@ holder of the token the same certificate for the same keys.
 from __future__ import annotations
 
 import hmac
+import shutil
 import socket
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,10 +43,12 @@ from tacit.net.identity import (
     certificate_fingerprint,
     check_dates,
     check_signature,
+    read_private,
     read_request,
     request,
 )
 from tacit.net.pem_files import (
+    PRIVATE,
     PUBLIC,
     about,
     check_free,
@@ -55,6 +58,7 @@ from tacit.net.pem_files import (
     write_pair,
 )
 from tacit.net.revocation_list import LARGEST_LIST
+from tacit.net.revocations import Revocations
 from tacit.wire import Message, Text, decode, encode
 
 LENGTH_BYTES = 4
@@ -128,56 +132,78 @@ def enrol(
         raise ConfigError(f"the token for {token.name} expired on {over}: ask the authority for a new one")
     certificate = folder / f"{token.name}.certificate.pem"
     check_free(certificate, overwrite)
-    asked = _request(token.name, folder, overwrite)
+    _check_authority(folder / "authority.pem", token)
+    # Keys that have a certificate are replaced only once there is one for the new keys.
+    keys = folder / f".{token.name}.new" if certificate.exists() else folder
+    asked = _request(token.name, keys, _certified(certificate), overwrite or keys != folder)
     answer, authority = _answer(token, asked, say)
-    return _written(token.name, folder, answer, authority, overwrite)
+    return _written(token.name, folder, keys, answer, authority)
 
 
-def _request(name: str, folder: Path, overwrite: bool) -> bytes:
+def _check_authority(authority: Path, token: Token) -> None:
+    """Before the token is used: it is good for these keys only from then on."""
+    if authority.exists():
+        found = read_file(authority)
+        with about(authority):
+            same = authority_digest(found) == token.authority
+        if not same:
+            raise ConfigError(f"{authority} is of another authority than this token: give an empty folder by --out")
+
+
+def _request(name: str, keys: Path, certified: str, overwrite: bool) -> bytes:
     """The request for this party's keys, which are made unless an earlier attempt made them."""
-    private, asked = folder / f"{name}.private.pem", folder / f"{name}.request.pem"
+    private, asked = keys / f"{name}.private.pem", keys / f"{name}.request.pem"
     if private.exists() and asked.exists():
-        found = read_file(asked)
+        found, private_pem = read_file(asked), read_private_file(private)
         with about(asked):
             fingerprint = read_request(found).fingerprint
-        if fingerprint not in _certified(folder / f"{name}.certificate.pem"):
+        with about(private):
+            own = read_private(private_pem).fingerprint
+        if own != fingerprint:
+            raise ConfigError(f"{asked} is not of the keys in {private}: move both away")
+        if fingerprint != certified:
             return found
-    with about(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    with about(keys):
+        keys.mkdir(parents=True, exist_ok=True)
         private_pem, request_pem = request(name)
     write_pair((private, private_pem), (asked, request_pem), overwrite=overwrite)
     return request_pem
 
 
-def _certified(certificate: Path) -> list[str]:
-    """The fingerprint of the keys in a certificate, if it is there."""
+def _certified(certificate: Path) -> str:
+    """The fingerprint of the keys in a certificate; empty if there is none."""
     if not certificate.exists():
-        return []
+        return ""
     data = read_file(certificate)
     with about(certificate):
-        return [certificate_fingerprint(read_certificate(data))]
+        return certificate_fingerprint(read_certificate(data))
 
 
-def _written(name: str, folder: Path, answer: Enrolled, authority_pem: bytes, overwrite: bool) -> Made:
+def _written(name: str, folder: Path, keys: Path, answer: Enrolled, authority_pem: bytes) -> Made:
     """Write what came, once it is known to be what was asked for."""
     private, certificate = folder / f"{name}.private.pem", folder / f"{name}.certificate.pem"
     authority, revoked = folder / "authority.pem", folder / "revoked.pem"
-    private_pem = read_private_file(private)
+    private_pem = read_private_file(keys / private.name)
     try:
         found = Credentials.of(private_pem, answer.certificate, authority_pem)
         if found.name != name:
             raise ValueError(f"the certificate is of {found.name}, not of {name}")
+        if revoked.exists():  # an older one does not take its place
+            found = replace(found, revocations=Revocations(authority_certificate(authority_pem), revoked))
         if answer.revoked:
             found.revocations.take(answer.revoked)
         who, listed = found.identify(found.certificate), found.revocations.newest
     except (ValueError, PeerError) as error:
         raise ConfigError(f"what the enrolment server sent is not used: {error}") from None
-    if authority.exists() and authority_digest(read_file(authority)) != authority_digest(authority_pem):
-        raise ConfigError(f"{authority} is of another authority than this token: give an empty folder by --out")
     write_file(authority, authority_pem, PUBLIC, True)
     if listed.number:
         write_file(revoked, listed.pem, PUBLIC, True)
-    write_file(certificate, answer.certificate, PUBLIC, overwrite)  # last: with it the party is complete
+    if keys != folder:
+        write_file(private, private_pem, PRIVATE, True)
+        write_file(folder / f"{name}.request.pem", read_file(keys / f"{name}.request.pem"), PUBLIC, True)
+    write_file(certificate, answer.certificate, PUBLIC, keys != folder)  # last: with it the party is complete
+    if keys != folder:
+        shutil.rmtree(keys, ignore_errors=True)
     expires, fingerprint = found.expires, who.fingerprint
     return Made(name, private, certificate, authority, revoked if listed.number else None, expires, fingerprint)
 

@@ -63,7 +63,7 @@ class EnrolmentServer:
         self._thread = ThreadPoolExecutor(1, "authority")
         self._open: Counter[str] = Counter()  # connections by address
         self._wrong: dict[str, deque[float]] = {}  # when wrong tokens came, by address
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], str] = {}  # conversations with their addresses, the oldest first
         self._refused = 0
         self._last = ""  # why the last one was refused
         self._said_at: float | None = None
@@ -101,8 +101,8 @@ class EnrolmentServer:
                 continue
             self._open[where] += 1
             task = asyncio.create_task(self._converse(connection, where))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks[task] = where
+            task.add_done_callback(self._tasks.pop)
 
     def _unwelcome(self, where: str, now: float) -> str | None:
         wrong = self._wrong.get(where, deque())
@@ -114,9 +114,20 @@ class EnrolmentServer:
             self._wrong.pop(where, None)
         if self._open[where] >= _OF_ONE:
             return "too many connections of one address"
-        if self._open.total() >= _CONNECTIONS:
+        if sum(not task.cancelling() for task in self._tasks) >= _CONNECTIONS and not self._displaced():
             return "too many connections"
         return None
+
+    def _displaced(self) -> bool:
+        """End a connection for a new one: of those whose address has most, the oldest. So a flood displaces itself."""
+        open_now = {task: where for task, where in self._tasks.items() if not task.cancelling()}
+        count = Counter(open_now.values())
+        most = max(count.values(), default=0)
+        task = next((task for task, where in open_now.items() if count[where] == most), None)
+        if task is not None:
+            task.cancel()
+            self._refuse(open_now[task], "too many connections, of which it was the oldest")
+        return task is not None
 
     async def _converse(self, connection: socket, where: str) -> None:
         """One connection, from its handshake to its end."""

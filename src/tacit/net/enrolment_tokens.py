@@ -126,7 +126,9 @@ def create(
         raise ConfigError(f"{days} days: a token lasts from 1 to {MOST_DAYS}")
     with about(folder.folder):
         party_name(name)
-    expires = int(((now or datetime.now(UTC)) + timedelta(days=days)).timestamp())
+        ends = (now or datetime.now(UTC)) + timedelta(days=days)
+        folder.authority.lasting(certificate_days, ends)  # or the token might be used, and no certificate signed
+    expires = int(ends.timestamp())
     authority = authority_digest(folder.certificate_pem)
     made = Token(name, address, expires, authority, secrets.token_bytes(ID_BYTES), secrets.token_bytes(SECRET_BYTES))
     kept = Kept(name, expires, _digest(made.id, made.secret, name, expires, authority), certificate_days)

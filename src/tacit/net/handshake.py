@@ -15,7 +15,8 @@ a server of 0.2 does not understand says hello again as 0.2 does (`as_of_0_2`), 
 
 The files are compared by their resolved values: a default that another release changed is a difference. A key that one
 side does not know is ignored only if its value is what was done before the key existed: such keys are not in `shared`
-at all (`sections.Added`), on either side.
+at all (`sections.Added`), on either side. A federation whose messages a neighbour would not understand says so
+(`LEAST_RELEASE`): then both sides need this release.
 
 A transport may hide the server's certificate from the client, as gRPC does: TLS says that it is valid and in the
 server's name, and not which one it is. With `Proven` the server shows it, and that it has the signing key in it, to a
@@ -47,7 +48,9 @@ CAPABILITIES: tuple[str, ...] = ("pause", "revocation")  # what this release can
 SILENT = "0.2"  # the version of a party that says none
 NONCE_BYTES = 16
 _PROVEN = b"tacit server certificate 1"
-FROZEN_WEIGHTS = "frozen_weights"  # a digest, in addition to the settings, of what is not trained and not sent
+# In addition to the settings:
+FROZEN_WEIGHTS = "frozen_weights"  # a digest of what is not trained and not sent
+LEAST_RELEASE = "least_release"  # that knows the messages of such a federation, if a neighbour of this one does not
 
 
 Version = Annotated[str, msgspec.Meta(max_length=40)]
@@ -176,6 +179,16 @@ def proven(credentials: Credentials, client: str, nonce: bytes) -> Proven:
     return Proven(credentials.certificate, credentials.signing_key.sign(_PROVEN, _statement(client, nonce)))
 
 
+def unproven(server: str, credentials: Credentials) -> str | None:
+    """Why a server that does not say whose certificate it has is refused: anything is revoked at all. None if not."""
+    if not credentials.revocations.newest.entries:
+        return None
+    return (
+        f"{server} does not prove that its certificate is not revoked: it runs an older release. Run the same release "
+        "at all parties that have a revocation list"
+    )
+
+
 def check_proven(
     proof: Proven | None, credentials: Credentials, server: str, client: str, nonce: bytes
 ) -> Identity | None:
@@ -184,15 +197,12 @@ def check_proven(
     A server of an older release proves nothing: it is refused if anything is revoked at all.
 
     Guarantee: the holder of the signing key of a certificate that is not revoked answered this nonce to a client whose
-        TLS certificate is in the name `client`. Somebody who has a revoked key of the server and sits in between has
+        TLS certificate is in the name `client`. An attacker in between with a revoked key of the server has
         neither that signing key nor a certificate in the client's name to ask the server with.
     """
     if proof is None:
-        if credentials.revocations.newest.entries:
-            raise PeerError(
-                f"{server} does not prove that its certificate is not revoked: it runs an older release. Run the same "
-                "release at all parties that have a revocation list"
-            )
+        if (reason := unproven(server, credentials)) is not None:
+            raise PeerError(reason)
         return None
     found = credentials.identify(proof.certificate)
     if found.name != server:
@@ -218,6 +228,8 @@ def difference(ours: bytes, theirs: bytes) -> str | None:
         mine, other = dict(flat(json.loads(ours))), dict(flat(json.loads(theirs)))
     except (ValueError, AttributeError, RecursionError):
         return "the settings that were sent cannot be read: run the same release on both sides"
+    if mine.get(LEAST_RELEASE) != other.get(LEAST_RELEASE):
+        return too_old(ours if LEAST_RELEASE in mine else theirs)
     for key in sorted(mine.keys() | other.keys()):
         if mine.get(key) != other.get(key) and key == FROZEN_WEIGHTS:
             here, there = (str(side.get(key, "none"))[:16] for side in (mine, other))
@@ -229,6 +241,17 @@ def difference(ours: bytes, theirs: bytes) -> str | None:
             here, there = (json.dumps(side.get(key))[:80] for side in (mine, other))
             return f"the files differ: {key} is {here} at the coordinator and {there} here. Give all parties one file"
     return None
+
+
+def too_old(ours: bytes) -> str | None:
+    """Why a party of the release before this one cannot take part, in words; None if it can."""
+    least = json.loads(ours).get(LEAST_RELEASE)
+    if least is None:
+        return None
+    needed = f"Tacit {least} or newer" if _NUMBERS.fullmatch(str(least)) else "another release"
+    return (
+        f"the messages of such a federation have changed: {needed} is needed. Install the same release at all parties"
+    )
 
 
 def check_hello(hello: Hello, certified: str | None, expected: Callable[[str], bool], ours: bytes) -> None:

@@ -144,15 +144,8 @@ class Authority:
         Assumes: a person checked that the request came from the party of that name, by its fingerprint.
         """
         asked = read_request(request_pem)
-        begins, ends = validity(days, now)
-        own = authority_certificate(self.certificate_pem)
-        if ends > own.not_valid_after_utc:
-            left = days + (own.not_valid_after_utc - ends) // timedelta(days=1)
-            raise ValueError(
-                f"{days} days are longer than the authority lasts, until {_day(own.not_valid_after_utc)}: "
-                + (f"give {left} or fewer" if left > 0 else "make a new authority")
-            )
-        key = self._key()
+        begins, ends = self.lasting(days, now)
+        own, key = authority_certificate(self.certificate_pem), self._key()
         public = key.public_key()
         both_ends = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
         certificate = (
@@ -167,6 +160,18 @@ class Authority:
             .sign(key, hashes.SHA256())
         )
         return document_pem(certificate)
+
+    def lasting(self, days: int, now: datetime | None = None) -> tuple[datetime, datetime]:
+        """From when to when a certificate of so many days is valid; ValueError if that is longer than the authority."""
+        begins, ends = validity(days, now)
+        last = _end(authority_certificate(self.certificate_pem))
+        if ends > last:
+            left = days + (last - ends) // timedelta(days=1)
+            raise ValueError(
+                f"{days} days are longer than the authority lasts, until {_day(last)}: "
+                + (f"give {left} or fewer" if left > 0 else "make a new authority")
+            )
+        return begins, ends
 
     def revoke(self, before: RevocationList, more: Sequence[Revoked], now: datetime | None = None) -> RevocationList:
         """The next revocation list: with the entries of the one before it, and more."""

@@ -9,9 +9,12 @@ is run again for the names that are left.
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from tacit.config.source import ConfigError
@@ -74,9 +77,11 @@ def issue(
         _issue(authority, name, folder, days)
         return True
 
+    if out.is_file():
+        raise ConfigError(f"{out} is a file: give a folder by --out")
     with about(out):
         out.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(_WRITERS) as pool:
+    with _alone(out), ThreadPoolExecutor(_WRITERS) as pool:
         running = [pool.submit(one, name) for name in names]
         try:
             for name, each in zip(names, running, strict=True):
@@ -84,6 +89,22 @@ def issue(
         finally:
             for each in running:
                 each.cancel()
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """No other process issues in this folder meanwhile: both would make the same folders."""
+    with about(out):
+        held = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise ConfigError(
+            f"{out}: another `tacit keys issue` writes there: wait for it, or choose another place"
+        ) from None
+    finally:
+        os.close(held)
 
 
 def _issue(authority: AuthorityFolder, name: str, folder: Path, days: int) -> None:
@@ -99,6 +120,8 @@ def _issue(authority: AuthorityFolder, name: str, folder: Path, days: int) -> No
     if (revoked := authority.revoked()).number:
         files.insert(3, ("revoked.pem", revoked.pem, PUBLIC))
     if folder.exists():  # what else is in it stays
+        with about(folder):
+            (folder / files[-1][0]).unlink(missing_ok=True)  # it comes last: until then the folder is not complete
         for file, data, mode in files:
             write_file(folder / file, data, mode, True)
         return

@@ -5,7 +5,7 @@ authority.pem           of every party: whom it trusts
 NAME.private.pem        both private keys of a party; never leaves its machine
 NAME.request.pem        from the party to the authority
 NAME.certificate.pem    back from the authority to the party
-revoked.pem             from the authority to the coordinator, and to whoever wants it (see `revocation_list`)
+revoked.pem             from the authority to the coordinator, and to any party that wants it (see `revocation_list`)
 
 What the authority's folder holds besides: `tacit.net.authority_folder`. How files are read and written: `pem_files`.
 """

@@ -96,7 +96,9 @@ def signed_list(
 ) -> RevocationList:
     """A list with this number and these entries; ValueError if they are too many."""
     if len(entries) > MOST_REVOKED:
-        raise ValueError(f"{len(entries)} certificates are revoked, and a list has at most {MOST_REVOKED}")
+        raise ValueError(
+            f"{len(entries)} certificates are revoked, and a list has at most {MOST_REVOKED}: make a new authority"
+        )
     date = (now or datetime.now(UTC)).replace(microsecond=0)
     builder = (
         x509.CertificateRevocationListBuilder()
@@ -146,7 +148,7 @@ def read_list(data: bytes, authority: x509.Certificate) -> RevocationList:
 
 
 def read_unverified(data: bytes) -> RevocationList:
-    """What a list says, whoever signed it: to show it to a person."""
+    """What a list says, without looking at who signed it: to show it to a person."""
     try:
         return _read(_parsed(data))
     except MALFORMED as error:

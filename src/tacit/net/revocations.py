@@ -1,10 +1,10 @@
-"""The revocation list that a party goes by: the newest that it has seen, from whomever.
+"""The revocation list that a party goes by: the newest that it has seen, from any party.
 
 Its own local file may name one (`keys: {revoked: FILE}`), the coordinator or the hub sends its own, and the newest is
 kept in the run's folder. All are signed by the authority, so that it does not matter who passed them on.
 
 Guarantee: the number of the list that is used never falls, also over a restart with the same folder.
-Assumes: nothing about a list that this party was never shown. Whoever keeps a newer one from it is not noticed.
+Assumes: nothing about a list that this party was never shown. A party that keeps a newer one from it is not noticed.
 """
 
 from __future__ import annotations
@@ -106,10 +106,14 @@ class Revocations:
 
     def reason_against(self, found: Identity) -> str | None:
         """Why a certificate is not accepted; None if it is not revoked."""
-        entry = self.newest.entry_of(found.serial, found.fingerprint)
+        return self.reason(found.name, found.serial, found.fingerprint)
+
+    def reason(self, name: str, serial: int, fingerprint: str) -> str | None:
+        """The same, of a certificate that was not verified, such as the party's own."""
+        entry = self.newest.entry_of(serial, fingerprint)
         if entry is None:
             return None
-        return f"the certificate of {found.name} was {entry.words} ({self.newest.words}): it takes part with new keys"
+        return f"the certificate of {name} was {entry.words} ({self.newest.words}): it takes part with new keys"
 
     def revoked(self, fingerprint: str) -> bool:
         """Whether these keys are on the list."""

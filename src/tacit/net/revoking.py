@@ -14,8 +14,8 @@ from tacit.net.revocation_list import RevocationList
 
 def revoke_name(
     folder: AuthorityFolder, name: str, files: Sequence[Path] = (), reason: str = "unspecified"
-) -> tuple[RevocationList, int]:
-    """The next revocation list, and how many tokens are void.
+) -> tuple[RevocationList | None, int]:
+    """The next revocation list, if there was a certificate to revoke, and how many tokens are void.
 
     Args:
         files: certificates of this name, if only these are taken back, or an earlier release signed them, which kept
@@ -23,13 +23,15 @@ def revoke_name(
     """
     if files:
         return folder.revoke([_given(folder, name, file) for file in files], reason), 0
-    found, cancelled = folder.issued(name), cancel(folder, name)
+    cancelled = cancel(folder, name)  # first: whatever a token was used for until now is in the register
+    folder.revoked()  # neither the list nor the register was lost
+    found = folder.issued(name)
     if not found and not cancelled:
         raise ConfigError(
             f"{name} has no certificate in the register of {folder.folder}: check the name, or give a certificate that "
             "an earlier release signed by --certificate FILE"
         )
-    return (folder.revoke(found, reason) if found else folder.revoked()), cancelled
+    return (folder.revoke(found, reason) if found else None), cancelled
 
 
 def _given(folder: AuthorityFolder, name: str, file: Path) -> Issued:

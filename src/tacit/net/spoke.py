@@ -180,7 +180,7 @@ class Spoke(Ends):
         try:
             message = decode(frame, union, self._largest)
             if isinstance(message, RevokedList):
-                await self._upkeep.take_list(message, self.hub)
+                await self._upkeep.take(message.data, self.hub)
             else:
                 self._take(message)
         except PeerError as error:

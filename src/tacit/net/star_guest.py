@@ -155,7 +155,7 @@ class StarGuest:
             elif isinstance(about, Identities):
                 self._meet(about)
             elif isinstance(about, RevokedList):
-                await self._upkeep.take_list(about, "the coordinator")
+                await self._upkeep.take(about.data, "the coordinator")
             else:
                 self._away_since = None
                 self._hear_pause(False)

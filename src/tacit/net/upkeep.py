@@ -2,8 +2,8 @@
 
 upkeep = Upkeep(credentials, say, changed, peers)
 upkeep.run()                once a second: reads a list that has changed, and says once a day what will expire
-upkeep.take_list(message, sender)           a list that the party that listens has sent
-upkeep.warn_of_peers()      the same of those who are there; at most once a day
+upkeep.take(data, sender)   takes a list that another party sent
+upkeep.warn_of_peers()      says what will expire of those who are there; at most once a day
 tell_list(server, revocations, names)       at the party that others connect to: it passes its list on
 """
 
@@ -17,15 +17,16 @@ from datetime import UTC, datetime
 
 from tacit.channel import sentence
 from tacit.errors import PeerError
-from tacit.net.certificates import WARNING_DAYS
+from tacit.net.certificates import WARNING_DAYS, read_certificate
 from tacit.net.handshake import RevokedList
-from tacit.net.identity import Credentials, Identity, authority_certificate
+from tacit.net.identity import Credentials, Identity, authority_certificate, certificate_fingerprint
 from tacit.net.revocations import Revocations
 from tacit.net.transport import Server
 from tacit.wire import encode
 
 _DAY = 86_400.0  # seconds between two warnings
 _LOOK = 1.0  # seconds between two looks at a file
+_REASONS = 3  # for which the log says that another party's list is not used
 
 
 def own_warnings(credentials: Credentials, now: datetime | None = None) -> list[str]:
@@ -40,6 +41,12 @@ def own_warnings(credentials: Credentials, now: datetime | None = None) -> list[
         remedy = "all parties need a new authority and new certificates before that day"
         found.append(f"the authority's certificate {_when(left, ends)}: {remedy}")
     return found
+
+
+def own_revocation(credentials: Credentials) -> str | None:
+    """Why others refuse this party, as far as it knows their list; None if they do not."""
+    own = read_certificate(credentials.certificate)
+    return credentials.revocations.reason(credentials.name, own.serial_number, certificate_fingerprint(own))
 
 
 def peers_warning(peers: Iterable[Identity], now: datetime | None = None) -> str | None:
@@ -84,6 +91,8 @@ class Upkeep:
         self._peers = peers
         self._warned = -math.inf  # when, of its own certificate
         self._warned_of_peers: float | None = None
+        self._refused: set[str] = set()  # why lists of others were not used, as it was said
+        self._number = 0  # of the last list that it was looked up in
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -98,6 +107,23 @@ class Upkeep:
                     self._say(f"the certificates and the revocation list could not be looked after: {failed}")
             await asyncio.sleep(_LOOK)
 
+    async def take(self, data: bytes, sender: str) -> None:
+        """Go by a list that another party sent from now on, if it is the authority's and newer than ours."""
+        if self._credentials is None:
+            raise PeerError("a revocation list, although there are no certificates")
+        revocations = self._credentials.revocations
+        try:
+            newer = revocations.take(data)
+        except PeerError as error:
+            reason = f"the revocation list of {sender} is not used: {error}"
+            if reason not in self._refused and len(self._refused) < _REASONS:
+                self._refused.add(reason)
+                self._say(reason)
+            return
+        if newer:
+            self._say(f"{sender} sent {revocations.newest.words}: it is used from now on")
+            await self._changed()
+
     async def _look(self, credentials: Credentials) -> None:
         if time.monotonic() - self._warned >= _DAY:
             self._warned = time.monotonic()
@@ -107,20 +133,10 @@ class Upkeep:
             self.warn_of_peers()
         if credentials.revocations.read(self._say):
             await self._changed()
-
-    async def take_list(self, message: RevokedList, sender: str) -> None:
-        """Go by this revocation list from now on, if it is the authority's and newer than ours."""
-        if self._credentials is None:
-            raise PeerError("a revocation list, although there are no certificates")
-        revocations = self._credentials.revocations
-        try:
-            newer = revocations.take(message.data)
-        except PeerError as error:
-            self._say(f"the revocation list of {sender} is not used: {error}")
-            return
-        if newer:
-            self._say(f"{sender} sent {revocations.newest.words}: it is used from now on")
-            await self._changed()
+        if (number := credentials.revocations.newest.number) != self._number:  # its own file has it, or another party
+            self._number = number
+            if (reason := own_revocation(credentials.renewed(self._say))) is not None:
+                self._say(reason)
 
     def warn_of_peers(self) -> None:
         """Called when those are there whose certificates count."""

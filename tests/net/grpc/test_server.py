@@ -11,12 +11,16 @@ import grpc.aio
 import pytest
 
 from tacit.errors import PeerError
+from tacit.events import Kept, Noted
 from tacit.net.grpc import pace
+from tacit.net.grpc import server as server_module
+from tacit.net.grpc.connection import Connection
 from tacit.net.grpc.server import METHOD, OPTIONS, Server
 from tacit.net.handshake import Hello, Welcome
 from tacit.net.link import PIECE_BYTES, Link
 from tacit.net.transport import Conversation
 from tacit.sections import Network
+from tacit.version import __version__
 from tacit.wire import decode, encode
 from tests.net.loopback import quickly
 
@@ -194,3 +198,35 @@ def test_a_party_that_never_says_hello_is_sent_away():
             return await channel.stream_stream(METHOD)().code()
 
     assert quickly(scenario()) in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)
+
+
+@pytest.mark.parametrize(("version", "said"), [("0.4.1", 1), (__version__, 0)])
+def test_a_client_says_once_that_the_server_runs_another_release(monkeypatch, version, said):
+    def answer(hello, epoch, received, resumed):
+        return encode(Welcome(epoch, received, resumed, version, ("what this release does not know",)))
+
+    monkeypatch.setattr(server_module, "answer_to", answer)
+    kept = Kept()
+
+    class Guest:
+        connections = 0
+
+        async def connected(self, resumed):
+            self.connections += 1
+
+        async def waiting(self, reason): ...
+
+    async def scenario():
+        guest = Guest()
+        async with serving(Slow()) as (server, address):
+            connection = Connection(guest, address, "coordinator", Conversation("client-1", b"{}", 1000, sink=kept))
+            running = asyncio.create_task(connection.run())
+            for number in (1, 2):
+                await until(lambda number=number: guest.connections == number and server.connected("client-1"))
+                server._replace(server.peers["client-1"].stream, grpc.StatusCode.UNAVAILABLE, "cut")
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    quickly(scenario())
+    told = [event.text for event in kept.events if isinstance(event, Noted)]
+    assert told == said * [f"coordinator runs Tacit {version}, this side {__version__}: what both know is used"]

@@ -29,7 +29,7 @@ from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.protections.contract import UnusableUpdate
 from tacit.kinds.horizontal.settings import Settings
 from tacit.kinds.horizontal.vector import Flat, Layout
-from tacit.net.handshake import FROZEN_WEIGHTS, Parting, shared
+from tacit.net.handshake import FROZEN_WEIGHTS, LEAST_RELEASE, Parting, shared
 from tacit.net.identity import Credentials
 from tacit.net.star import Answer, Frames, Terms
 from tacit.secagg.messages import Abort, Advertise, Agreed, Agreements, Inbox, Masked, Reveal, Roster, Shares, Survivors
@@ -140,14 +140,14 @@ def common(settings: Settings) -> dict[str, Any]:
 
 def terms_of(prepared: Prepared) -> Terms:
     settings = prepared.settings
-    frozen = prepared.frozen_digest
+    more = {FROZEN_WEIGHTS: prepared.frozen_digest, LEAST_RELEASE: settings.updates.least_release(settings)}
     return Terms(
         clients=settings.clients,
         sampled=settings.sampled,
         least=settings.least,
         window=settings.round.start_fl_job_time_window / 1000,
         limits=largest_frames(settings, prepared.layout, prepared.classes),
-        shared=shared(common(settings) | ({FROZEN_WEIGHTS: frozen} if frozen else {})),
+        shared=shared(common(settings) | {key: value for key, value in more.items() if value}),
         signs=settings.signs,
     )
 

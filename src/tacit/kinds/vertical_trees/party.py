@@ -239,4 +239,5 @@ LOCKSTEP = Lockstep(
     free,
     told=(),  # what a check found wrong may say more than the other party should learn
     private_keys=frozenset({"data", "predict.budget"}),
+    least_release="0.3",  # before, `Begun` had no meeting
 )

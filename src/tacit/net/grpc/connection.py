@@ -27,7 +27,10 @@ from tacit.net.handshake import (
     as_of_0_2,
     check_proven,
     check_version,
+    differing_version,
     speaks_0_2,
+    too_old,
+    unproven,
 )
 from tacit.net.identity import Identity
 from tacit.net.link import PIECE_BYTES, Link
@@ -35,6 +38,7 @@ from tacit.net.loopback import check_guarded
 from tacit.net.tls import diagnose
 from tacit.net.transport import Conversation, Guest
 from tacit.net.vitals import Traffic
+from tacit.version import __version__
 from tacit.wire import AnyFrame, decode, encode
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
@@ -67,9 +71,11 @@ class Connection:
         self._stream: Any = None  # that is open
         self._met = False  # whether there was a welcome yet
         self._reached = -1  # the link's progress when this connection got as far as a welcome
-        self._older = False  # whether the server is of 0.2, and understands only a hello of that release
+        self._older = False  # whether the server said that it is of 0.2: the next hello is one of that release
         self.traffic = Traffic()
         self._rejected = 0  # handshakes in a row that failed at a certificate
+        self._versions: set[str] = set()  # other releases that the server ran
+        self._judged = False  # whether the server's certificate was accepted, in this attempt
         self._there: Identity | None = None  # as the server proved
         self._attempt: asyncio.Task[str] | None = None
         self._revoked = ""  # why the attempt was ended from here
@@ -108,17 +114,25 @@ class Connection:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
 
     def check_server(self) -> None:
-        """End the connection if the server's certificate is revoked by now. It is made again, and the server judged."""
+        """End the connection if the server's certificate is revoked by now. It is made again, and the server judged.
+
+        A server that proved nothing may have a certificate that is revoked.
+        """
         credentials = self._about.credentials
-        if credentials is not None and self._there is not None and self._attempt is not None:
+        if credentials is None or self._attempt is None or not self._judged:
+            return
+        if self._there is None:
+            reason = unproven(self._server, credentials)
+        else:
             reason = credentials.revocations.reason_against(self._there)
-            if reason is not None:
-                self._revoked = reason
-                self._attempt.cancel()
+        if reason is not None:
+            self._revoked = reason
+            self._attempt.cancel()
 
     async def _attempted(self) -> str:
         """One connection, that `check_server` can end; why it ended."""
-        self._attempt, self._there, self._revoked = asyncio.create_task(self._once()), None, ""
+        self._judged, self._there, self._revoked = False, None, ""
+        self._attempt = asyncio.create_task(self._once())
         try:
             return await self._attempt
         except asyncio.CancelledError:
@@ -179,18 +193,21 @@ class Connection:
         """One connection, from the handshake to its end; why it ended."""
         async with self._channel() as channel:
             stream = channel.stream_stream(METHOD)()
-            proves = self._about.credentials is not None and not self._older
+            older, self._older = self._older, False  # each time anew: another release may run there by now
+            proves = self._about.credentials is not None and not older
             nonce = os.urandom(NONCE_BYTES) if proves else b""
             hello = self._about.hello(self._session, self._epoch, self._link.received, nonce)
-            await stream.write(as_of_0_2(hello) if self._older else encode(hello))
+            await stream.write(as_of_0_2(hello) if older else encode(hello))
             async with asyncio.timeout(_WELCOME_SECONDS):  # `wait_for` of Python 3.11 may swallow a cancellation
                 welcome = await self._answer(stream, nonce)
             if welcome is None:
                 await stream.code()
                 return _ENDED
             if isinstance(welcome, Refused):
-                if self._older or not speaks_0_2(welcome):
+                if older or not speaks_0_2(welcome):
                     raise PeerError(f"{self._server} refused: {sentence(welcome.reason)}")
+                if (reason := too_old(self._about.shared)) is not None:
+                    raise PeerError(f"{self._server} runs Tacit {SILENT}: {reason}")
                 self._older = True
                 return f"{self._server} runs Tacit {SILENT}: the hello is said again as that release says it"
             await self._welcomed(welcome)
@@ -232,9 +249,11 @@ class Connection:
             self._there = check_proven(proof, credentials, self._server, self._about.party, nonce)
         except PeerError as error:
             raise _Rejected(str(error)) from None
+        self._judged = True
 
     async def _welcomed(self, welcome: Welcome) -> None:
         check_version(self._server, welcome.version)
+        self._say_version(welcome.version)
         self._epoch, self._met, self._rejected = welcome.epoch, True, 0
         if welcome.resumed:
             self._link.reconnected(welcome.received)
@@ -242,6 +261,13 @@ class Connection:
             self._link = Link(self._about.limit)
         self._reached = self._link.progress
         await self._told.connected(welcome.resumed)
+
+    def _say_version(self, said: str) -> None:
+        """Say that the server runs another release, once of each."""
+        version = differing_version(said)
+        if version is not None and version not in self._versions:
+            self._versions.add(version)
+            self._about.say(f"{self._server} runs Tacit {version}, this side {__version__}: what both know is used")
 
     async def _write(self, stream: Any) -> None:
         while True:

@@ -162,11 +162,14 @@ class Server:
                 peer, grpc.StatusCode.UNAUTHENTICATED, f"the certificate of {name} expired on {found.expires:%Y-%m-%d}"
             )
             for name, peer, found in self._identified_peers()
-            if found.expires < now
+            if peer.ready and found.expires < now
         }
 
     def end_revoked(self) -> dict[str, str]:
-        """End the streams of parties whose certificate is revoked, each with the reason, by name."""
+        """End the streams of parties whose certificate is revoked, each with the reason, by name.
+
+        Also of those that are about to join. One that has not said hello is judged again when it does.
+        """
         revocations = None if self._about.credentials is None else self._about.credentials.revocations
         return {
             name: self._turn_away(peer, grpc.StatusCode.PERMISSION_DENIED, reason)
@@ -175,8 +178,8 @@ class Server:
         }
 
     def _identified_peers(self) -> list[tuple[str, Peer, Identity]]:
-        """The parties that are connected with a certificate."""
-        found = [(name, peer, peer.identity) for name, peer in self.peers.items() if self.connected(name)]
+        """The parties that have a stream, with a certificate."""
+        found = [(name, peer, peer.identity) for name, peer in self.peers.items() if peer.stream is not None]
         return [(name, peer, identity) for name, peer, identity in found if identity is not None]
 
     def _turn_away(self, peer: Peer, code: grpc.StatusCode, reason: str) -> str:
@@ -237,6 +240,7 @@ class Server:
             hello = decode(first, Hello, PIECE_BYTES)
             check_hello(hello, name, self._expected, self._about.shared)
             if identity is not None and self._about.credentials is not None:
+                self._about.credentials.revocations.check(identity)  # a list may have come since the handshake
                 self._about.pins.meet(identity, self._about.credentials.revocations)
         except PeerError as error:
             self._refused(context, error)

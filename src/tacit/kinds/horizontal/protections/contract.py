@@ -264,6 +264,10 @@ class Protection(Described, Protocol):
         """What is proved of one round."""
         return None
 
+    def least_release(self, settings: Settings) -> str | None:
+        """The release that knows what it sends, if the one before it does not: all parties need it then."""
+        return None
+
     def one_round(self, settings: Settings, price: Price) -> dict[str, Any]:
         """The keys of its section for a run of one round that promises what a round of this one does."""
         return {}

@@ -136,6 +136,9 @@ class DistributedDifferentialPrivacy(Protection):
     sized_for_rounds = True
     inversions = (("imprint", "sum"), ("closed form", "sum"), ("closed form", "upload"))
 
+    def least_release(self, settings: Settings) -> str | None:
+        return "0.3" if isinstance(settings.encrypt.pw_encrypt.bits, int) else None  # before: in 2^k columns
+
     def check(self, settings: Settings) -> None:
         epsilon, _ = central(settings)
         if settings.budget is not None and settings.budget.epsilon < epsilon:
