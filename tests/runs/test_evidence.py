@@ -155,7 +155,11 @@ def test_findings_of_an_audit_are_bounds_and_no_scores(fleet):
         "confidence": 0.95,
         "findings": [finding, rule, scored],
         "false_claims": ["client 37 reveals a share"],
-        "not_tested": ["the alignment of ids", "epsilons above 4: 380 records cannot show more", "rows: no two are alike"],
+        "not_tested": [
+            "the alignment of ids",
+            "epsilons above 4: 380 records cannot show more",
+            "rows: no two are alike",
+        ],
     }
     (fleet / "audit.json").write_text(json.dumps(audit))
     try:

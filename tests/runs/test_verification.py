@@ -16,7 +16,7 @@ from tacit.runs.evidence import make
 from tacit.runs.verification import verified
 from tacit.store.pack import BadPack
 from tacit.store.shown_events import follow_chain
-from tests.runs.packs import KEY, change_json, repacked, signed_anew, unpacked
+from tests.runs.packs import KEY, change_json, events_with, repacked, signed_anew, unpacked
 
 LOCAL = {
     "kind": "horizontal",
@@ -124,10 +124,10 @@ def whole(tmp_path_factory):
     return run / "pack.zip", authority.certificate_pem, key
 
 
-FILES = (
-    "audit.json boundary.json certificate.pem config.yaml environment.json events.jsonl ledgers.json manifest.json "
-    "manifest.sig statement.html"
-).split()
+FILES = [
+    *("audit.json", "boundary.json", "certificate.pem", "config.yaml", "environment.json", "events.jsonl"),
+    *("ledgers.json", "manifest.json", "manifest.sig", "statement.html"),
+]
 
 
 def test_a_pack_has_no_other_files_than_those_that_are_tampered_with_here(whole):
@@ -205,27 +205,6 @@ def test_a_ledger_with_fewer_events_and_their_price_is_found(local):
         change_json(files, "ledgers.json", fewer)
 
     assert wrong(signed_anew(local, change)).keys() == {"noise of the ledger of updates", "statement.html"}
-
-
-def events_with(files, about, change):
-    """The log with other values, under a chain that fits."""
-    from tacit.store import chain
-
-    before, lines = bytes.fromhex(about["events"]["begin"]), []
-    for number, text in enumerate(files["events.jsonl"].splitlines()):
-        line = json.loads(text)
-        if "line" in line:
-            own = bytes.fromhex(line["line"])
-        else:
-            change(number, line["shown"])
-            digests = {name: bytes.fromhex(digest) for name, digest in line["withheld"].items()}
-            for name, value in line["shown"].items():
-                digests[name] = chain.field_digest(name, bytes.fromhex(line["salts"][name]), value)
-            own = chain.line_digest(digests)
-        before = chain.follow(before, own)
-        lines.append(json.dumps({**line, "chain": before.hex()}))
-    files["events.jsonl"] = "".join(f"{text}\n" for text in lines).encode()
-    about["events"] |= {"end": before.hex(), "lines": len(lines)}
 
 
 def test_a_round_with_a_smaller_epsilon_is_found(local):
