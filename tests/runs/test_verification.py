@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -69,6 +70,32 @@ def test_an_honest_pack_holds(local, private):
         assert {each.verdict for each in found.checks} == {"holds"}
     assert "epsilon of each round" in {each.what for each in verified(local, public=KEY.public).checks}
     assert "epsilon of each epoch" in {each.what for each in verified(private, public=KEY.public).checks}
+
+
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, ZeroDivisionError], ids=["stopped", "failed"])
+@pytest.mark.parametrize("last", [0, 1])
+def test_a_run_that_did_not_end_well_holds_and_so_does_what_it_is_resumed_to(tmp_path, monkeypatch, ends, last):
+    from tacit.kinds.horizontal.tasks.softmax import SoftmaxTask
+
+    evaluate, left = SoftmaxTask.evaluate, [last]
+
+    def interrupted(self, *arguments):
+        if not left[0]:
+            raise ends
+        left[0] -= 1
+        return evaluate(self, *arguments)
+
+    monkeypatch.setattr(SoftmaxTask, "evaluate", interrupted)
+    with suppress(ends):
+        tacit.run(LOCAL, runs=tmp_path)
+    (run,) = tmp_path.iterdir()
+    assert not left[0]
+    make(run, tmp_path / "first.zip", KEY)
+    assert verified(tmp_path / "first.zip", public=KEY.public).holds
+    monkeypatch.undo()
+    tacit.run(resume=run)
+    make(run, tmp_path / "second.zip", KEY)
+    assert {each.verdict for each in verified(tmp_path / "second.zip", public=KEY.public).checks} == {"holds"}
 
 
 @pytest.mark.parametrize(
@@ -302,6 +329,31 @@ def test_a_round_that_costs_what_an_earlier_one_cost_is_found(local):
 
     found = wrong(signed_anew(local, lambda files, about: events_with(files, about, falls)))
     assert "round 3" in found["epsilon of each round"]
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """Of a run that its budget ended."""
+    budget = {"rounds": 6, "budget": {"epsilon": 12.0, "delta": 1e-5}}
+    return packed({**LOCAL, **budget}, tmp_path_factory.mktemp("stopped"))
+
+
+def test_a_run_that_its_budget_ended_holds(stopped):
+    found = verified(stopped, public=KEY.public)
+    assert {each.verdict for each in found.checks} == {"holds"}
+    assert "epsilon beyond the budget" in {each.what for each in found.checks}
+
+
+@pytest.mark.parametrize(
+    "lie", [{"epsilon": 12.5}, {"epsilon": 11.0}, {"budget": 13.0}, {"delta": 1e-6}, {"of": "everything"}]
+)
+def test_a_budget_that_was_not_the_files_is_found(stopped, lie):
+    def other(number, shown):
+        if shown.get("event") == "BudgetReached":
+            shown.update(lie)
+
+    found = wrong(signed_anew(stopped, lambda files, about: events_with(files, about, other)))
+    assert found.keys() == {"epsilon beyond the budget"}
 
 
 def test_a_delta_that_is_not_the_files_is_found(local):
