@@ -173,6 +173,28 @@ def test_a_prediction_is_refused_where_its_epsilon_would_not_be_counted(file, po
         assert not connected(server)
 
 
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (
+            "policy: {folder: site, tasks: [abc]}",
+            "policy.tasks.0 is 'abc': it must be sha256: and 64 hexadecimal digits",
+        ),
+        ("policy: {folder: fleet.yaml}", "fleet.yaml: policy.folder is a file: name a folder"),
+        ("policy: {folder: site, liftime: {}}", "policy.liftime is not a known key: did you mean lifetime?"),
+        ("policy: {lifetime: {epsilon: 1, delta: 1.0e-5}}", "need a folder that outlives runs: add folder: PATH"),
+        ("{}", "names no policy.folder, which holds the ledger"),
+    ],
+)
+def test_a_mistake_in_the_policy_is_one_sentence(policy, words):
+    Path("site.yaml").write_text(policy)
+    for more in ([], ["--begin"]):
+        refused = invoke("ledger", "site.yaml", *more)
+        assert refused.exit_code == 2
+        assert words in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+
+
 def test_clients_of_one_process_are_refused():
     local(LIFETIME)
     done("ledger", "site.yaml", "--begin")

@@ -83,6 +83,8 @@ def checked_folder(folder: Path) -> Path:
     """The folder; ConfigError if it is a link, or others may write there."""
     if folder.is_symlink():
         raise ConfigError(f"{folder}: policy.folder must not be a link: name the folder itself")
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder}: policy.folder is a file: name a folder, which tacit ledger SITE --begin makes")
     if not folder.is_dir():
         raise ConfigError(f"{folder}: there is no such folder: begin the site's ledger with tacit ledger SITE --begin")
     if folder.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
