@@ -151,8 +151,8 @@ def _unlike(settings: Settings, told: Sequence[EpochFinished], data: Mapping[str
 
 def _visits(settings: Settings, data: Mapping[str, Any]) -> int:
     """How often each record was visited: each time, its gradients go back once to each follower."""
-    noised = sum(line["count"] for line in data["lines"] if line["kind"] != "pure")
-    return noised // len(settings.followers) if noised else max(line["count"] for line in data["lines"])
+    noised: int = sum(line["count"] for line in data["lines"] if line["kind"] != "pure")
+    return noised // len(settings.followers) or max(int(line["count"]) for line in data["lines"])
 
 
 def _price(data: Mapping[str, Any], whole: int, delta: float, visits: int) -> float:
