@@ -1,4 +1,4 @@
-"""A pack from which somebody without the data can check a run's figures: `tacit evidence RUN`.
+"""A pack from which anyone without the data can check a run's figures: `tacit evidence RUN`.
 
     make(run, output, key, certificate)     writes the pack, and returns what is in it
 
@@ -44,7 +44,7 @@ from tacit.store.record import Record
 from tacit.store.shown_events import allowed_fields, follow_chain, shown
 from tacit.version import __version__
 
-AUDIT = "audit.json"  # in a run's folder, beside the page that `tacit audit RUN` writes
+AUDIT = "audit.json"  # in a run's folder, next to the page that `tacit audit RUN` writes
 _TESTED = ("adversary", "protection", "proved", "curve", "watched", "refuted")  # of a finding
 # Of each event the fields that are always shown: nothing in them depends on who took part, or on private records.
 SHOWN: Mapping[str, frozenset[str]] = {

@@ -74,7 +74,7 @@ def signer_of(pack: Pack, authority: bytes) -> Identity:
 
 
 def verified(path: Path, *, public: bytes | None = None, authority: bytes | None = None) -> Verified:
-    """Every check. Raises BadPack if the pack is none, was changed, or was signed by somebody else."""
+    """Every check. Raises BadPack if the pack is none, was changed, or was signed by another key."""
     pack = read_pack(path)
     if authority is not None:
         signer = signer_of(pack, authority)
