@@ -22,6 +22,15 @@ def laplace():
 def odd():
     return {"release": lambda x: x}
 
+def text():
+    return {"release": lambda x: "one", "one": 0.0, "other": 1.0}
+
+def leaves():
+    return {"release": lambda x: exit(0), "one": 0.0, "other": 1.0}
+
+def leaves_at_once():
+    raise SystemExit(0)
+
 def failing():
     return {"release": lambda x: 1 / 0, "one": 0.0, "other": 1.0}
 """
@@ -140,6 +149,20 @@ def test_a_mistake_is_answered_in_one_sentence(folder, arguments, words):
     assert words in found.stderr
     assert len(found.stderr.strip().splitlines()) == 1
     assert not list(folder.glob("*.html"))
+
+
+@pytest.mark.parametrize("name", ["leaves", "leaves_at_once"])
+def test_code_that_ends_the_process_does_not_end_as_a_claim_that_holds(folder, name):
+    found = audit("--mechanism", f"claimed_noise:{name}", "--epsilon", 1, "--delta", 0)
+    assert found.exit_code == 1
+    assert "the audited code ended the process with 0, so nothing was audited" in found.stderr
+    assert not list(folder.glob("*.html"))
+
+
+def test_outputs_that_are_no_numbers_are_one_sentence(folder):
+    found = audit("--mechanism", "claimed_noise:text", "--epsilon", 1, "--delta", 0)
+    assert found.exit_code == 2
+    assert found.stderr.strip() == "an output is str and not numbers: release a number or an array of numbers"
 
 
 def test_code_that_fails_is_shown_with_its_own_frames(folder):

@@ -36,6 +36,24 @@ topology: V
 embedding_dp: {eps: 0.01}
 train: {epochs: 1}
 """
+LOGISTIC = """\
+kind: vertical_logistic
+name: deal
+task: cancer
+parties:
+  bank: {role: active, address: "127.0.0.1:PORT"}
+  shop: {role: passive}
+train: {epochs: 1}
+"""
+TREES = """\
+kind: vertical_trees
+name: deal
+task: cancer
+parties:
+  bank: {role: active, address: "127.0.0.1:PORT"}
+  shop: {role: passive}
+train: {trees: 1, depth: 2}
+"""
 OWN = """\
 import sys
 print("this code was run", file=sys.stderr)
@@ -56,12 +74,12 @@ def local(text):
 
 
 @contextmanager
-def listening():
-    """What a coordinator's address hears, in asks.yaml."""
+def listening(file=FLEET):
+    """What a coordinator's address, or that of another party, hears, in asks.yaml."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
-        Path("asks.yaml").write_text(FLEET.replace("PORT", str(server.getsockname()[1])))
+        Path("asks.yaml").write_text(file.replace("PORT", str(server.getsockname()[1])))
         yield server
 
 
@@ -103,6 +121,87 @@ def test_a_join_that_breaks_it_ends_before_a_connection_is_made(policy, override
         assert not connected(server)
     assert not list(Path().glob("runs/*"))
     assert "No run yet" in done("ledger", "site.yaml")
+
+
+@pytest.mark.parametrize(
+    ("file", "policy", "words"),
+    [
+        (DEAL, "kinds: [horizontal]", "policy.kinds: this site does not take part in kind split: only with horizontal"),
+        (DEAL, "epsilon: 0.05", "policy.epsilon: the local epsilon of records of this run would be 0.08"),
+        (DEAL, "lifetime: {epsilon: 0.1, delta: 1.0e-5}", "would be 0.16"),
+        (LOGISTIC, "kinds: [split]", "does not take part in kind vertical_logistic"),
+        (
+            LOGISTIC,
+            "epsilon: 1",
+            "promises no epsilon, and the policy limits it: add vertical_logistic to policy.without",
+        ),
+        (
+            TREES,
+            LIFETIME,
+            "promises no epsilon, and the policy limits it: add vertical_trees to policy.without_epsilon",
+        ),
+        (TREES, f"tasks: ['sha256:{'0' * 64}']", "policy.tasks: the package tacit has the digest sha256:"),
+    ],
+)
+def test_a_party_of_two_companies_refuses_before_a_connection_is_made(file, policy, words):
+    if file is DEAL:
+        pytest.importorskip("torch")
+    local(policy)
+    done("ledger", "site.yaml", "--begin")
+    with listening(file) as server:
+        verbs = [("join",), *([("predict", "--run", "nowhere")] if policy.startswith(("kinds", "tasks")) else [])]
+        for verb in verbs:
+            refused = invoke(*verb, "asks.yaml", "--party", "shop", "--insecure", "--local", "site.yaml")
+            assert refused.exit_code == 2, refused.output
+            assert words in refused.stderr
+            assert "Traceback" not in refused.output
+        assert not connected(server)
+    assert not list(Path().glob("runs/*"))
+    assert "No run yet" in done("ledger", "site.yaml")
+
+
+@pytest.mark.parametrize("file", [DEAL, LOGISTIC, TREES], ids=["split", "logistic", "trees"])
+@pytest.mark.parametrize("policy", ["epsilon: 1", LIFETIME])
+def test_a_prediction_is_refused_where_its_epsilon_would_not_be_counted(file, policy):
+    local(policy)
+    done("ledger", "site.yaml", "--begin")
+    with listening(file) as server:
+        predict = partial(invoke, "predict", "asks.yaml", "--run", "nowhere", "--party", "shop", "--insecure")
+        refused = predict("--local", "site.yaml")
+        assert refused.exit_code == 2, refused.output
+        assert "policy: it counts what tacit join pays, and not a prediction" in refused.stderr
+        assert not connected(server)
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (
+            "policy: {folder: site, tasks: [abc]}",
+            "policy.tasks.0 is 'abc': it must be sha256: and 64 hexadecimal digits",
+        ),
+        ("policy: {folder: fleet.yaml}", "fleet.yaml: policy.folder is a file: name a folder"),
+        ("policy: {folder: site, liftime: {}}", "policy.liftime is not a known key: did you mean lifetime?"),
+        ("policy: {lifetime: {epsilon: 1, delta: 1.0e-5}}", "need a folder that outlives runs: add folder: PATH"),
+        ("{}", "names no policy.folder, which holds the ledger"),
+    ],
+)
+def test_a_mistake_in_the_policy_is_one_sentence(policy, words):
+    Path("site.yaml").write_text(policy)
+    for more in ([], ["--begin"]):
+        refused = invoke("ledger", "site.yaml", *more)
+        assert refused.exit_code == 2
+        assert words in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+
+
+def test_clients_of_one_process_are_refused():
+    local(LIFETIME)
+    done("ledger", "site.yaml", "--begin")
+    with listening() as server:
+        refused = join("asks.yaml", *JOINS[:3], "0-2", *JOINS[4:])
+        assert (refused.exit_code, "start one process for each" in refused.stderr) == (2, True)
+        assert not connected(server)
 
 
 def test_a_missing_ledger_refuses_and_is_begun_by_hand_only():
@@ -201,7 +300,7 @@ def test_a_client_that_is_killed_between_its_ledger_and_its_sites_resumes_and_co
     (run,) = json.loads(done("ledger", "site.yaml", "--json"))["runs"]
     assert (run["state"], run["paid"]) == ("open", 0)
     assert run["counted"] == pytest.approx(24.93, abs=0.01)
-    shutil.copytree("own", "early")
+    shutil.copytree("own", "early", ignore=shutil.ignore_patterns("*.sock"))
     ended(start(*own))
     for each in processes[:3]:
         ended(each)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.crypto.signing import SigningKey
+from tacit.store import chain
 from tacit.store.pack import MANIFEST, SIGNATURE, write_pack
 
 KEY = SigningKey(bytes(range(32)))
@@ -43,3 +44,22 @@ def change_json(files: dict[str, bytes], name: str, change: Callable[[Any], None
     data = json.loads(files[name])
     change(data)
     files[name] = json.dumps(data).encode()
+
+
+def events_with(files: dict[str, bytes], about: dict[str, Any], change: Callable[[int, dict[str, Any]], None]) -> None:
+    """The log with other values, under a chain that fits."""
+    before, lines = bytes.fromhex(about["events"]["begin"]), []
+    for number, text in enumerate(files["events.jsonl"].splitlines()):
+        line = json.loads(text)
+        if "line" in line:
+            own = bytes.fromhex(line["line"])
+        else:
+            change(number, line["shown"])
+            digests = {name: bytes.fromhex(digest) for name, digest in line["withheld"].items()}
+            for name, value in line["shown"].items():
+                digests[name] = chain.field_digest(name, bytes.fromhex(line["salts"][name]), value)
+            own = chain.line_digest(digests)
+        before = chain.follow(before, own)
+        lines.append(json.dumps({**line, "chain": before.hex()}))
+    files["events.jsonl"] = "".join(f"{text}\n" for text in lines).encode()
+    about["events"] |= {"end": before.hex(), "lines": len(lines)}

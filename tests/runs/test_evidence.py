@@ -82,7 +82,33 @@ def test_no_salt_of_a_line_is_in_it(fleet):
 
 def test_names_of_parties_are_their_roles(tmp_path):
     run = tacit.run(DEAL, runs=tmp_path).directory
+    against = "for each record of cornershop, against the party that its activations go to"
+    promise = {"what": "activations of cornershop", "epsilon": 80.0, "delta": 0.0, "against": against}
+    finding = {
+        "attack": "two gradients; closest in what cornershop receives",
+        "adversary": "active, honest but curious",
+        "protection": "p",
+        "proved": None,
+        "audited": None,
+        "curve": None,
+        "watched": 2,
+        "broken": ["the words that cornershop receives are not uniform"],
+        "refuted": True,
+    }
+    audit = {
+        "quick": True,
+        "proved": [promise],
+        "confidence": 0.95,
+        "findings": [finding],
+        "false_claims": ["cornershop"],
+        "not_tested": ["equal people of cornershop: no two are alike"],
+    }
+    (run / "audit.json").write_text(json.dumps(audit))
     _, files = contents(run)
+    told = json.loads(files["audit.json"])
+    assert told["proved"][0]["what"] == "activations of passive"
+    assert told["proved"][0]["against"] == against.replace("cornershop", "passive")
+    assert told["findings"][0]["adversary"] == "active, honest but curious"
     whole = b"\n".join(files.values())
     assert b"firstbank" not in whole
     assert b"cornershop" not in whole
@@ -106,7 +132,14 @@ def test_findings_of_an_audit_are_bounds_and_no_scores(fleet):
         "protection": "p",
         "sees": "client 3's record 17",
         "proved": None,
-        "audited": {"epsilon": 0.1},
+        "audited": {
+            "epsilon": 0.1,
+            "delta": 0.0,
+            "confidence": 0.95,
+            "method": "one run, 361 of 380 guesses right",
+            "samples": 380,
+            "assumes": "",
+        },
         "curve": None,
         "watched": 0,
         "broken": [],
@@ -114,23 +147,29 @@ def test_findings_of_an_audit_are_bounds_and_no_scores(fleet):
         "off": {"value": 0.98123, "metric": "AUC"},
         "on": {"value": 0.51717, "metric": "AUC"},
     }
+    rule = {**finding, "audited": None, "attack": "shares", "watched": 9, "broken": ["client 37 reveals a share"]}
     scored = {**finding, "audited": None, "attack": "records recovered"}
     audit = {
         "quick": True,
         "proved": [],
         "confidence": 0.95,
-        "findings": [finding, scored],
-        "false_claims": [],
-        "not_tested": [],
+        "findings": [finding, rule, scored],
+        "false_claims": ["client 37 reveals a share"],
+        "not_tested": [
+            "the alignment of ids",
+            "epsilons above 4: 380 records cannot show more",
+            "rows: no two are alike",
+        ],
     }
     (fleet / "audit.json").write_text(json.dumps(audit))
     try:
         _, files = contents(fleet)
     finally:
         (fleet / "audit.json").unlink()
-    found = json.loads(files["audit.json"])["findings"]
-    assert [each["attack"] for each in found] == ["members"]
-    for secret in (b"0.98123", b"0.51717", b"record 17", b"records recovered"):
+    told = json.loads(files["audit.json"])
+    assert [(each["attack"], each["broken"]) for each in told["findings"]] == [("members", 0), ("shares", 1)]
+    assert (told["false_claims"], told["not_tested"]) == (1, ["rows", "the alignment of ids"])
+    for secret in (b"0.98123", b"0.51717", b"record 17", b"records recovered", b"380", b"client 37", b"alike"):
         assert secret not in files["audit.json"]
         assert secret not in files["statement.html"]
 

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import signal
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +31,14 @@ encrypt: {encrypt_type: DP_ENCRYPT, dp_eps: 5}
 round: {abandoned_rounds: 0}
 network: {coordinator: "127.0.0.1:1"}
 """
+DEAL = {
+    "kind": "split",
+    "name": "small",
+    "task": "split_cancer",
+    "topology": "V",
+    "parties": {"bank": {"role": "leader"}, "shop": {"role": "follower"}},
+    "embedding_dp": {"eps": 0.01},
+}
 SEAT = Seat("client-0", (0,))
 SITE = Path("site")
 
@@ -220,6 +228,31 @@ def test_without_its_ledger_a_site_takes_part_in_nothing(spoil, words):
     assert not Path("run", "client-0.json").exists()
 
 
+@pytest.mark.parametrize("name", ["ledger.json", "ledger.copy.json"])
+def test_a_ledger_that_is_put_back_without_its_copy_counts_as_before(name):
+    early = (SITE / name).read_bytes()
+    take_part(Path("run"), [1, 2])
+    (SITE / name).write_bytes(early)
+    assert [counted(each) for each in entries()] == [2]
+    Path("second").mkdir()
+    with pytest.raises(ConfigError, match=r"of which 8\.107 is spent"):
+        take_part(Path("second"), [1])
+
+
+def test_what_one_kind_spent_is_not_there_for_another():
+    pytest.importorskip("torch")
+    deal = load(DEAL)
+    take_part(Path("run"), [1, 2])
+    for limit, refused in ((8.15, True), (12.0, False)):
+        write_local(limit)
+        second = Path(f"{limit}")
+        second.mkdir()
+        expected = pytest.raises(ConfigError, match=r"of which 8\.107 is spent") if refused else nullcontext()
+        with expected, policy.charged(deal, Seat("shop", ()), *load_local(Path("site.yaml")), second):
+            pass
+    assert [each.kind for each in entries()] == ["horizontal", "split"]
+
+
 def test_a_ledger_is_never_begun_anew():
     take_part(Path("run"), [1])
     with pytest.raises(ConfigError, match="was begun already"):
@@ -321,7 +354,8 @@ def test_whatever_left_is_counted_wherever_a_process_is_killed():
         known = entries()
         assert sum(counted(each) for each in known) >= left
         assert sum(line["count"] for each in known for ledger in each.paid for line in ledger["lines"]) >= left
-        assert all(each.state == "open" for each in known) or ended
+        # It is closed once all was sent, and no earlier.
+        assert all(each.state == "open" or left == counted(each) == 2 for each in known)
         # Resumed, it goes on; what it paid counts once, and an orphaned reservation only until it is settled.
         own = Path("run/client-0.json") if Path("run/client-0.json").exists() else Path("run/client-0.copy.json")
         paid = 0

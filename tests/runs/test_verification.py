@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,7 +17,7 @@ from tacit.runs.evidence import make
 from tacit.runs.verification import verified
 from tacit.store.pack import BadPack
 from tacit.store.shown_events import follow_chain
-from tests.runs.packs import KEY, change_json, repacked, signed_anew, unpacked
+from tests.runs.packs import KEY, change_json, events_with, repacked, signed_anew, unpacked
 
 LOCAL = {
     "kind": "horizontal",
@@ -70,6 +72,32 @@ def test_an_honest_pack_holds(local, private):
     assert "epsilon of each epoch" in {each.what for each in verified(private, public=KEY.public).checks}
 
 
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, ZeroDivisionError], ids=["stopped", "failed"])
+@pytest.mark.parametrize("last", [0, 1])
+def test_a_run_that_did_not_end_well_holds_and_so_does_what_it_is_resumed_to(tmp_path, monkeypatch, ends, last):
+    from tacit.kinds.horizontal.tasks.softmax import SoftmaxTask
+
+    evaluate, left = SoftmaxTask.evaluate, [last]
+
+    def interrupted(self, *arguments):
+        if not left[0]:
+            raise ends
+        left[0] -= 1
+        return evaluate(self, *arguments)
+
+    monkeypatch.setattr(SoftmaxTask, "evaluate", interrupted)
+    with suppress(ends):
+        tacit.run(LOCAL, runs=tmp_path)
+    (run,) = tmp_path.iterdir()
+    assert not left[0]
+    make(run, tmp_path / "first.zip", KEY)
+    assert verified(tmp_path / "first.zip", public=KEY.public).holds
+    monkeypatch.undo()
+    tacit.run(resume=run)
+    make(run, tmp_path / "second.zip", KEY)
+    assert {each.verdict for each in verified(tmp_path / "second.zip", public=KEY.public).checks} == {"holds"}
+
+
 @pytest.mark.parametrize(
     ("protection", "unchecked"),
     [
@@ -91,15 +119,83 @@ def test_honest_packs_of_each_protection_hold(tmp_path, protection, unchecked):
     assert {each.what for each in found.checks if each.verdict == "not checked"} == unchecked
 
 
-@pytest.mark.parametrize(
-    "name", ["boundary.json", "config.yaml", "environment.json", "events.jsonl", "ledgers.json", "statement.html"]
-)
-def test_every_file_that_somebody_changes_is_found(local, name):
-    files = unpacked(local)
-    changed = files[name].replace(b"1", b"2", 1)
-    assert changed != files[name]
-    with pytest.raises(BadPack, match="it was changed"):
-        verified(repacked(local, {**files, name: changed}), public=KEY.public)
+FINDING = {
+    "attack": "members",
+    "adversary": "server",
+    "protection": "p",
+    "proved": {"epsilon": 0.5, "delta": 1e-5, "unit": "record", "relation": "add-remove"},
+    "audited": {"epsilon": 0.1, "delta": 1e-5, "confidence": 0.95, "method": "m", "samples": 100, "assumes": ""},
+    "curve": None,
+    "watched": 0,
+    "broken": [],
+    "refuted": False,
+}
+AUDIT = {
+    "quick": True,
+    "proved": [],
+    "confidence": 0.95,
+    "findings": [FINDING],
+    "false_claims": [],
+    "not_tested": ["the alignment"],
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A pack with every file that there is, and the authority of its certificate."""
+    run = packed(LOCAL, tmp_path_factory.mktemp("whole")).parent
+    authority = Authority.create()
+    key, certificate = certificate_of(authority)
+    (run / "audit.json").write_text(json.dumps(AUDIT))
+    make(run, run / "pack.zip", key, certificate)
+    return run / "pack.zip", authority.certificate_pem, key
+
+
+FILES = [
+    *("audit.json", "boundary.json", "certificate.pem", "config.yaml", "environment.json", "events.jsonl"),
+    *("ledgers.json", "manifest.json", "manifest.sig", "statement.html"),
+]
+
+
+def test_a_pack_has_no_other_files_than_those_that_are_tampered_with_here(whole):
+    pack, authority, _ = whole
+    assert sorted(unpacked(pack)) == FILES
+    assert verified(pack, authority=authority).holds
+
+
+@pytest.mark.parametrize("how", ["changed", "removed", "emptied", "of another pack"])
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_that_somebody_tampers_with_is_found(whole, private, name, how):
+    pack, authority, key = whole
+    files = unpacked(pack)
+    theirs = {"audit.json": b"{}", "certificate.pem": b"", "environment.json": b"{}"}
+    other = signed_anew(private, lambda files, about: files.update(theirs), key)
+    match how:
+        case "changed":
+            digit = next(each for each in b"123456789" if each in files[name])
+            files[name] = files[name].replace(bytes([digit]), b"0", 1)
+        case "removed":
+            del files[name]
+        case "emptied":
+            files[name] = b""
+        case _:
+            files[name] = unpacked(other)[name]
+    for brought in ({"authority": authority}, {"public": key.public}):
+        with pytest.raises(BadPack):
+            verified(repacked(pack, files), **brought)
+
+
+def test_a_pack_that_another_signed_instead_is_found(whole):
+    """The manifest fits, and so does the signature: to a key that was not brought."""
+    pack, authority, key = whole
+    forged = signed_anew(pack, lambda files, about: None, KEY)
+    for brought in ({"authority": authority}, {"public": key.public}):
+        with pytest.raises(BadPack, match="the signature is not of this key"):
+            verified(forged, **brought)
+    theirs, certificate = certificate_of(Authority.create())
+    forged = signed_anew(pack, lambda files, about: files.update({"certificate.pem": certificate}), theirs)
+    with pytest.raises(BadPack, match=r"certificate\.pem"):
+        verified(forged, authority=authority)
 
 
 def test_a_manifest_that_fits_the_change_has_no_signature_that_fits(local):
@@ -118,7 +214,7 @@ def test_a_ledger_with_a_smaller_epsilon_is_found(local):
     def change(files, about):
         change_json(files, "ledgers.json", lambda data: data["ledgers"][0].update(epsilon=1.0))
 
-    assert wrong(signed_anew(local, change)).keys() == {"epsilon of updates (local)"}
+    assert wrong(signed_anew(local, change)).keys() == {"epsilon of updates (local)", "statement.html"}
 
 
 def test_a_ledger_with_fewer_events_and_their_price_is_found(local):
@@ -135,28 +231,7 @@ def test_a_ledger_with_fewer_events_and_their_price_is_found(local):
 
         change_json(files, "ledgers.json", fewer)
 
-    assert wrong(signed_anew(local, change)).keys() == {"noise of the ledger of updates"}
-
-
-def events_with(files, about, change):
-    """The log with other values, under a chain that fits."""
-    from tacit.store import chain
-
-    before, lines = bytes.fromhex(about["events"]["begin"]), []
-    for number, text in enumerate(files["events.jsonl"].splitlines()):
-        line = json.loads(text)
-        if "line" in line:
-            own = bytes.fromhex(line["line"])
-        else:
-            change(number, line["shown"])
-            digests = {name: bytes.fromhex(digest) for name, digest in line["withheld"].items()}
-            for name, value in line["shown"].items():
-                digests[name] = chain.field_digest(name, bytes.fromhex(line["salts"][name]), value)
-            own = chain.line_digest(digests)
-        before = chain.follow(before, own)
-        lines.append(json.dumps({**line, "chain": before.hex()}))
-    files["events.jsonl"] = "".join(f"{text}\n" for text in lines).encode()
-    about["events"] |= {"end": before.hex(), "lines": len(lines)}
+    assert wrong(signed_anew(local, change)).keys() == {"noise of the ledger of updates", "statement.html"}
 
 
 def test_a_round_with_a_smaller_epsilon_is_found(local):
@@ -256,6 +331,31 @@ def test_a_round_that_costs_what_an_earlier_one_cost_is_found(local):
     assert "round 3" in found["epsilon of each round"]
 
 
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """Of a run that its budget ended."""
+    budget = {"rounds": 6, "budget": {"epsilon": 12.0, "delta": 1e-5}}
+    return packed({**LOCAL, **budget}, tmp_path_factory.mktemp("stopped"))
+
+
+def test_a_run_that_its_budget_ended_holds(stopped):
+    found = verified(stopped, public=KEY.public)
+    assert {each.verdict for each in found.checks} == {"holds"}
+    assert "epsilon beyond the budget" in {each.what for each in found.checks}
+
+
+@pytest.mark.parametrize(
+    "lie", [{"epsilon": 12.5}, {"epsilon": 11.0}, {"budget": 13.0}, {"delta": 1e-6}, {"of": "everything"}]
+)
+def test_a_budget_that_was_not_the_files_is_found(stopped, lie):
+    def other(number, shown):
+        if shown.get("event") == "BudgetReached":
+            shown.update(lie)
+
+    found = wrong(signed_anew(stopped, lambda files, about: events_with(files, about, other)))
+    assert found.keys() == {"epsilon beyond the budget"}
+
+
 def test_a_delta_that_is_not_the_files_is_found(local):
     def smaller(number, shown):
         if shown.get("event") == "RoundFinished":
@@ -305,7 +405,34 @@ def test_a_training_with_another_promise_than_its_file_is_found(private, change)
 
 def test_a_training_without_its_ledger_is_found(private):
     found = wrong(signed_anew(private, lambda files, about: files.update({"ledgers.json": b'{"ledgers": []}'})))
-    assert found.keys() == {"ledger of the training"}
+    assert found.keys() == {"ledger of the training", "statement.html"}
+
+
+def test_a_page_that_says_something_else_than_the_files_is_found(local):
+    def change(files, about):
+        text = files["statement.html"]
+        files["statement.html"] = re.sub(rb"epsilon \d+", b"epsilon 0", text)
+        assert files["statement.html"] != text
+
+    assert wrong(signed_anew(local, change)).keys() == {"statement.html"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data["findings"][0].update(refuted=True),
+        lambda data: data["findings"][0]["audited"].update(epsilon=0.6),
+        lambda data: data["findings"][0]["audited"].update(epsilon="infinite"),
+        lambda data: data["findings"][0].update(broken=1),
+        lambda data: data.update(false_claims=1),
+        lambda data: data.update(findings=None),
+    ],
+    ids=range(6),
+)
+def test_an_audit_whose_verdict_is_not_that_of_its_bounds_is_found(whole, change):
+    pack, _, key = whole
+    forged = signed_anew(pack, lambda files, about: change_json(files, "audit.json", change), key)
+    assert "audit" in wrong(forged, key.public)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -91,12 +94,30 @@ def test_a_run_that_is_resumed_continues_the_chain(directory):
     again = RunDirectory.reopen(directory.path, clock=lambda: 1.7e9)
     again.emit(RunFinished("done", 3, 1.0))
     again.close()
+    assert_whole(directory.path / "events.jsonl", 3)
+
+
+def assert_whole(log: Path, lines: int) -> None:
     before = chain.START
-    for line in (directory.path / "events.jsonl").read_text().splitlines():
+    for line in log.read_text().splitlines():
         told = json.loads(line)
         before = by_the_page(chain.fields_of(told), bytes.fromhex(told["salt"]), before)
         assert told["chain"] == before.hex()
-    assert len(list(read_events(directory.path / "events.jsonl"))) == 3
+    assert len(list(read_events(log))) == lines
+
+
+def test_parties_that_write_at_once_from_their_threads_make_one_chain(directory, monkeypatch):
+    """A party is interrupted just where it has the chain so far, and another writes meanwhile."""
+    chained = chain.chained
+
+    def slow(*arguments):
+        time.sleep(1e-3)
+        return chained(*arguments)
+
+    monkeypatch.setattr(chain, "chained", slow)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda party: directory.emit(Noted(str(party))), range(40)))
+    assert_whole(directory.path / "events.jsonl", 40)
 
 
 def test_the_log_of_an_earlier_release_is_covered_as_a_whole(directory):

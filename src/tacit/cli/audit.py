@@ -118,6 +118,8 @@ def _audit_claim(options: ClaimOptions, quick: bool, seed: int, output: Path | N
     _check_place(page)
     try:
         made = audit_claim(options, quick=quick, seed=seed)
+    except SystemExit as error:  # of the audited code: with 0 it would look like a claim that holds
+        end(f"the audited code ended the process with {error.code!r}, so nothing was audited: let it return", FAILED)
     except Exception as error:
         _failed(error)
     _write(page, claim_page(made))

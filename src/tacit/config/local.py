@@ -16,17 +16,25 @@ Paths are relative to the file itself.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from tacit.config.explain import explain
 from tacit.config.source import ConfigError, from_file
 from tacit.config.spelling import Placed
 from tacit.sections import Added, Address, Count, Delta, Network, Positive, Section
 
-Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+def _digest(text: str) -> str:
+    if not re.fullmatch(r"sha256:[0-9a-f]{64}", text):
+        raise ValueError("must be sha256: and 64 hexadecimal digits, as tacit approve prints them")
+    return text
+
+
+Digest = Annotated[str, AfterValidator(_digest)]
 
 
 class Keys(Section):

@@ -1,4 +1,4 @@
-"""What becomes of a run's figures if somebody computes them again.
+"""What comes of a run's figures when they are computed again.
 
 Check                       one figure or file: it holds, it does not, or it cannot be checked here, and why
 count_of(price, stated, low, high)

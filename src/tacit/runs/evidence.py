@@ -1,4 +1,4 @@
-"""A pack from which somebody without the data can check a run's figures: `tacit evidence RUN`.
+"""A pack from which anyone without the data can check a run's figures: `tacit evidence RUN`.
 
     make(run, output, key, certificate)     writes the pack, and returns what is in it
 
@@ -21,6 +21,7 @@ shortened.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -43,8 +44,8 @@ from tacit.store.record import Record
 from tacit.store.shown_events import allowed_fields, follow_chain, shown
 from tacit.version import __version__
 
-AUDIT = "audit.json"  # in a run's folder, beside the page that `tacit audit RUN` writes
-_TESTED = ("attack", "adversary", "protection", "proved", "audited", "curve", "watched", "broken", "refuted")
+AUDIT = "audit.json"  # in a run's folder, next to the page that `tacit audit RUN` writes
+_TESTED = ("adversary", "protection", "proved", "curve", "watched", "refuted")  # of a finding
 # Of each event the fields that are always shown: nothing in them depends on who took part, or on private records.
 SHOWN: Mapping[str, frozenset[str]] = {
     name: allowed_fields(fields)
@@ -91,7 +92,7 @@ def make(run: Path, output: Path, key: SigningKey, certificate: bytes | None = N
     covered = record.boundary.covered
     events, begin = shown((run / "events.jsonl").read_bytes(), lambda line: _allowed(line, covered))
     ledgers = [_renamed(each, names) for each in _ledgers(record)]
-    audit = _audit(run / AUDIT)
+    audit = _audit(run / AUDIT, names)
     boundary = kind_of(settings).boundary(settings)
     versions = environment()
     packages = {
@@ -192,23 +193,44 @@ def _called(what: str, names: Mapping[str, str]) -> str:
     return f"{head}{of}{names[name]}" if of and name in names else what
 
 
-def _audit(path: Path) -> dict[str, Any] | None:
-    """Which claims were attacked, and the bounds that were found: scores are about private records, and stay."""
+def _audit(path: Path, names: Mapping[str, str]) -> dict[str, Any] | None:
+    """Which claims were attacked, and the bounds that were found.
+
+    Scores are about private records, and stay. So do texts that name parties, clients or numbers of records: of broken
+    rules there is the number, and of what was not tested each sentence without a number or a name.
+    """
     if not path.is_file():
         return None
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         tested = [each for each in found["findings"] if each.get("audited") or each.get("curve") or each.get("watched")]
+        plain = {said.partition(":")[0] for said in found["not_tested"]}
+        named = re.compile("|".join([r"\d", *(rf"\b{re.escape(name)}\b" for name in names)]))
         return {
             "quick": found["quick"],
-            "proved": found["proved"],
+            "proved": [_promise(each, names) for each in found["proved"]],
             "confidence": found["confidence"],
-            "findings": [{name: each.get(name) for name in _TESTED} for each in tested],
+            "findings": [_finding(each) for each in tested],
             "false_claims": len(found["false_claims"]),
-            "not_tested": found["not_tested"],
+            "not_tested": sorted(said for said in plain if not named.search(said)),
         }
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path}: these are no findings of an audit ({error}): run tacit audit again") from None
+
+
+def _promise(proved: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    head, comma, rest = proved["against"].partition(",")
+    return {**proved, "what": _called(proved["what"], names), "against": f"{_called(head, names)}{comma}{rest}"}
+
+
+def _finding(found: Mapping[str, Any]) -> dict[str, Any]:
+    bound = found["audited"]
+    return {
+        "attack": found["attack"].partition(";")[0],
+        **{name: found[name] for name in _TESTED},
+        "audited": bound and {name: bound[name] for name in ("epsilon", "delta", "confidence")},
+        "broken": len(found["broken"]),
+    }
 
 
 def read_json(data: bytes, name: str) -> dict[str, Any]:

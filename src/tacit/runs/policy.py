@@ -270,7 +270,7 @@ def _reserve(site: Path, lifetime: Lifetime, entry: Entry, stored: Sequence[Plai
             if not within(before.paid, stored):
                 raise ConfigError(
                     f"{run}: this run's folder is older than the site's ledger: it was put back to an earlier time, or "
-                    "a copy of it went on. It would answer twice for one price: take the later folder, or start anew"
+                    "a copy was resumed. It would answer twice for one price: take the later folder, or start anew"
                 )
             entry = replace(entry, began=before.began)
         paid = larger(stored, before.paid if before is not None else ())
@@ -304,7 +304,7 @@ def _payer(site: Path, policy: Policy, lifetime: Lifetime, id: str) -> Paid:
         with changed(site) as ledger:
             entry = ledger.runs.get(id)
             if entry is None or not within(entry.paid, ledgers):
-                raise BudgetError("the site's ledger was changed while this run went on: nothing is sent")
+                raise BudgetError("the site's ledger was changed during this run: nothing is sent")
             most = entry.most
             if entry.state != "open" or not covers(most, ledgers):
                 most = tuple(larger(most, ledgers))

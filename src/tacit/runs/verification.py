@@ -26,6 +26,7 @@ from tacit.events import BudgetReached, EpochFinished, Event, RoundFinished, Run
 from tacit.kind import kind_of
 from tacit.net.identity import Identity, identity_of
 from tacit.report.recomputed import Check, check, same
+from tacit.report.statement import Facts, statement
 from tacit.runs.evidence import plain_boundary, read_json, read_settings, without_names
 from tacit.sections import Settings
 from tacit.store.chain import START
@@ -73,7 +74,7 @@ def signer_of(pack: Pack, authority: bytes) -> Identity:
 
 
 def verified(path: Path, *, public: bytes | None = None, authority: bytes | None = None) -> Verified:
-    """Every check. Raises BadPack if the pack is none, was changed, or was signed by somebody else."""
+    """Every check. Raises BadPack if the pack is none, was changed, or was signed by another key."""
     pack = read_pack(path)
     if authority is not None:
         signer = signer_of(pack, authority)
@@ -162,6 +163,10 @@ def _figures(pack: Pack, log: Chained) -> Iterator[Check]:
         )
     ledgers = read_json(pack.files["ledgers.json"], "ledgers.json").get("ledgers")
     yield from _ledgers(settings, ledgers)
+    audit = read_json(pack.files["audit.json"], "audit.json") if "audit.json" in pack.files else None
+    if audit is not None:
+        yield _audit(audit)
+    yield _page(pack, settings, ledgers, audit)
     if isinstance(ledgers, list):
         if ledgers and log.begin == START and not any(isinstance(e, RunStarted | TrainingStarted) for e in log.events):
             yield check("events", False, "they do not tell how the run began")
@@ -202,7 +207,7 @@ def _ledgers(settings: Settings, ledgers: Any) -> Iterator[Check]:
 def _ledger(settings: Settings, data: Mapping[str, Any]) -> Check:
     """Its epsilon against the least that the listed events cost, by any method of this release."""
     what = f"epsilon of {' and '.join(map(str, data['covers']))} ({data['view']})"
-    stated = math.inf if data["epsilon"] == "infinite" else number(data["epsilon"])
+    stated = _epsilon(data)
     if math.isinf(stated):
         return Check(what, "holds", "infinite: it promises nothing")
     if settings.insecure:
@@ -225,6 +230,42 @@ def _priced(ledger: Ledger, delta: float) -> Iterator[float]:
         except ValueError:
             continue  # this method has no price for one of the events
     yield math.inf
+
+
+def _audit(audit: Mapping[str, Any]) -> Check:
+    """What the signer states of an audit, against its own bounds: the attacks themselves are not made again."""
+    try:
+        wrong = [each["attack"] for each in audit["findings"] if each["refuted"] is not _refuted(each)]
+        false = sum(each["refuted"] for each in audit["findings"])
+        holds = not wrong and audit["false_claims"] == false
+        text = f"{len(audit['findings'])} tested claims or rules, {false} found false, as the signer states"
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return check("audit", False, f"these are no findings of an audit: {error!r}")
+    return check("audit", holds, text if holds else f"its verdicts are not those of its bounds: {', '.join(wrong)}")
+
+
+def _refuted(finding: Mapping[str, Any]) -> bool:
+    proved, bound, curve = finding["proved"], finding["audited"], finding["curve"]
+    above = bool(proved and bound) and _epsilon(bound) > _epsilon(proved)
+    return bool(above or (curve and curve["refuted"]) or finding["broken"])
+
+
+def _epsilon(data: Mapping[str, Any]) -> float:
+    return math.inf if data["epsilon"] == "infinite" else number(data["epsilon"])
+
+
+def _page(pack: Pack, settings: Settings, ledgers: Any, audit: Mapping[str, Any] | None) -> Check:
+    """The page for auditors, made again of the files beside it: people sign it, and read nothing else."""
+    packages = read_json(pack.files["environment.json"], "environment.json")
+    if packages["installed"] != {"tacit": __version__, "sha256": package_digest()}:
+        return Check("statement.html", "not checked", "another release made it: compare it with the files")
+    about, boundary = pack.manifest, kind_of(settings).boundary(settings)
+    try:
+        facts = Facts(settings, boundary, str(about["party"]), ledgers, audit, packages, str(about["made"]))
+        same_page = statement(facts).encode() == pack.files["statement.html"]
+    except Exception:  # of files that no release wrote: what is wrong with them is told by the other checks
+        same_page = False
+    return check("statement.html", same_page, f"its answers are {'' if same_page else 'not '}those of the files")
 
 
 def _of_events(settings: Settings, events: Sequence[Event], ledgers: Sequence[Any]) -> Iterator[Check]:

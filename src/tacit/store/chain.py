@@ -11,7 +11,7 @@ shown. A digest tells nothing of its value, as its salt is unknown. So the chain
 part, or not at all.
 
 What it shows: that a line was not changed, removed, added or moved after the digest at the end was given to others.
-What it does not: whoever keeps the log can write another one, with another chain, before that.
+What it does not: anyone who keeps the log can write another one, with another chain, before that.
 
 Lines of releases before 0.3 have no chain: the first line that has one also covers all bytes before it.
 """

@@ -25,6 +25,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -88,6 +89,7 @@ class RunDirectory:
             raise ConfigError(f"{path}: another process is writing there: wait until it ends, or stop it")
         self._log = _appending(path / "run.log")
         self._chain: bytes | None = None  # of the events so far, once one is written
+        self._writing = threading.Lock()  # parties in one process tell of events from their own threads
 
     @classmethod
     def create(
@@ -175,6 +177,10 @@ class RunDirectory:
                 self._finished_rounds += 1
             case RunFinished():
                 self._ended = True
+        with self._writing:
+            self._write(event)
+
+    def _write(self, event: Event) -> None:
         now = self._clock()
         at = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
         if self._chain is None:

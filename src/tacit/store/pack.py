@@ -5,7 +5,7 @@
     Pack.check_signature(public)            raises BadPack unless the holder of that key signed the manifest
 
 The manifest names each file with its size and SHA-256. The signature (Ed25519) is of the manifest's bytes, under a
-context of its own. Nothing in a pack says whether the signer's key is the right one: whoever checks brings it.
+context of its own. Nothing in a pack says whether the signer's key is the right one: the reader brings it.
 
 A pack comes from others. Its names must be plain, each once; sizes are bounded before anything is read, and as it is
 inflated.

@@ -83,6 +83,8 @@ def checked_folder(folder: Path) -> Path:
     """The folder; ConfigError if it is a link, or others may write there."""
     if folder.is_symlink():
         raise ConfigError(f"{folder}: policy.folder must not be a link: name the folder itself")
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder}: policy.folder is a file: name a folder, which tacit ledger SITE --begin makes")
     if not folder.is_dir():
         raise ConfigError(f"{folder}: there is no such folder: begin the site's ledger with tacit ledger SITE --begin")
     if folder.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -113,13 +115,25 @@ def read(folder: Path) -> SiteLedger:
     try:
         found = read_twice(path, frozenset())
         if found is not None:
-            return _parsed(path, found)
+            return _later(_parsed(path, found), copy_of(path))
     except Damaged as error:
         raise ConfigError(f"{error}: no run is joined without it{_intact(copy_of(path))}") from None
     raise ConfigError(
         f"{path}: there is no ledger, and a missing one is not taken for an empty one: put it back, or, if this site "
         "never had one, begin it with tacit ledger SITE --begin"
     )
+
+
+def _later(found: SiteLedger, copy: Path) -> SiteLedger:
+    """The ledger, or its copy if that was written later.
+
+    It was if a process was killed between the two, or if the ledger alone was put back to an earlier time.
+    """
+    try:
+        other = _parsed(copy, read_plain(copy, frozenset()))
+    except Damaged:
+        return found
+    return other if other.site == found.site and other.writes > found.writes else found
 
 
 def _intact(copy: Path) -> str:

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from tacit.audit.claims.returned import keyed
-from tacit.audit.claims.samples import Effort, Measured, measure
+from tacit.audit.claims.samples import Effort, Measured, measure, numbers_of
 from tacit.audit.claims.verdict import ClaimAudit, Recomputed, Row
 from tacit.dp.accounting import Ledger
 from tacit.dp.claim import Claim
@@ -85,7 +85,7 @@ class Mechanism:
 
     def outputs(self, given: Any) -> np.ndarray[Any, Any]:
         """All releases on one input, one after the other."""
-        return np.concatenate([np.asarray(self.release(given), dtype=np.float64).ravel() for _ in range(self.releases)])
+        return np.concatenate([numbers_of(self.release(given)) for _ in range(self.releases)])
 
 
 def audit_mechanism(

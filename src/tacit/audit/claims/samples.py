@@ -109,7 +109,7 @@ def drawn(draw: Draw, count: int) -> Vectors:
     """`count` outputs, a row each."""
     rows: Vectors | None = None
     for place in range(count):
-        output = np.asarray(draw(), dtype=np.float64).ravel()
+        output = numbers_of(draw())
         if rows is None:
             if not 0 < output.size <= _LARGEST_OUTPUT:
                 raise ValueError(
@@ -124,6 +124,15 @@ def drawn(draw: Draw, count: int) -> Vectors:
     if rows is None or not np.isfinite(rows).all():
         raise ValueError("an output holds numbers that are not finite: nothing is hidden if they tell the inputs apart")
     return rows
+
+
+def numbers_of(released: object) -> Vectors:
+    """What code released, as numbers; ValueError if it is something else."""
+    try:
+        return np.asarray(released, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        kind = type(released).__name__
+        raise ValueError(f"an output is {kind} and not numbers: release a number or an array of numbers") from None
 
 
 def _afforded(count: int, affordable: float) -> int:

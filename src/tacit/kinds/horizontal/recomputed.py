@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from tacit.dp.accounting import Ledger
-from tacit.events import Answered, Event, RoundFinished, RoundStarted, RunResumed, RunStarted
+from tacit.events import Answered, BudgetReached, Event, RoundFinished, RoundStarted, RunResumed, RunStarted
 from tacit.kinds.horizontal.costs import Costs, Spent
 from tacit.kinds.horizontal.record_level import RECORDS, promised
 from tacit.kinds.horizontal.settings import Settings
@@ -37,6 +37,7 @@ def recompute(settings: Settings, events: Sequence[Event], ledgers: Sequence[dic
         return
     yield from _noise(costs, ledgers, most, paid)
     yield from _rounds(costs, events, paid)
+    yield from _refused(costs, events)
     yield from _answers(ledgers, events)
 
 
@@ -125,6 +126,32 @@ def _rounds(costs: Costs, events: Sequence[Event], paid: Mapping[str, int]) -> I
     if seen:
         text = "; ".join(wrong[:5]) if wrong else f"{seen} figures are those of the file's noise"
         yield check("epsilon of each round", not wrong, text)
+
+
+def _refused(costs: Costs, events: Sequence[Event]) -> Iterator[Check]:
+    """A round that was not begun, because it would have cost more than the budget of the file."""
+    begun = sum(isinstance(event, RoundStarted | RunResumed) for event in events)
+    for event in events:
+        if isinstance(event, BudgetReached):
+            text = f"{event.epsilon:.6g} of {event.of}, budget {event.budget:g} at delta {event.delta:g}"
+            holds = _is_beyond(costs, event, begun)
+            yield check("epsilon beyond the budget", holds, text if holds else f"{text}: not what the file leads to")
+
+
+def _is_beyond(costs: Costs, event: BudgetReached, begun: int) -> bool:
+    def paid(count: int) -> Spent | None:
+        return next((each for each in costs.spent(count, count) if " and ".join(each.covers) == event.of), None)
+
+    def price(count: int) -> float:
+        return math.inf if (found := paid(count)) is None else found.epsilon
+
+    known = paid(0)
+    if known is None or known.ledger.budget is None or event.epsilon <= event.budget:
+        return False
+    if (event.budget, event.delta) != (known.ledger.budget.epsilon, known.delta):
+        return False
+    # What is composed depends on two numbers.
+    return known.view == "composed" or count_of(price, event.epsilon, 1, begun + 1) is not None
 
 
 def _deltas(costs: Costs, event: RoundFinished) -> Iterator[tuple[Any, float]]:

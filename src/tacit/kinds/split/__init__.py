@@ -14,7 +14,7 @@ from tacit.kinds.split.settings import Settings
 from tacit.lockstep import verbs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from tacit.audit.steps import Attacks
     from tacit.boundary import Boundary
     from tacit.config.local import Local
+    from tacit.events import Event
     from tacit.kind import Seat
     from tacit.lockstep.run import Lockstep
     from tacit.report.forecast import Forecast
+    from tacit.report.recomputed import Check
     from tacit.tables.check import Checked
 
 
@@ -68,6 +70,12 @@ def _tables(settings: Settings, party: str | None, local: Local, folder: Path) -
     return check_tables(settings, party, local, folder)
 
 
+def _recompute(settings: Settings, events: Sequence[Event], ledgers: Sequence[dict[str, Any]]) -> Iterable[Check]:
+    from tacit.kinds.split.recomputed import recompute
+
+    return recompute(settings, events, ledgers)
+
+
 KIND = Kind(
     name="split",
     settings=Settings,
@@ -83,4 +91,5 @@ KIND = Kind(
     tables=_tables,
     budget=lambda settings: settings.budget.epsilon if settings.budget is not None else None,
     templates=lambda: templates_in(__name__, "tables"),
+    recompute=_recompute,
 )
