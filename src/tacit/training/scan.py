@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from tacit.training.layers import Forward, Layer, linear_part
+from tacit.training.linear_products import product
 from tacit.training.precision import exact_backward, exactly, full
-from tacit.training.products import product
 from tacit.training.recorded import Kept
 
 State = tuple[Tensor, ...]  # hidden, and of an LSTM the cell; [B, size]

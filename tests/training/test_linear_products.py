@@ -4,14 +4,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tacit.training import products
-from tacit.training.products import product
+from tacit.training import linear_products
+from tacit.training.linear_products import product
 
 
 @pytest.fixture(params=[True, False], ids=["as torch has it", "without oneDNN"])
 def _library(request, monkeypatch):
     if not request.param:
-        monkeypatch.setattr(products, "_one_dnn", lambda: False)
+        monkeypatch.setattr(linear_products, "_one_dnn", lambda: False)
 
 
 @pytest.mark.usefixtures("_library")
@@ -36,4 +36,4 @@ def test_products_are_those_of_linear(shape, bias, dtype):
 
 def test_torch_has_the_product_that_is_asked_for():
     """As in the release that is installed: without it recurrent layers are slower, and as right."""
-    assert products._one_dnn() == torch.backends.mkldnn.is_available()
+    assert linear_products._one_dnn() == torch.backends.mkldnn.is_available()
