@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import sys
 from collections.abc import Callable
@@ -14,10 +15,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, distributed, nn
-from torch.utils.data import TensorDataset
+from torch.utils.data import Dataset, TensorDataset
 
 from tacit.dp.schedules import ClipAdaptation
 from tacit.randomness import seeded_rng
@@ -274,6 +276,34 @@ def other_owners(rank: int, world: int) -> Any:
     attached(rank, plan(**PLANS["owners"][0]), owners=sorted(OWNERS) if rank else OWNERS)
 
 
+class Changing(Dataset):
+    """Records that are another each time they are read: by the default generators, or by one of their own."""
+
+    def __init__(self, own: bool) -> None:
+        self._rows, self._own = data(), own
+        self._rng = np.random.default_rng()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        x, y = self._rows[index]
+        noise = self._rng.normal() if self._own else torch.randn(()).item() + np.random.normal() + random.random()  # noqa: NPY002
+        return {"x": [(x + noise).numpy()], "y": int(y), "name": f"record {index}"}
+
+
+def changing(rank: int, world: int) -> Any:
+    """Random changes of records do not make ranks differ, and take nothing from the generators of the loop."""
+    found = []
+    for own in (False, True):
+        module = model()
+        torch.manual_seed(rank)
+        before = torch.get_rng_state()
+        attached(rank, module=module, data=Changing(own))
+        found.append(torch.equal(before, torch.get_rng_state()))
+    return found
+
+
 def _other_weights() -> nn.Module:
     module = model()
     module[0].bias.data[0] += 1e-15
@@ -286,12 +316,13 @@ SCENARIOS: dict[str, Callable[[int, int], Any]] = {
         each.__name__: each
         for each in (
             from_the_system, noise, one_record, resumed, not_all_resumed, scheduled_by_batch, scheduled_by_step,
-            not_finite, moved_by_hand, not_together, without_the_word, wrapped, killed, silent,
+            not_finite, changing, moved_by_hand, not_together, without_the_word, wrapped, killed, silent,
         )
     },
     "another plan": differing(given=lambda: plan(clip=0.25)),
     "more records": differing(given=lambda: plan(records=41), data=lambda: data(41)),
     "fewer data": differing(data=lambda: data(39)),
+    "another order": differing(data=lambda: TensorDataset(*(each.flip(0) for each in data().tensors))),
     "another model": differing(module=lambda: nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3)).double()),
     "other weights": differing(module=_other_weights),
     "another rate": differing(lr=lambda: 0.2),

@@ -227,19 +227,47 @@ def test_without_numba_torch_computes_the_noise():
     assert float(deviation) == pytest.approx(draw(100_000).std(), rel=1e-6)
 
 
-def test_where_numba_cannot_keep_what_it_compiled(monkeypatch):
+@pytest.mark.parametrize(
+    "error", [RuntimeError("cannot cache function: no locator available"), OSError(28, "No space left on device")]
+)
+def test_where_numba_cannot_keep_what_it_compiled(error, monkeypatch):
     numba = pytest.importorskip("numba")
     asked = []
 
     def njit(signature, cache=False, **options):
         asked.append(cache)
         if cache:
-            raise RuntimeError("cannot cache function: no locator available")
+            raise error
         return lambda function: function
 
     monkeypatch.setattr(numba, "njit", njit)
     assert compiled.box_muller.__wrapped__() is compiled.transform
     assert asked == [True, False]
+
+
+COMPILE = "from tacit.training.compiled import box_muller as b; print(b() is not None and b().__name__)"
+
+
+def compiled_in(folder, **environment: str) -> str:
+    """What a process of its own compiles to, that keeps the result in a folder."""
+    given = {**os.environ, "NUMBA_CACHE_DIR": str(folder), **environment}
+    done = subprocess.run([sys.executable, "-c", COMPILE], env=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(box_muller() is None, reason="needs numba")
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_what_numba_keeps_may_be_cut_off(kind, tmp_path):
+    assert compiled_in(tmp_path) == "transform"
+    (kept,) = tmp_path.rglob(f"*.{kind}")
+    kept.write_bytes(kept.read_bytes()[:20])
+    assert compiled_in(tmp_path) == "transform"
+
+
+@pytest.mark.skipif(box_muller() is None, reason="needs numba")
+def test_torch_computes_the_noise_where_numba_is_not_to_compile(tmp_path):
+    assert compiled_in(tmp_path, NUMBA_DISABLE_JIT="1") == "False"
 
 
 def test_logarithms_are_made_in_the_memory_of_the_words():

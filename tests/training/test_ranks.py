@@ -118,6 +118,7 @@ def test_a_scheduler_that_counts_steps_is_the_same_on_all_ranks(both):
     [
         ("another plan", "the 2 ranks differ in the plan: make the same plan on all"),
         ("more records", "the 2 ranks differ in the plan: make the same plan on all; `records` counts the whole"),
+        ("another order", "the 2 ranks differ in the records: give the same dataset in the same order on all: sort"),
         ("another model", "the 2 ranks differ in the model: make the same model"),
         ("other weights", "the 2 ranks differ in the weights of the model: call torch.manual_seed"),
         ("another rate", "the 2 ranks differ in the settings of the optimizer: make the same optimizer"),
@@ -135,6 +136,10 @@ def test_ranks_that_differ_are_refused_on_all_of_them(name, sentence, both):
     for each in both:
         assert each[name]["error"] == "ValueError"
         assert sentence in each[name]["message"]
+
+
+def test_records_that_change_at_random_are_the_same_on_all_ranks(both):
+    assert [each["changing"] for each in both] == [[True, True]] * 2
 
 
 def test_an_error_of_one_rank_is_told_to_the_others(both):

@@ -1,6 +1,8 @@
 """Gradients whose memory is used again: only those that nobody else can see, and to the same sums."""
 
 import copy
+import tempfile
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from tacit.training import Engine, layers, references
 from tacit.training.recorded import Outer
@@ -126,6 +129,83 @@ def a_function_with_a_buffer(out: Tensor) -> list[Tensor]:
     return [buffer]
 
 
+class Making(torch.autograd.Function):
+    """Hands on a gradient that a function makes, and keeps nothing."""
+
+    @staticmethod
+    def forward(ctx, x, make):
+        ctx.make = make
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return ctx.make(), None
+
+
+class Wrapping(Tensor):
+    """Stands for a tensor that somebody else holds."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        args, kwargs = tree_map(lambda each: each.inner if isinstance(each, cls) else each, (args, kwargs or {}))
+        return function(*args, **kwargs)
+
+
+def made(out: Tensor, make: Callable[[], Tensor]) -> None:
+    Making.apply(out, make).sum().backward()
+
+
+def values(out: Tensor) -> np.ndarray:
+    return np.random.default_rng(3).normal(size=out.shape).astype(np.float32)
+
+
+def an_array_of_a_function(out: Tensor) -> list[Tensor]:
+    array = values(out)
+    made(out, lambda: torch.from_numpy(array))
+    return [torch.from_numpy(array)]
+
+
+def memory_of_another_library(out: Tensor) -> list[Tensor]:
+    array = values(out)
+    made(out, lambda: torch.from_dlpack(array))
+    return [torch.from_numpy(array)]
+
+
+def a_buffer_of_bytes(out: Tensor) -> list[Tensor]:
+    buffer = bytearray(values(out).tobytes())
+    made(out, lambda: torch.frombuffer(buffer, dtype=torch.float32).view(out.shape))
+    return [torch.frombuffer(buffer, dtype=torch.float32)]
+
+
+def a_file(out: Tensor) -> list[Tensor]:
+    with tempfile.NamedTemporaryFile() as file:
+        values(out).tofile(file.name)
+        made(out, lambda: torch.from_file(file.name, shared=True, size=out.numel()).view(out.shape))
+        return [torch.from_numpy(np.fromfile(file.name, dtype=np.float32))]
+
+
+def memory_of_another_process(out: Tensor) -> list[Tensor]:
+    """Mapped twice, as two processes do; torch knows of one of them in each."""
+    shared = [torch.from_numpy(values(out)).share_memory_()]
+    handle = shared[0].untyped_storage()._share_filename_cpu_()
+    other = torch.empty(0).set_(torch.UntypedStorage._new_shared_filename_cpu(*handle), 0, out.shape)
+    made(out, shared.pop)
+    return [other]
+
+
+def a_subclass(out: Tensor) -> list[Tensor]:
+    inner = torch.from_numpy(values(out)).clone()
+    made(out, lambda: Wrapping(inner))
+    return [inner]
+
+
 def a_question(out: Tensor) -> list[Tensor]:
     return [torch.autograd.grad(entropy(out), [out, *inputs_of(out)])[0]]
 
@@ -136,7 +216,8 @@ def inputs_of(out: Tensor) -> list[Tensor]:
 
 OTHERS = [
     a_hook, a_hook_on_a_view, a_hook_that_keeps_a_view, a_hook_that_keeps_the_memory, a_retained_gradient, the_caller,
-    the_caller_by_a_view, an_array, a_function, a_function_with_a_buffer, a_question,
+    the_caller_by_a_view, an_array, a_function, a_function_with_a_buffer, a_question, an_array_of_a_function,
+    memory_of_another_library, a_buffer_of_bytes, a_file, memory_of_another_process, a_subclass,
 ]  # fmt: skip
 
 

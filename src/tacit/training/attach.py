@@ -18,6 +18,7 @@ from tacit.training.optimizer import PrivateOptimizer
 from tacit.training.ownership import Ownership, ownership
 from tacit.training.plan import Plan
 from tacit.training.ranks import Alone, Ranks, plainly, structure, weights
+from tacit.training.record_source import digest
 from tacit.training.sampler import Loader, Sampler
 from tacit.training.several_optimizers import as_one, each_of, kind_of, settings_of
 from tacit.training.sums import NoiseSource, noisy_sum
@@ -80,7 +81,7 @@ def attach(
             plan, engine, inner, noisy, sampler, monitors=monitors, watch=watch, rng=rng, ranks=ranks
         )
         loader = Loader(plan, data, sampler, private, watch)
-        _agree(ranks, private, owned, [reduction, loss_scale, check, leave_out])
+        _agree(ranks, private, data, owned, [reduction, loss_scale, check, leave_out])
     return model, private, loader
 
 
@@ -96,7 +97,7 @@ def _undone(ranks: Alone) -> Iterator[ExitStack]:
         undo.pop_all()
 
 
-def _agree(ranks: Alone, private: PrivateOptimizer, owned: Ownership | None, options: list[Any]) -> None:
+def _agree(ranks: Alone, private: PrivateOptimizer, data: Any, owned: Ownership | None, options: list[Any]) -> None:
     """ValueError where ranks were not given the same training."""
     if not isinstance(ranks, Ranks):
         return
@@ -109,6 +110,7 @@ def _agree(ranks: Alone, private: PrivateOptimizer, owned: Ownership | None, opt
         "the plan": plainly([asdict(plan), plan.initial_noise]),
         "the model": structure(model),
         "the weights of the model": weights(model),
+        "the records": digest(data, *ranks.some(plan.records)),
         "the owners of records": b"" if owned is None else owned.of.tobytes(),
         "the settings of attach": plainly([*options, private.budgets]),
         "the settings of the optimizer": plainly([kind_of(inner), settings_of(inner)]),

@@ -3,8 +3,8 @@
     kernel = box_muller()      # None where numba is missing
     tails = kernel(radius_words, angle_words, first, second, deviation)
 
-Compiled once and kept on disk by numba, beside this file or in NUMBA_CACHE_DIR; where neither can be written it is
-compiled in each process.
+Compiled once and kept on disk by numba, beside this file or in NUMBA_CACHE_DIR. If that cannot be written or read (a
+full disk, a file that was cut off) it is compiled in each process.
 """
 
 from __future__ import annotations
@@ -72,16 +72,18 @@ def transform(radius_words: Any, angle_words: Any, first: Any, second: Any, devi
 
 @functools.cache
 def box_muller() -> Kernel | None:
-    """`transform` in machine code, which lets other threads run; None without numba."""
+    """`transform` in machine code, which lets other threads run; None without numba, or if numba is not to compile."""
     try:
         import numba
     except ImportError:
+        return None
+    if numba.config.DISABLE_JIT:
         return None
     # Products may be fused with sums; nothing else of what float arithmetic promises is given up.
     options = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
     try:
         made = numba.njit(_SIGNATURE, cache=True, **options)(transform)
-    except RuntimeError:  # nowhere to keep it
+    except Exception:  # of the place where it is kept, by any of the libraries that read and write it
         made = numba.njit(_SIGNATURE, **options)(transform)
     kernel: Kernel = made
     return kernel

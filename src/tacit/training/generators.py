@@ -42,3 +42,10 @@ class Generators:
             and self.numpy[2:] == other.numpy[2:]
             and np.array_equal(self.numpy[1], other.numpy[1])
         )
+
+
+def seeded(seed: int) -> None:
+    """Put the default generators where a seed of 32 bits has them."""
+    torch.manual_seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    random.seed(seed)

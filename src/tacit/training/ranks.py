@@ -16,7 +16,7 @@ Guarantee: that of the same training in one process, for all models together. In
     probability of the plan, in one rank only; noise of the plan's multiplier is in what is released, once.
 Assumes: ranks are one trust domain. Sums without noise, and the key of the samples, pass between them as torch sends
     them, which is without encryption: take one machine, or a network that only they can read. Record i is the same
-    record on all ranks.
+    record on all ranks, of which some are compared: one in two places might be in a sample twice.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from tacit.randomness import secure_rng, shared_rng
 from tacit.training.checks import refuse_replicas
 
 _SEED_WORDS = 4  # of 64 bits
+_COMPARED = 16  # records
 _WORDS = 8  # of a message
 _PLACES = ("attach", "the end of attach", "a step", "the end of an epoch", "an error")
 _JOIN, _ATTACHED, _STEP, _EPOCH, _FAILED = range(len(_PLACES))
@@ -93,6 +94,11 @@ class Ranks(Alone):
 
     def sampling(self) -> Generator:
         return shared_rng(self._secret)
+
+    def some(self, records: int) -> tuple[list[int], int]:
+        """Places of records that all ranks compare, and a seed of 32 bits."""
+        drawn = shared_rng(b"records" + self._secret)
+        return drawn.integers(0, records, _COMPARED).tolist(), int(drawn.integers(0, 2**32))
 
     def attached(self, facts: Mapping[str, bytes]) -> None:
         """All ranks have attached; ValueError where something is not alike."""
@@ -209,6 +215,8 @@ _REMEDIES = {
     "the model": "make the same model on all, with the same layers frozen",
     "the weights of the model": "call torch.manual_seed with one number on all before the model is made, or load one "
     "file on all",
+    "the records": "give the same dataset in the same order on all: sort the names of files, and split or shuffle it "
+    "by a generator of one seed",
     "the owners of records": "give the same dataset and the same owners on all",
     "the settings of attach": "give the same reduction, loss_scale, check, leave_out and budgets of monitors on all",
     "the settings of the optimizer": "make the same optimizer on all. A scheduler that steps with each batch steps "

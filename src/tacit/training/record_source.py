@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from torch.utils.data import (
     default_collate,
 )
 
-from tacit.training.generators import Generators
+from tacit.training.generators import Generators, seeded
 from tacit.training.plan import Plan
 from tacit.training.workers import USED, Workers
 
@@ -111,6 +112,38 @@ def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any,
         return
     for key, each in inside:
         yield from _leaves(each, (*path, key))
+
+
+def digest(data: Any, indices: Iterable[int], seed: int) -> bytes:
+    """What some records of a dataset hold: equal in processes in which they are the same.
+
+    Random changes of a record come out alike, from the default generators. A dataset that draws from a generator of
+    its own, so that a record is another one when it is read again, has no digest: b"".
+    """
+    data, before, found = data.dataset if isinstance(data, DataLoader) else data, Generators.now(), hashlib.blake2b()
+    try:
+        for index in indices:
+            twice = []
+            for _ in range(2):
+                seeded(seed)
+                twice.append(b"".join(map(_bytes, _leaves(data[int(index)]))))
+            if twice[0] != twice[1]:
+                return b""
+            found.update(hashlib.blake2b(twice[0]).digest())
+    finally:
+        before.restore()
+    return found.digest()
+
+
+def _bytes(leaf: tuple[tuple[Any, ...], Any]) -> bytes:
+    """Of objects that are neither numbers nor texts only the type."""
+    path, value = leaf
+    if isinstance(value, Tensor) and value.layout == torch.strided:
+        value = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()
+    if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
+        return repr((path, value.dtype, value.shape)).encode() + value.tobytes()
+    plain = isinstance(value, int | float | complex | str | bytes | None)
+    return repr((path, value if plain else type(value).__name__)).encode()
 
 
 def _fresh(item: Any) -> Any:

@@ -6,7 +6,8 @@
 
 A tensor, the one that it is a view of, and their memory are counted by Python and by torch. How high the counts are for
 a gradient that nobody else has is not written down here but learned from one, once in a process. Where a count is
-higher, or torch has no such count, the answer is no.
+higher, or torch has no such count, the answer is no. So it is where nothing counts who sees the memory: that of numpy
+and other libraries, of files, of other processes, and whatever a subclass of a tensor stands for.
 """
 
 from __future__ import annotations
@@ -25,10 +26,16 @@ _Counts = tuple[int, ...]
 
 def alone(gradient: Tensor) -> bool:
     """Whether nobody else sees the memory of a contiguous gradient. Not within a pass of which a graph is made."""
-    if torch.is_grad_enabled() or not gradient.is_contiguous():
+    if torch.is_grad_enabled() or type(gradient) is not Tensor or not gradient.is_contiguous():
         return False
     counts = _counts(gradient)
-    return counts is not None and counts == _expected()[gradient._base is not None]
+    return counts is not None and counts == _expected()[gradient._base is not None] and _own_memory(gradient)
+
+
+def _own_memory(gradient: Tensor) -> bool:
+    """Whether torch has made the memory, for this process only."""
+    storage = gradient.untyped_storage()
+    return storage.resizable() and not storage.is_shared()
 
 
 def _counts(gradient: Tensor) -> _Counts | None:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from tacit.training.layers import Forward, Layer, linear_part
+from tacit.training.linear_products import product
 from tacit.training.precision import exact_backward, exactly, full
 from tacit.training.recorded import Kept
 
@@ -93,7 +94,7 @@ class Simple:
         for t in range(len(before) - 1, -1, -1):
             flowing.add_(shares[t])
             steps[t].mul_(flowing)
-            _step_back(flowing, steps[t], weights.again, keep, t)
+            flowing = _step_back(flowing, steps[t], weights.again, keep, t)
         return before, before, None, (flowing,)
 
 
@@ -210,7 +211,7 @@ class Long:
             over_cell[t].mul_(of_cell)
             over_shown[t].mul_(showing)
             cell.mul_(passing[t])
-            _step_back(flowing, steps[t], weights.again, keep, t)
+            flowing = _step_back(flowing, steps[t], weights.again, keep, t)
         return before, before, shown, (flowing, cell)
 
 
@@ -227,12 +228,12 @@ def _keep(new: Tensor, old: Tensor, keep: Tensor | None, step: int) -> None:
         torch.where(keep[step] > 0, new, old, out=new)
 
 
-def _step_back(flowing: Tensor, before: Tensor, again: Tensor, keep: Tensor | None, step: int) -> None:
-    """The gradient of the state before a step, in the memory of that after it, which a padded step hands on."""
+def _step_back(flowing: Tensor, before: Tensor, again: Tensor, keep: Tensor | None, step: int) -> Tensor:
+    """The gradient of the state before a step, from that after it, whose memory may be used: a padded step hands it
+    on."""
     if keep is None:
-        torch.mm(before, again, out=flowing)
-    else:
-        flowing.mul_(1 - keep[step]).addmm_(before, again)
+        return product(before, again.t())
+    return flowing.mul_(1 - keep[step]).addmm_(before, again)
 
 
 class _Scan(torch.autograd.Function):  # type: ignore[misc]
@@ -242,7 +243,7 @@ class _Scan(torch.autograd.Function):  # type: ignore[misc]
     def forward(ctx: Any, x: Tensor, anchor: Tensor, scan: _Direction, keep: Tensor | None, *first: Tensor) -> Any:
         weights = scan.weights()
         with exactly(x.device.type):  # the steps write into each other's memory, in one format
-            given = F.linear(x.contiguous(), weights.enter, scan.cell.bias(weights))
+            given = product(x.contiguous(), weights.enter, scan.cell.bias(weights))
             hidden, stored = scan.cell.run(given, first, keep, weights)
         ctx.scan, ctx.keep = scan, keep
         ctx.save_for_backward(x, hidden, *stored)
@@ -258,7 +259,7 @@ class _Scan(torch.autograd.Function):  # type: ignore[misc]
         of_last = of_last.clone()  # `back` uses its memory
         last: State = (torch.zeros_like(hidden[0]), of_last) if isinstance(scan.cell, Long) else (of_last,)
         entering, again, projected, first = scan.cell.back(gradient, last, hidden, stored, keep, weights)
-        passed = entering.matmul(weights.enter) if ctx.needs_input_grad[0] else None
+        passed = product(entering, weights.enter.t()) if ctx.needs_input_grad[0] else None
         from_inputs = _by_record(entering)
         from_state = from_inputs if again is entering else _by_record(again)
         scan.add("weight_ih", _by_record(x), from_inputs)
