@@ -461,6 +461,30 @@ FAULTS = (
         None,
     ),
     Fault(
+        "the same words for every value of boosted trees",
+        (
+            Patch(
+                "_permutation",
+                'f"words of leaves under tweak {value.tweak} of {value.meeting.hex()}"',
+                '"words of leaves"',
+            ),
+        ),
+        ("test_words_of_other_features_rows_tweaks_and_meetings_are_other_words",),
+        None,
+    ),
+    Fault(
+        "nodes of few rows opened",
+        (Patch("KnownNodes._open", "min(rest, len(rows)) < self._least", "False"),),
+        ("test_a_node_is_refused_if_it_or_its_sibling_has_too_few_rows",),
+        None,
+    ),
+    Fault(
+        "categories with the higher labels on the left",
+        (Patch("_Cuts.split", "left if left[0] else ~left", "left"),),
+        ("test_what_an_owner_sees_of_a_tree_is_the_same_if_all_gradients_are_of_the_other_sign",),
+        None,
+    ),
+    Fault(
         "words of a tree without their tweak",
         (Patch("words", "keyed(leaves[:, part], tweak)", "keyed(leaves[:, part], 0)"),),
         ("test_words_are_those_of_one_leaf_at_a_time",),

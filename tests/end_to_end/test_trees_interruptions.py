@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tacit.config.source import ConfigError
 from tacit.errors import NotResumed
 from tacit.kinds.vertical_trees.part import Part
 from tacit.kinds.vertical_trees.party import binned_tables
@@ -163,3 +164,30 @@ def test_a_party_without_its_folder_does_not_resume(tmp_path, monkeypatch):
         path.rmdir() if path.is_dir() else path.unlink()
     with pytest.raises(NotResumed, match="shop0 holds no part of the training that bank resumes"):
         trial.attempt(monkeypatch)
+
+
+@pytest.mark.parametrize("mixed", PARTIES)
+def test_a_model_of_another_training_is_not_resumed_with(tmp_path, monkeypatch, mixed):
+    settings = of_tables(tmp_path)
+    trials = [Trial(settings, tmp_path / name) for name in ("one", "other")]
+    at = actions(settings, tmp_path, monkeypatch, "bank") - 20
+    for trial in trials:
+        assert trial.interrupted(monkeypatch, "bank", at)
+    assert trials[0].state(mixed)["round"] == trials[1].state(mixed)["round"] > 0
+    one, other = (trial.root / mixed / "model.safetensors" for trial in trials)
+    one.write_bytes(other.read_bytes())
+    with pytest.raises(ConfigError, match=f"state and model of {mixed} are of different trainings"):
+        trials[0].attempt(monkeypatch)
+    trials[1].brought_to_an_end(monkeypatch)
+
+
+def test_a_party_that_is_killed_while_all_begin_anew_begins_anew(tmp_path, monkeypatch):
+    """Its new state is stored, and its model is that of the first beginning."""
+    settings = of_tables(tmp_path)
+    whole, trial = Trial(settings, tmp_path / "whole"), Trial(settings, tmp_path / "trial")
+    whole.attempt(monkeypatch)
+    assert any(trial.interrupted(monkeypatch, "shop0", at) and trial.state("bank") for at in range(1, 40))
+    state, model = trial.store("bank").stored()
+    trial.store("bank").save(model, {**state, "session": bytes(16).hex()}, {"version": 1, "ledgers": []})
+    trial.brought_to_an_end(monkeypatch)
+    same_trees(whole, trial, "begun anew")

@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tacit.channel import Recorder, run_parties
 from tacit.events import Nowhere
 from tacit.kinds.vertical_trees import boundary
 from tacit.kinds.vertical_trees.party import party, predictor
+from tacit.kinds.vertical_trees.protocol.messages import unpack_nodes
+from tacit.lockstep.held_out import hold_out
 from tacit.lockstep.run import Place
 from tests.kinds.vertical_trees.trees_tables import of_tables
 from tests.subprocesses import HANGS
@@ -40,8 +43,9 @@ def sent_by(settings):
 @pytest.mark.parametrize("partition", ["shown", "hidden"])
 @pytest.mark.parametrize(("passives", "objective", "align"), [(1, "binary", True), (2, "softmax", False)])
 def test_messages_of_a_run_are_those_of_the_boundary(tmp_path, passives, objective, align, partition):
-    changes = {"privacy": {"partition": partition, "least": 10}, "align": align, "train": {"trees": 2, "depth": 2}}
-    settings = of_tables(tmp_path, passives, objective=objective, rows=80, columns=6, **changes)
+    # Alignment draws the order of rows, and with it those held out: among so many trees some splits are the passive's.
+    changes = {"privacy": {"partition": partition, "least": 10}, "align": align, "train": {"trees": 6, "depth": 3}}
+    settings = of_tables(tmp_path, passives, objective=objective, columns=6, **changes)
     sent = sent_by(settings)
     fields = {(type(m).__name__, name, *roles) for m, *roles in sent for name in m.__struct_fields__}
     listed = {(r.message, r.field, r.sender, r.receiver) for r in boundary.releases(settings)}
@@ -60,12 +64,26 @@ def test_what_is_listed_as_hidden_depends_on_the_partition(tmp_path):
         assert rows.what == words
     assert "Open" not in {r.message for r in boundary.releases(hidden)}
     assert any("the rows of each tree, of opened nodes" in text for text in boundary.sentences(shown))
-    assert any("not the rows of trees and nodes" in text for text in boundary.sentences(hidden))
+    assert any("not the rows of nodes. Of" in text for text in boundary.sentences(hidden))
     assert any("rank the rows by label" in text for text in boundary.unprotected(shown))
     assert not any("rank the rows by label nearly as well" in text for text in boundary.unprotected(hidden))
     assert all(any("which of its splits won" in t for t in boundary.unprotected(each)) for each in (shown, hidden))
     assert any("cannot check privacy.least" in text for text in boundary.unprotected(hidden))
     assert any("also of rows outside of a node" in text for text in boundary.unprotected(hidden))
+
+
+def test_which_rows_a_tree_is_grown_from_follows_from_the_seed(tmp_path):
+    """A passive computes them, whatever the partition: the page says so."""
+    changes = {"train": {"trees": 2, "depth": 2, "rows": 0.5, "test": 0.25}, "seed": 5}
+    settings = of_tables(tmp_path, rows=80, privacy={"partition": "shown", "least": 10}, **changes)
+    begun = [m for m, *_ in sent_by(settings) if type(m).__name__ == "Begun"]
+    training = hold_out(80, 0.25, 5)[0]
+    for number, each in enumerate(begun):
+        drawn = np.random.default_rng([5, number, 0]).permutation(training)[:30]
+        assert unpack_nodes(each.rows, 80, 1)[0].tolist() == sorted(drawn.tolist())
+    assert len(begun) == 2
+    hidden = settings.model_copy(update={"privacy": settings.privacy.model_copy(update={"partition": "hidden"})})
+    assert any("but which rows each tree is grown from" in text for text in boundary.sentences(hidden))
 
 
 def test_the_number_of_groups_is_that_of_the_bins(tmp_path):

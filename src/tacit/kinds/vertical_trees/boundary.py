@@ -114,7 +114,10 @@ def _passive_sees(settings: Settings, who: str) -> list[str]:
     won = "which of its features each tree may use, and which of them, at which bins, won a split"
     words = "Of gradients it receives pseudo-random words only."
     if settings.hidden:
-        return [f"{who} sees {rounds}, {won}; not the rows of trees and nodes. {words}"]
+        drawn = ""
+        if settings.train.rows < 1:
+            drawn = ", but which rows each tree is grown from, as they follow from the seed, which all parties know"
+        return [f"{who} sees {rounds}, {won}; not the rows of nodes{drawn}. {words}"]
     return [f"{who} sees {rounds}, {won}; and the rows of each tree, of opened nodes and of nodes it divides. {words}"]
 
 

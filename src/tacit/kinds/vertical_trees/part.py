@@ -3,7 +3,7 @@
     Part(about, arrays)             the active: trees with opaque splits of others, classes; a passive: its won splits
     part.file(), Part.of(file)      as arrays of a model file, and back
 
-Edges and categories are those of the party's own columns: nobody else's are known to it.
+Edges and categories are those of the party's own columns: those of other parties are not known to it.
 """
 
 from __future__ import annotations

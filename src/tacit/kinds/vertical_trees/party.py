@@ -153,7 +153,15 @@ def _stored(store: Store | None, name: str, table: Table) -> _Stored | None:
     rows = np.asarray(state["rows"], dtype=np.int64)
     if not own_table.fits(table, rows, state["people"]):
         raise own_table.other_table(name)
-    return _Stored(state, Part.of(model), rows)
+    part = Part.of(model)
+    if state["session"] != part.session.hex():
+        if not state["round"]:
+            return None  # killed while it stored that all parties begin anew
+        raise ConfigError(
+            f"the stored state and model of {name} are of different trainings: take both from the same copy, or start "
+            "all parties anew"
+        )
+    return _Stored(state, part, rows)
 
 
 def predictor(

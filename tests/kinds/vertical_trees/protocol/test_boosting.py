@@ -176,20 +176,10 @@ def test_a_resumed_training_gives_the_same_trees(at):
     state = begin(case.known)
     for _ in range(at):
         state = advance(state, case.sources, case.known, terms)
-    state = State.of_arrays(state.arrays())
     resumed, whole = case.boost(terms, state=state), case.boost(terms)
     assert np.array_equal(resumed.scores, whole.scores)
     assert resumed.losses == whole.losses
     assert finished(resumed, terms)
-
-
-def test_a_stored_training_whose_parts_do_not_belong_together_is_refused():
-    arrays = cancer().boost(Terms(2, growth=SMALL)).arrays()
-    for name in ("state.losses", "state.held_out", "nodes"):
-        with pytest.raises(ValueError, match=r"belong together|one entry per node"):
-            State.of_arrays(arrays | {name: arrays[name][:1]})
-    with pytest.raises(ValueError, match="belong together"):
-        State.of_arrays(arrays | {"state.scores": np.zeros((5, 2))})
 
 
 def test_another_seed_gives_other_trees():

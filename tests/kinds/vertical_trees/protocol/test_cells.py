@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.crypto.punctured import PuncturedTrees, Trees
+from tacit.errors import PeerError
 from tacit.kinds.vertical_trees.protocol import cells
 from tacit.oblivious import Columns, Sums
 from tacit.store.files import read_arrays, write_arrays
-from tests.kinds.vertical_trees.protocol.remote import cells_of, random_table, table_of
+from tests.kinds.vertical_trees.protocol.remote import both, cells_of, ends, random_table, table_of
 
 BINS = st.lists(st.integers(2, 40) | st.just(256), min_size=1, max_size=4)
 ALL = slice(None)
@@ -67,6 +68,13 @@ def test_a_cell_beyond_its_bins_is_refused():
 def test_numbers_of_bins_are_bounded(bins):
     with pytest.raises(ValueError, match="2 to 256 bins"):
         cells.make(None, None, 1, np.array([bins]))
+
+
+def test_a_number_of_features_that_no_memory_holds_is_the_peers_fault():
+    """A party that makes up its number of features: 2^24 rows of them would take 563 TB."""
+    bins = np.full(1 << 20, 256)
+    with pytest.raises(PeerError, match=r"the other party has 1048576 features: .* take 562,950\.0 GB"):
+        both(lambda channel: cells.make(channel, ends()[0], 1 << 24, bins), lambda channel: None)
 
 
 def test_a_table_needs_as_many_signs_as_features():

@@ -115,6 +115,13 @@ def test_tables_of_other_lengths_are_refused():
         )
 
 
+def test_a_party_that_has_fewer_features_than_in_training_is_refused():
+    tables = tables_of(10)
+    tables[2] = random_table(10, BINS[2][:1])
+    with pytest.raises(PeerError, match="trees split by feature 2 of the other party, and it has 1"):
+        predicted(ensemble(), tables)
+
+
 def test_sums_are_not_opened_in_a_prediction():
     def first(channel):
         prediction.meet(channel, 5)

@@ -123,6 +123,28 @@ def test_categories_that_are_not_in_the_node_go_with_most():
     assert found.left.tolist() == [True, True, False, True]
 
 
+@given(nodes())
+def test_left_is_the_side_of_the_first_bin(drawn):
+    sums, own = drawn
+    for split in best_splits(sums, own, [FREE] * len(sums.gradients), Rules(1.0, 0.0)):
+        assert split is None or split.left[0]
+
+
+@pytest.mark.parametrize(
+    ("g", "h"),
+    [
+        ([9, 0, -9, 0], [6, 0, 5, 0]),
+        ([9, 0, -9, 0], [5, 0, 5, 0]),  # as much on either side
+        ([0, 9, -9, 0], [0, 5, 5, 0]),
+        ([0, 9, 0, -9, 4, 0], [0, 4, 0, 4, 9, 0]),
+    ],
+)
+def test_categories_are_split_alike_if_all_gradients_are_of_the_other_sign(g, h):
+    """So the bins of a split do not tell its owner which side has the higher labels."""
+    one, other = (one_split([sign * each for each in g], h, ordered=[False]) for sign in (1, -1))
+    assert one.left.tolist() == other.left.tolist()
+
+
 def test_missing_values_alone_are_a_side():
     assert one_split([-4, -4, 9], [5, 5, 5]).left.tolist() == [True, True, False]
 

@@ -5,8 +5,8 @@
     audit_splits(record, table, labels)     the splits that won beside those by chance
 
 A split wins if it sets rows with other labels apart. The rows of the less frequent class are fewer, so the smaller side
-of a split has more of them than its share. Which side is left is not told (`protocol.sides`): of categories, those with
-the higher labels go left, and counting left sides ranked rows as well as this does.
+of a split has more of them than its share. Which side has the higher labels is not told (`protocol.splits`); in release
+0.2.0 the left one of categories had, and counting left sides ranked rows as well as this does.
 """
 
 from __future__ import annotations

@@ -5,15 +5,13 @@
     boost(sources, known, terms)            rounds until `terms.rounds`, or until held-out rows gain nothing any more
 
 The sources may be tables in one place or parties over channels: the trees are the same. A `State` holds all that is
-needed to resume after any round, and `State.arrays` gives it for a file. Each round draws from a generator of its own,
-made from the seed and its number.
+needed to resume after any round. Each round draws from a generator of its own, made from the seed and its number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,25 +81,6 @@ class State:
     def best(self) -> int:
         """The number of rounds after which the held-out loss was lowest, or all of them if none are held out."""
         return int(np.argmin(self.held_out_losses)) + 1 if self.held_out_losses else self.rounds
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything as arrays, for a file; `of_arrays` reads them. Not of a result cut to its best round."""
-        own = {"scores": self.scores, "losses": np.array(self.losses), "held_out": np.array(self.held_out_losses)}
-        return {f"state.{name}": array for name, array in own.items()} | self.ensemble.arrays()
-
-    @classmethod
-    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> State:
-        """The state of these arrays; ValueError if they do not belong together."""
-        ensemble, scores = Ensemble.of_arrays(arrays), arrays["state.scores"]
-        losses, held_out = (tuple(arrays[f"state.{name}"].tolist()) for name in ("losses", "held_out"))
-        trees = len(losses) * ensemble.outputs
-        if (
-            scores.shape[1:] != (ensemble.outputs,)
-            or len(ensemble.trees) != trees
-            or len(held_out) not in (0, len(losses))
-        ):
-            raise ValueError("the arrays of a stored training do not belong together: start it anew")
-        return cls(ensemble, scores, losses, held_out)
 
 
 def begin(known: Labelled) -> State:

@@ -26,10 +26,12 @@ from tacit.channel import Channel
 from tacit.crypto import ot
 from tacit.crypto.fixed_key import Blocks, permutation
 from tacit.crypto.punctured import answer_bytes, block, request_bytes
+from tacit.errors import PeerError
 from tacit.kinds.vertical_trees.protocol.features import MOST_BINS, BinArray, IntArray
 
-__all__ = ["Held", "Made", "Rows", "hold", "make", "setup_bytes"]
+__all__ = ["SEED_BYTES", "Held", "Made", "Rows", "hold", "make", "setup_bytes"]
 
+SEED_BYTES = 32  # of a cell, at the active
 Rows = slice | IntArray
 Arrays = dict[str, NDArray[Any]]
 
@@ -111,7 +113,13 @@ def make(channel: Channel, end: ot.Sender, rows: int, bins: IntArray) -> Made:
     _check_bins(bins)
     seeds: dict[int, Blocks] = {}
     for depth, features in _by_depth(bins):
-        trees = oblivious.make_trees(channel, end, rows * len(features), depth)
+        try:
+            trees = oblivious.make_trees(channel, end, rows * len(features), depth)
+        except MemoryError:  # a number of features that the other party made up must not look like this one's fault
+            raise PeerError(
+                f"the other party has {len(bins)} features: trees of {rows * len(bins)} cells take "
+                f"{SEED_BYTES * rows * len(bins) / 1e9:,.1f} GB, more than this machine has: take fewer rows or columns"
+            ) from None
         seeds |= dict(zip(features, np.split(trees.seeds, len(features), axis=1), strict=True))
     return Made(end.session, rows, bins, tuple(seeds[feature] for feature in range(len(bins))))
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tacit.kinds.vertical_trees.protocol.cells import setup_bytes
+from tacit.kinds.vertical_trees.protocol.cells import SEED_BYTES, setup_bytes
 from tacit.kinds.vertical_trees.protocol.features import IntArray
 from tacit.kinds.vertical_trees.protocol.messages import MASK_BYTES
 from tacit.kinds.vertical_trees.protocol.shares import KEPT_LEAVES, KEPT_WORDS
 
 __all__ = ["Costs", "costs", "memory"]
 
-_SEED_BYTES, _LEAF_BYTES, _WORD_BYTES = 32, 16, 8  # of a cell, and of each of its bins
+_LEAF_BYTES, _WORD_BYTES = 16, 8  # of each bin of a cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +57,4 @@ def memory(rows: int, bins: IntArray) -> int:
     """About how many bytes the active holds for one passive: seeds, and leaves and words unless they are too many."""
     leaves = rows * int(bins.sum())
     kept = leaves if leaves <= KEPT_LEAVES else 0
-    return _SEED_BYTES * rows * len(bins) + _LEAF_BYTES * kept + _WORD_BYTES * min(leaves, KEPT_WORDS)
+    return SEED_BYTES * rows * len(bins) + _LEAF_BYTES * kept + _WORD_BYTES * min(leaves, KEPT_WORDS)

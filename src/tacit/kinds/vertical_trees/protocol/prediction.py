@@ -92,5 +92,7 @@ def _divided(trees: Sequence[Tree], source: Source, stops: Sequence[_Stop]) -> l
     found = []
     for stop, left in zip(stops, source.divide(asked), strict=True):
         one, other = trees[stop.tree].children[stop.node].tolist()
-        found += [_Stop(stop.tree, one, stop.rows[left]), _Stop(stop.tree, other, stop.rows[~left])]
+        sides = [_Stop(stop.tree, one, stop.rows[left]), _Stop(stop.tree, other, stop.rows[~left])]
+        # Trees of release 0.2.0 have the first bin on either side: the order must not show on which (see `splits`).
+        found += sides if trees[stop.tree].left[stop.node, 0] else sides[::-1]
     return found

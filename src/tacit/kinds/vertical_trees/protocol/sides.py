@@ -9,8 +9,8 @@ A request names a feature and its bins that go left, by their numbers, and the r
 the answer is for all rows of the table, and the active looks up those of the node. Requests and answers are cut into
 messages of bounded length.
 
-The owner is told of the side of the feature's first bin, be it the left or the right one, so that it does not learn
-which side is which: of categories those with the higher labels go left.
+The owner is told of the side of the feature's first bin. In trees that are grown now that is the left one (`splits`);
+in those of release 0.2.0 it may be the right one, which had the higher labels of categories.
 """
 
 from __future__ import annotations
@@ -56,6 +56,11 @@ class RemoteSides:
 
     def divide(self, chosen: Sequence[Chosen]) -> list[BoolArray]:
         """Of each chosen split one flag per row of its node: True goes left."""
+        if (last := max((split.feature for split in chosen), default=-1)) >= len(self._bins):
+            raise PeerError(
+                f"trees split by feature {last + 1} of the other party, and it has {len(self._bins)}: it takes part "
+                "with another part of the model"
+            )
         lengths = [_SPLIT + self._length(len(split.node)) for split in chosen]
         return [found for part in batches(lengths) for found in self._divided(chosen[part])]
 

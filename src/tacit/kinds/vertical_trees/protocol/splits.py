@@ -3,6 +3,8 @@
 A split sends some bins left. Numbers are cut between two neighbouring bins; the bins of categories are put in the order
 of g/h in the node first, in which the best of all subsets is a cut (Fisher 1958). Missing values go to the side with
 the larger gain; without any in the node, to the side with the larger sum of h, as do categories that are not in it.
+Left is always the side of a feature's first bin: in the order of g/h it would be that with the higher labels, and the
+owner of the feature sees in which order nodes are divided.
 
 The gain of a split is ½·(s(left) + s(right) - s(node)), with s = G²/(H + l2). Under monotone constraints values are
 kept within the node's bounds and s is that of the bounded value; a split in the wrong direction is not made, as in
@@ -122,10 +124,14 @@ class _Cuts:
         left[self.order[node, feature, : last + 1]] = True
         left[-1] = bool(left_missing)
         empty = ~self.filled[node, feature, :bins]
+        heavier = bool(self.left_h[at] > self.right_h[at])  # the left side
         if self.columns.ordered[feature]:
             empty[:-1] = False  # bins without rows keep their place in the order
-        left[empty] = self.left_h[at] > self.right_h[at]
-        return Split(gain, feature, left, self._children(at))
+        elif self.left_h[at] == self.right_h[at]:
+            heavier = bool(left[~empty][0])
+        left[empty] = heavier
+        # Only sides of categories are exchanged, whose children have the same bounds.
+        return Split(gain, feature, left if left[0] else ~left, self._children(at))
 
     def _children(self, at: tuple[int, int, int, int]) -> tuple[Bounds, Bounds]:
         lower, upper = (float(bound) for bound in self.bounds[at[0]])
