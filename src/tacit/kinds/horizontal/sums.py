@@ -159,8 +159,8 @@ class Sum:
     """The sum of a round.
 
     Float32 updates are added in float32, a group at a time, and those sums in float64: the relative error stays below
-    2^-18, and most of the work is done on half the bytes. The first group is added up in the first half of the memory of
-    the float64 sum, and a later one in memory of its own, unless it is a single update: that goes where it belongs.
+    2^-18, and most of the work is done on half the bytes. The first group is added up in the first half of the memory
+    of the float64 sum, and a later one in memory of its own, unless it is a single update: that goes where it belongs.
     """
 
     def __init__(self, base: Flat, largest_norm: float, group: int = LARGEST_GROUP) -> None:
@@ -169,8 +169,8 @@ class Sum:
         self._largest_norm = largest_norm
         self._size = group
         self._group: Group | None = None  # not needed where parts come in
-        # The sum, and before that in the same place the first group, in the model's own type. Memory is taken where it is
-        # written to: if that group is all there is, the second half of a float64 sum never is.
+        # The sum, and before that in the same place the first group, in the model's own type. Memory is taken where it
+        # is written to: if that group is all there is, the second half of a float64 sum never is.
         self._room = np.empty(len(base) + _LINE // 8)
         self._start = (-self._room.ctypes.data % _LINE) // 8
         self._total = self._room[self._start : self._start + len(base)]
