@@ -5,7 +5,7 @@ end the others, and what each found is stored when it is there: the run may be i
 `python -m bench sabotage` measures nothing and is not among `all`: see `bench/sabotage`.
 
 Exit codes: 0 every judged row reaches its floor, 1 one does not or a benchmark failed, 2 the user's input or a missing
-package.
+package, 130 it was interrupted.
 """
 
 import argparse
@@ -34,6 +34,7 @@ ALL_BUDGET = 3000.0  # seconds for all of them; the rest of an hour is for what 
 ALL_LIMIT = 3540.0  # seconds after which all of them have ended, done or not, ...
 LAST_RESERVE = 30.0  # ... with so many left for each that comes later
 ONE_LIMIT = 900.0  # seconds after which one of them is ended
+INTERRUPTED = 130  # the exit code, as shells have it
 FILE_WIDTH = 140  # columns where no terminal sets a width
 
 # Where each package that is not in the core comes from: import name to extra.
@@ -203,6 +204,10 @@ def main(argv: Sequence[str]) -> int:
         results, missing, failed = measure(
             names, quick=options.quick, data=options.data, plots=options.plots, folder=options.store
         )
+    except KeyboardInterrupt:
+        kept = "" if options.store is None else ", with what was measured until then stored"
+        print(f"The run was interrupted{kept}.", file=sys.stderr)
+        return INTERRUPTED
     finally:
         if limit is not None:
             limit.cancel()

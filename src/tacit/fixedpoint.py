@@ -14,7 +14,7 @@ Values that do not fit are an error: nothing is ever clipped or wrapped silently
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ WordType = type[Any]  # np.uint16, np.uint32 or np.uint64
 
 FEWEST_BITS, MOST_BITS = 8, 64  # of a residue
 _EXACT = 2**53  # up to here a float64 holds every integer
+_BLOCK = 1 << 16  # numbers; they stay in the second-level cache
 
 
 def word_type(bits: int) -> WordType:
@@ -71,6 +72,17 @@ def as_finite(values: Any, name: str = "values") -> Floats:
         bad = int(np.size(array) - np.isfinite(array).sum())
         raise ValueError(f"{name} holds {bad} NaN or infinite of {array.size} numbers: all must be finite")
     return array
+
+
+def finite_blocks(values: Any, size: int) -> Iterator[tuple[slice, Floats]]:
+    """A vector of `size` numbers block by block, each with its place and as `as_finite` gives it: a float64 copy of a
+    long one would be most of the memory that its encoding takes."""
+    given = np.asarray(values)
+    if given.shape != (size,):
+        raise ValueError(f"values must be a vector of {size}, got shape {given.shape}")
+    for start in range(0, size, _BLOCK):
+        place = slice(start, min(start + _BLOCK, size))
+        yield place, as_finite(given[place])
 
 
 def magnitude(array: Floats | Ints) -> Any:

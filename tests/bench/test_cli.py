@@ -1,6 +1,7 @@
 """`python -m bench` with small benchmarks that the tests write themselves."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -154,6 +155,33 @@ def test_benchmarks_end_with_the_run_that_is_killed(tmp_path: Path) -> None:
     while _lives(pid):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_an_interrupted_run_keeps_what_it_measured_and_ends_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "early.py").write_text(FAST)
+    (tmp_path / "endless.py").write_text(
+        f"import pathlib, time\ndef run(options):\n"
+        f"    pathlib.Path({str(tmp_path / 'begun')!r}).touch()\n    time.sleep(3600)\n"
+    )
+    (tmp_path / "kept").mkdir()
+    code = (
+        "import sys, bench; from bench import __main__ as cli\n"
+        f"bench.__path__ = [{str(tmp_path)!r}]\n"
+        f"if __name__ == '__main__': sys.exit(cli.main(['all', '--store', {str(tmp_path / 'kept')!r}]))"
+    )
+    root = Path(bench.__file__).parents[1]
+    with subprocess.Popen([sys.executable, "-c", code], cwd=root, stderr=subprocess.PIPE, text=True) as run:
+        deadline = time.monotonic() + HANGS
+        while not (tmp_path / "begun").exists():
+            assert run.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate(timeout=HANGS)
+    assert run.returncode == 130
+    assert errors.splitlines()[-1] == "The run was interrupted, with what was measured until then stored."
+    assert "Traceback" not in errors
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["early.json"]
 
 
 def test_all_benchmarks_share_the_time_of_one_run(write: Write, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -116,3 +117,18 @@ def test_an_impossible_sum_is_a_clients_fault():
 def test_bad_encodings_are_refused(keys):
     with pytest.raises(ValueError, match="must be"):
         Encoding(**({"values": 1, "bound": 1.0, "clients": 3} | keys))
+
+
+@pytest.mark.parametrize("most", [None, 9])
+def test_a_long_update_is_encoded_in_little_memory_besides_its_words(most):
+    update = np.random.default_rng(1).uniform(-1, 1, 1_000_001).astype(np.float32)
+    encoding = Encoding(len(update), 1.0, 10, largest_weight=most)
+    tracemalloc.start()
+    words = encoding.encode(update, most or 1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    expected = np.rint(update.astype(np.float64) * (most or 1) * 2**20).astype(np.int64) % 2**encoding.ring.modulus_bits
+    assert (words[: len(update)] == expected.astype(words.dtype)).all()
+    assert words[len(update) :].tolist() == ([most] if most else [])
+    assert peak < words.nbytes + 4_000_000
+    assert encoding.decode(words, 1).mean == pytest.approx(update, abs=2**-20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -80,6 +81,19 @@ def test_numbers_beyond_the_clip_are_clipped_and_counted():
     update = [0.6, -7.0, 0.5, -0.5, 0.1]
     assert encoding.beyond(update) == 2
     assert encoding.signed(encoding.encode(update)).tolist()[:4] == [127, -127, 127, -127]
+
+
+def test_a_long_update_is_rounded_in_little_memory_besides_its_words():
+    levels = np.random.default_rng(1).integers(-127, 128, 1_000_001)
+    encoding = QuantisedEncoding(len(levels), 0.5, 100, 8, 20)
+    update = (levels * 0.5 / 127).astype(np.float64)
+    tracemalloc.start()
+    words = encoding.encode(update, 20, seeded_rng(1))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (encoding.signed(words) == levels).all()
+    assert encoding.weight(words, 1) == 20
+    assert peak < words.nbytes + 4_000_000
 
 
 def test_a_hundred_clients_send_less_than_two_bytes_a_parameter_at_eight_bits():

@@ -9,6 +9,7 @@ import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from tacit.dp.accounting import Ledger
 from tacit.dp.release import SkellamEvent
@@ -49,17 +50,17 @@ def test_colluders_noise_is_not_counted_on():
     assert wary.event().variance == plain.event().variance
 
 
-@settings(max_examples=30)
-@given(st.integers(1, 300), st.floats(0.01, 100), st.integers(0, 2**30))
-def test_every_rounded_vector_keeps_the_promised_norm(values, clip, seed):
-    encoding = SkellamEncoding(values=values, clip=clip, clients=3, fewest=3, noise_multiplier=0.5)
+@settings(max_examples=60)
+@given(st.integers(1, 300), st.floats(0.01, 100), st.integers(0, 2**30), st.sampled_from([None, 5, 8]))
+def test_every_rounded_vector_keeps_the_promised_norm(values, clip, seed, bits):
+    encoding = SkellamEncoding(values=values, clip=clip, clients=3, fewest=3, noise_multiplier=0.5, bits=bits)
     x = np.random.default_rng(seed).normal(size=values)
     clipped = np.r_[x / max(np.linalg.norm(x), 1e-9) * clip, np.zeros(encoding.columns - values)]
     scaled = rotate(clipped, ROTATION) * encoding.scale
     rounded = encoding._round(scaled, seeded_rng(seed))
     assert math.sqrt(sum(int(v) ** 2 for v in rounded)) <= encoding.l2_sensitivity
     assert sum(abs(int(v)) for v in rounded) <= encoding.event().l1_sensitivity * (1 + 1e-12)
-    assert encoding.l2_sensitivity <= encoding.scale * clip * 1.2
+    assert bits is not None or encoding.l2_sensitivity <= encoding.scale * clip * 1.2
 
 
 def formula(alpha: int, event: SkellamEvent) -> float:
@@ -218,6 +219,26 @@ def test_the_epsilon_of_few_bits_is_that_of_the_formula(values, bits):
     curve = [rounds * formula(order, event) for order in orders]
     least = rdp_privacy_accountant.compute_epsilon(orders, curve, delta * (1 - 1e-9))[0]
     assert 7.99 < least <= 8.0 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("bits", "epsilon"), [(7, 0.5), (8, 0.5), (8, 8.0), ("exact", 2.0)])
+def test_the_exact_delta_of_one_column_is_within_the_claim(bits, epsilon):
+    """The divergence of the sum itself, modulo the ring, for every vector that rounding may give; half of the variance
+    does not keep the claim."""
+    encoding = SkellamEncoding.for_budget(
+        values=1, clip=1.0, clients=20, fewest=16, colluders=3, epsilon=epsilon, delta=1e-5, bits=bits
+    )
+    steps = math.floor(encoding.l2_sensitivity)
+
+    def delta(variance: float) -> float:
+        reach = int(14 * math.sqrt(variance)) + steps + 20
+        places, without = np.arange(-reach, reach + 1), np.zeros(2**encoding.modulus_bits)
+        np.add.at(without, places % len(without), stats.skellam.pmf(places, variance / 2, variance / 2))
+        shifted = [np.roll(without, steps), np.roll(without, -steps), np.roll(without, steps // 2)]
+        return max(float(np.maximum(one - math.exp(epsilon) * without, 0).sum()) for one in shifted)
+
+    assert delta(encoding.share_variance * (16 - 3)) <= 1e-5
+    assert delta(encoding.share_variance * (16 - 3) / 2) > 1e-5
 
 
 @pytest.mark.parametrize("bits", ["exact", 8])

@@ -16,7 +16,7 @@ from numpy.random import Generator
 
 from tacit.dp.release import check_positive
 from tacit.errors import PeerError
-from tacit.fixedpoint import FEWEST_BITS, MOST_BITS, Floats, Grid, Ring, as_finite, magnitude
+from tacit.fixedpoint import FEWEST_BITS, MOST_BITS, Floats, Grid, Ring, finite_blocks, magnitude
 from tacit.secagg.packed_words import Words
 from tacit.secagg.settings import Settings
 
@@ -79,21 +79,21 @@ class Encoding:
 
     def encode(self, values: Any, weight: int = 1, rng: Generator | None = None) -> Words:
         """Ring words of one client; rounded stochastically with `rng`. What is out of range is an error."""
-        array = as_finite(values)
-        if array.shape != (self.values,):
-            raise ValueError(f"values must be a vector of {self.values}, got shape {array.shape}")
-        largest = magnitude(array)
-        if largest > self.bound:
-            raise ValueError(f"values reach {largest:.6g}, the encoding is made for {self.bound:g}: clip them first")
-        ring = self.ring
-        if self.largest_weight is None:
-            if weight != 1:
-                raise ValueError(f"this encoding has no weights, got {weight}")
-            return ring.encode(array, rng)
-        if not 1 <= weight <= self.largest_weight or weight != int(weight):
+        if self.largest_weight is None and weight != 1:
+            raise ValueError(f"this encoding has no weights, got {weight}")
+        if not 1 <= weight <= (self.largest_weight or 1) or weight != int(weight):
             raise ValueError(f"weight must be a whole number in 1 .. {self.largest_weight}, got {weight!r}")
-        words = ring.encode(np.append(array * weight, 0.0), rng)
-        words[-1] = int(weight)
+        ring = self.ring
+        words: Words = np.empty(self.columns, dtype=ring.dtype)
+        for place, block in finite_blocks(values, self.values):
+            largest = magnitude(block)
+            if largest > self.bound:
+                raise ValueError(
+                    f"values reach {largest:.6g}, the encoding is made for {self.bound:g}: clip them first"
+                )
+            words[place] = ring.encode(block if self.largest_weight is None else block * weight, rng)
+        if self.largest_weight is not None:
+            words[-1] = int(weight)
         return words
 
     def decode(self, words: Words, vectors: int) -> Decoded:
@@ -113,9 +113,11 @@ class Encoding:
         reachable = self.bound * weight + ring.grid.step * vectors
         sums = Ring(ring.modulus_bits, ring.grid, reachable)
         try:
-            return Decoded(sums.decode(words) / weight, float(weight))
+            mean = sums.decode(words)
         except ValueError as error:
             raise PeerError(f"a client sent more than it may: {error}") from None
+        mean /= weight
+        return Decoded(mean, float(weight))
 
     def settings(self, **keys: Any) -> Settings:
         """Settings of an aggregation of such vectors."""

@@ -15,7 +15,7 @@ from numpy.random import Generator
 
 from tacit.dp.release import check_positive
 from tacit.errors import PeerError
-from tacit.fixedpoint import FEWEST_BITS, Ints, as_finite, residues, signed, word_type
+from tacit.fixedpoint import FEWEST_BITS, Ints, finite_blocks, residues, signed, word_type
 from tacit.randomness import secure_rng
 from tacit.secagg.encode import Decoded
 from tacit.secagg.packed_words import Words
@@ -85,22 +85,22 @@ class QuantisedEncoding:
         Guarantee: for numbers within the clip the expectation of a column, times `step`, is the number times
             w / largest_weight, up to 2^-52 of the clip.
         """
-        array = as_finite(values)
-        if array.shape != (self.values,):
-            raise ValueError(f"values must be a vector of {self.values}, got shape {array.shape}")
         most = self.largest_weight or 1
         if not 1 <= weight <= most or weight != int(weight):
             raise ValueError(f"weight must be a whole number in 1 .. {most}, got {weight!r}")
-        scaled = np.clip(array / self.clip, -1.0, 1.0)
-        scaled *= self.levels * (int(weight) / most)
-        below = np.floor(scaled)
-        scaled -= below
-        numbers = np.zeros(self.columns, dtype=np.int64)
-        numbers[: self.values] = below
-        numbers[: self.values] += (rng or secure_rng()).random(self.values) < scaled
+        rng = rng or secure_rng()
+        words: Words = np.empty(self.columns, dtype=word_type(self.modulus_bits))
+        for place, block in finite_blocks(values, self.values):
+            scaled = np.clip(block / self.clip, -1.0, 1.0)
+            scaled *= self.levels * (int(weight) / most)
+            below = np.floor(scaled)
+            scaled -= below
+            numbers = below.astype(np.int64)
+            numbers += rng.random(len(numbers)) < scaled
+            words[place] = residues(numbers, self.modulus_bits)
         for digit in range(self._digits):
-            numbers[self.values + digit] = (int(weight) >> (digit * (self.bits - 1))) & self.levels
-        return residues(numbers, self.modulus_bits)
+            words[self.values + digit] = (int(weight) >> (digit * (self.bits - 1))) & self.levels
+        return words
 
     def signed(self, words: Words) -> Ints:
         """The numbers that words stand for, of one client or of a sum; those of the weight are left out."""
@@ -129,7 +129,7 @@ class QuantisedEncoding:
         reachable = min(vectors * self.levels, math.ceil(self.clip * weight / unit) + vectors)
         if reached > reachable:
             raise PeerError(f"a client sent more than it may: the sum reaches {reached} levels of {reachable}")
-        return Decoded(numbers.astype(np.float64) * (unit / weight), float(weight))
+        return Decoded(np.multiply(numbers, unit / weight, dtype=np.float64), float(weight))
 
     def settings(self, **keys: Any) -> Settings:
         """Settings of an aggregation of such vectors."""

@@ -13,7 +13,9 @@ from tacit.kinds.horizontal.frames import FramedClient, FramedCoordinator, to_cl
 from tacit.kinds.horizontal.messages import Update, Work
 from tacit.kinds.horizontal.prepared import Prepared
 from tacit.kinds.horizontal.settings import Settings
+from tacit.kinds.horizontal.simulate.memory import MemoryEngine
 from tacit.kinds.horizontal.task import Fitted
+from tacit.wire import bulk_at
 
 
 class Writes:
@@ -29,6 +31,30 @@ class Writes:
         for name, array in self.own.items():
             array[:] = model[name] + client + 1
         return Fitted(self.own, 1, 0.0)
+
+
+class New:
+    """A task that makes new arrays, and keeps none."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def model(self):
+        return {f"w{place}": np.zeros(self.size, np.float32) for place in range(16)}
+
+    def fit(self, client, model, work):
+        return Fitted({name: array + np.float32(1) for name, array in model.items()}, 1, 0.0)
+
+
+class Spoils(New):
+    """A task whose evaluation scales the model in place."""
+
+    def __init__(self):
+        super().__init__(10)
+
+    def evaluate(self, model):
+        model["w0"] *= 2
+        return {"mean": float(model["w0"].mean())}
 
 
 def whole(frame):
@@ -81,6 +107,31 @@ def test_a_round_takes_the_memory_of_a_sum_and_a_model_besides_what_came_in(clie
     assert opened < 3.3 * 4 * size  # the model and the sum
     assert peak < 4.7 * 4 * size  # an update whose bytes are not aligned is copied: this one is
     assert star.coordinator.model["w0"].tolist() == [1.0] * size
+
+
+def test_a_client_has_the_model_what_it_trained_and_its_update_in_memory():
+    """The model lies where its frame came in; trained arrays are let go once they are in the update."""
+    size, arrays = 62_500, 16
+    prepared = Prepared.of(Settings(task="x", clients=1, rounds=1), New(size))
+    frame = bytes(to_frame(Work(0, np.zeros(size * arrays, np.float32))))
+    at = bulk_at(frame[:100])
+    room = np.empty(len(frame) + 16, np.uint8)
+    start = -(room.ctypes.data + at) % 16
+    work = memoryview(room)[start : start + len(frame)]
+    work[:] = frame
+    client = FramedClient(prepared, 0, None)
+    tracemalloc.start()
+    answer = client.receive(work.toreadonly(), 0.0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(answer.frames[0]) > 4 * size * arrays
+    assert peak < 2.2 * 4 * size * arrays  # besides the frame of the model
+
+
+def test_a_task_that_writes_over_the_model_it_judges_is_refused():
+    """The model would be another one than the clients learnt, and than is being sent."""
+    with pytest.raises(ValueError, match="read-only"):
+        MemoryEngine(Settings(task="x", clients=2, rounds=2), Spoils(), Kept()).run()
 
 
 def test_numbers_that_come_in_are_read_only_and_aligned_wherever_they_lie():

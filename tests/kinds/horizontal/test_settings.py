@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
+from tacit.config.source import ConfigError
 from tacit.kinds.horizontal.protections.distributed_dp import central
 from tacit.kinds.horizontal.settings import Settings
+from tacit.runs.load import load
 
 MASKS = {"encrypt_type": "PW_ENCRYPT"}
 
@@ -55,8 +58,8 @@ def test_legal_values_worth_a_thought_are_noted(encrypt, words):
         ({"encrypt": {"share_secrets_ratio": 1.5}}, "less than or equal to 1"),
         ({"task": ":make"}, "package.module:function"),
         ({"rounds": 0}, "greater than or equal to 1"),
-        ({"encrypt": MASKS | {"bits": 3}}, "greater than or equal to 4"),
-        ({"encrypt": MASKS | {"bits": "few"}}, "exact"),
+        ({"encrypt": MASKS | {"bits": 3}}, "must be a whole number from 4 to 32, or exact"),
+        ({"encrypt": MASKS | {"bits": "few"}}, "must be a whole number from 4 to 32, or exact"),
         ({"encrypt": MASKS | {"bits": 8}}, "bits is 8, and numbers are rounded within a clip: add clip"),
         ({"encrypt": MASKS | {"bits": 8, "clip": 0.1}}, "largest_weight: set it to the most samples that a client has"),
         ({"encrypt": MASKS | {"clip": 0.1}}, "clip is 0.1, and without bits no number is clipped: add bits: 8"),
@@ -74,6 +77,21 @@ def test_files_without_few_bits_keep_their_fingerprint():
     dumped = settings(encrypt=MASKS).model_dump(mode="json")
     assert not {"bits", "clip"} & dumped["encrypt"]["pw_encrypt"].keys()
     assert "down" not in dumped["round"]
+
+
+@pytest.mark.parametrize("value", [3, 33, 8.5, True, "few", [8]])
+def test_a_wrong_number_of_bits_is_said_once(tmp_path, value):
+    """One sentence, not one for each type that the key may have."""
+    file = tmp_path / "few.yaml"
+    masks = {"bits": value, "clip": 0.1, "largest_weight": 20}
+    encrypt = {"encrypt_type": "PW_ENCRYPT", "pw_encrypt": masks}
+    keys = {"kind": "horizontal", "task": "digits", "rounds": 1, "clients": 10, "encrypt": encrypt}
+    file.write_text(yaml.safe_dump(keys))
+    with pytest.raises(ConfigError) as caught:
+        load(file)
+    (sentence,) = str(caught.value).splitlines()
+    assert "encrypt.pw_encrypt.bits is " in sentence
+    assert sentence.endswith(": it must be a whole number from 4 to 32, or exact")
 
 
 def test_few_bits_are_stored_and_read_again():

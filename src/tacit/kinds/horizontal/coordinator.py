@@ -37,7 +37,7 @@ from tacit.kinds.horizontal.stopping import Stopping
 from tacit.kinds.horizontal.sums import Together
 from tacit.kinds.horizontal.tally import Tally
 from tacit.kinds.horizontal.task import Arrays
-from tacit.kinds.horizontal.vector import Flat, Layout, is_finite
+from tacit.kinds.horizontal.vector import Flat, Layout, is_finite, read_only
 from tacit.secagg.messages import Abort, Masked
 from tacit.secagg.unmask import Unmasking, unmask_ranges
 
@@ -104,7 +104,8 @@ class Coordinator:
 
     @property
     def model(self) -> Arrays:
-        return self.layout.unflatten(self._model)
+        """Read-only: the task judges it, and clients are sent the same memory."""
+        return self.layout.unflatten(read_only(self._model))
 
     @property
     def over(self) -> bool:

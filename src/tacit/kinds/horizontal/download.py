@@ -20,7 +20,7 @@ import numpy as np
 from tacit.errors import PeerError
 from tacit.fixedpoint import residues, signed, word_type
 from tacit.kinds.horizontal.protections.contract import ENORMOUS
-from tacit.kinds.horizontal.vector import Flat, Layout, blocks
+from tacit.kinds.horizontal.vector import Flat, Layout, blocks, read_only
 from tacit.secagg.packed_words import pack, packed_bytes, unpack
 
 
@@ -46,9 +46,7 @@ def download_bytes(layout: Layout, bits: int | None) -> int:
 def download(layout: Layout, model: Flat, bits: int | None) -> Download:
     """What clients are sent of `model`: each number rounded to the nearest step, if there are `bits`."""
     if bits is None:
-        shared = model.view()
-        shared.flags.writeable = False
-        return Download(shared)
+        return Download(read_only(model))
     most, steps, words = 2 ** (bits - 1) - 1, [], np.zeros(layout.size, dtype=word_type(bits))
     for part in _parts(layout):  # one by one, for less memory
         numbers = model[part].astype(np.float64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
+    BeforeValidator,
     Field,
     GetJsonSchemaHandler,
     ValidationInfo,
@@ -31,6 +32,13 @@ class LocalDP(Section):
     adaptive_factor: Positive = 2.0
 
 
+def _bits(value: Any) -> Any:
+    whole = type(value) is int and FEWEST_LEVEL_BITS <= value <= MOST_LEVEL_BITS
+    if not whole and value is not None and value != "exact":
+        raise ValueError(f"must be a whole number from {FEWEST_LEVEL_BITS} to {MOST_LEVEL_BITS}, or exact")
+    return value
+
+
 class PairwiseMasks(Section):
     share_secrets_ratio: Annotated[float, Field(gt=0, le=1)] = Field(default=0.8, alias="share_client_ratio")
     reconstruct_secrets_threshold: Count | None = None
@@ -50,6 +58,7 @@ class PairwiseMasks(Section):
     # in as many bits as the sums need. None: in 32 or 64, as in earlier releases.
     bits: Annotated[
         Annotated[int, Field(ge=FEWEST_LEVEL_BITS, le=MOST_LEVEL_BITS, strict=True)] | Literal["exact"] | None,
+        BeforeValidator(_bits),  # one message, not one for each type that it may have
         Added("0.2.0"),
     ] = None
     clip: Annotated[Positive | None, Added("0.2.0")] = (

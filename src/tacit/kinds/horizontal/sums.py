@@ -24,7 +24,7 @@ from tacit.secagg.unmask import Words
 
 LARGEST_GROUP = 64  # updates; float32 sums of more lose bits that matter
 _GROUPS = 16  # that a round has at least, if it has as many clients: to spread over machines
-_BLOCK = 1 << 16  # numbers; a block and what it meets stay in the second-level cache
+_BLOCK = 1 << 17  # numbers: with fewer calls cost more, with more a block and what it meets leave the caches
 _LINE = 64  # bytes of a cache line; numpy writes to memory that begins with one in half the time
 
 
@@ -159,7 +159,7 @@ class Sum:
     """The sum of a round.
 
     Float32 updates are added in float32, a group at a time, and those sums in float64: the relative error stays below
-    2^-18, and most of the work is done on half the bytes. The first group is added up in the second half of the memory
+    2^-18, and most of the work is done on half the bytes. The first group is added up in the first half of the memory
     of the float64 sum, and a later one in memory of its own, unless it is a single update: that goes where it belongs.
     """
 
@@ -169,11 +169,9 @@ class Sum:
         self._largest_norm = largest_norm
         self._size = group
         self._group: Group | None = None  # not needed where parts come in
-        # The sum, and at its end, from a cache line on, the first group in the model's own type. That is read before it
-        # is written over. Memory is taken where it is written to.
-        size, lines = base.dtype.itemsize, _LINE // base.dtype.itemsize
-        self._behind = -(-(8 // size - 1) * len(base) // lines) * lines  # where that group begins
-        self._room = np.empty(-(-(max(8 * len(base), (self._behind + len(base)) * size) + _LINE) // 8))
+        # The sum, and before that in the same place the first group, in the model's own type. Memory is taken where it
+        # is written to: if that group is all there is, the second half of a float64 sum never is.
+        self._room = np.empty(len(base) + _LINE // 8)
         self._start = (-self._room.ctypes.data % _LINE) // 8
         self._total = self._room[self._start : self._start + len(base)]
         self._merged = False  # whether it holds anything
@@ -221,8 +219,8 @@ class Sum:
         if self._group is None:
             base = self._base
             if not self._merged:
-                room = self._room[self._start :].view(base.dtype)[self._behind :]
-                self._group = Group(base, self._largest_norm, memory=room[: len(base)])
+                room = self._room[self._start :].view(base.dtype)[: len(base)]
+                self._group = Group(base, self._largest_norm, memory=room)
             else:
                 self._group = Group(base, self._largest_norm, onto=self._total if self._size == 1 else None)
         return self._group
@@ -242,8 +240,9 @@ class Sum:
             self._group.clear()
 
     def _merge(self, part: Part) -> None:
+        """From the end on: the first group lies where the sum begins, and is read before it is written over."""
         scratch = np.empty(min(len(self._total), _BLOCK))
-        for start in range(0, len(self._total), _BLOCK):
+        for start in reversed(range(0, len(self._total), _BLOCK)):
             total, added = self._total[start : start + _BLOCK], part.vector[start : start + _BLOCK]
             if part.unit != 1:
                 added = np.multiply(added, part.unit, out=scratch[: len(added)])

@@ -87,6 +87,13 @@ class Layout:
         return digest.digest()
 
 
+def read_only(flat: Flat) -> Flat:
+    """A view that nobody can write to: what several use must stay as it is."""
+    view = flat.view()
+    view.flags.writeable = False
+    return view
+
+
 def blocks(flat: Flat) -> Iterator[Flat]:
     """A long vector block by block: what is computed of it then takes no memory of its size."""
     return (flat[start : start + _BLOCK] for start in range(0, len(flat), _BLOCK))

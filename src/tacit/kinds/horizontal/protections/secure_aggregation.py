@@ -13,7 +13,7 @@ from tacit.fixedpoint import signed
 from tacit.kinds.horizontal.protections.contract import Inside, Price, Protection, UnusableUpdate
 from tacit.kinds.horizontal.record_privacy import largest_weight, weighted
 from tacit.kinds.horizontal.settings import Settings
-from tacit.kinds.horizontal.vector import Flat
+from tacit.kinds.horizontal.vector import Flat, largest
 from tacit.secagg.encode import Encoding
 from tacit.secagg.quantised import QuantisedEncoding
 from tacit.secagg.unmask import Words
@@ -46,7 +46,7 @@ class WeightedSum:
         return self.encoding.columns, self.encoding.ring.modulus_bits
 
     def encode(self, update: Flat, samples: int, rotation: bytes, rng: Generator | None) -> Words:
-        if np.abs(update).max() > self.encoding.bound:
+        if largest(update) > self.encoding.bound:
             raise UnusableUpdate(
                 f"its update has numbers above pw_encrypt.bound = {self.encoding.bound:g}: raise it, or train less"
             )

@@ -48,7 +48,7 @@ def records_of(data: Any, collate: Collate | None, device: torch.device) -> Reco
         columns = data.tensors if isinstance(data, TensorDataset) else data
         if isinstance(columns, Tensor | np.ndarray):
             rows = _tensor(columns)
-            return Records(len(rows), device, lambda indices: rows[torch.from_numpy(indices)])
+            return Records(len(rows), device, lambda indices: rows.index_select(0, torch.from_numpy(indices)))
         if isinstance(columns, tuple | Mapping) and columns:
             found = _columns(columns)
             if found is not None:
@@ -79,8 +79,8 @@ def found_records(columns: tuple[Tensor, ...] | dict[str, Tensor], device: torch
     def rows(indices: NDArray[np.int64]) -> Any:
         chosen = torch.from_numpy(indices)
         if isinstance(columns, dict):
-            return {name: tensor[chosen] for name, tensor in columns.items()}
-        return tuple(tensor[chosen] for tensor in columns)
+            return {name: tensor.index_select(0, chosen) for name, tensor in columns.items()}
+        return tuple(tensor.index_select(0, chosen) for tensor in columns)  # faster than by []
 
     return Records(lengths.pop(), device, rows)
 
