@@ -32,7 +32,7 @@ def store(result: Result, folder: Path, *, with_data: bool = False, load: float)
         "packages": versions(PACKAGES),
         "rows": [plain(row) for row in result.rows],
     }
-    fresh = path.with_suffix(".tmp")  # whoever interrupts a run finds the old result or the new one
+    fresh = path.with_suffix(".tmp")  # an interrupted run leaves the old result or the new one
     fresh.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     fresh.replace(path)
     return path

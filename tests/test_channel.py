@@ -1,4 +1,4 @@
-"""Channels in memory: what is sent arrives as it would over a network, and whoever fails ends the others."""
+"""Channels in memory: what is sent arrives as it would over a network, and a party that fails ends the others."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ HTML = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
 
 
 class Reader:
-    """Somebody on this machine, with or without what the board asks for."""
+    """A visitor on this machine, with or without what the board asks for."""
 
     def __init__(self, url: str) -> None:
         self.port = int(url.split(":")[2].split("/")[0])

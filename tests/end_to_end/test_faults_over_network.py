@@ -188,7 +188,7 @@ def test_with_too_few_clients_it_ends_and_those_that_are_there_wait_for_the_next
     assert all(any(str(error) in event.text for event in events) for events in told)
 
 
-# --- whoever speaks the protocol, and badly
+# --- peers that speak the protocol badly
 
 
 @asynccontextmanager
@@ -411,7 +411,7 @@ def test_another_file_is_refused_and_the_key_named(transport):
 
 
 def stranger(found: Federation, settings, credentials=None) -> StarGuest:
-    """Client 5, as somebody else set it up."""
+    """Client 5, set up with other settings."""
     return client_5(settings, found.address, credentials, Kept(), found.transport)
 
 

@@ -134,7 +134,7 @@ def test_a_huge_frame_is_refused_when_it_is_announced():
 
 
 def test_a_frame_inside_another_asks_for_no_memory():
-    """Whoever waited for it while he holds that of the first would wait for himself."""
+    """A thread that waited for it while it holds that of the first would wait for itself."""
     receiver = Link(LIMIT)
     assert receiver.announced(first(0, 5, b"ab")) == 5
     receiver.receive(first(0, 5, b"ab"))

@@ -21,7 +21,7 @@ def unpacked(pack: Path) -> dict[str, bytes]:
 
 
 def repacked(pack: Path, files: Mapping[str, bytes]) -> Path:
-    """A zip file of these bytes, the old manifest and signature among them: what somebody without the key can make."""
+    """A zip file of these bytes, the old manifest and signature among them: what anyone without the key can make."""
     path = pack.with_name("changed.zip")
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in files.items():

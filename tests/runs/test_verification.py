@@ -1,4 +1,4 @@
-"""Checking packs: honest ones hold; what somebody changed, and figures that a signer made up, are found."""
+"""Checking packs: honest ones hold; changes by others, and figures that a signer made up, are found."""
 
 from __future__ import annotations
 

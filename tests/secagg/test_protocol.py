@@ -1,4 +1,4 @@
-"""The exact sum for whoever survives, or a clean abort: every stage, graph, ring and number of shards."""
+"""The exact sum of the survivors, or a clean abort: every stage, graph, ring and number of shards."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_every_change_of_a_line_changes_the_chain(lines, data):
 
 
 def test_a_withheld_field_cannot_be_guessed_from_its_digest():
-    """Of ten possible values, whoever sees the digest and the salts of all other fields tries each."""
+    """Of ten possible values, anyone who sees the digest and the salts of all other fields can try each."""
     salt = b"s" * 16
     shown = chain.field_digest("loss", chain.field_salt(salt, "loss"), 0.3)
     others = [chain.field_salt(salt, name) for name in ("time", "event", "round")]

@@ -1,4 +1,4 @@
-"""A signed pack of files, and what becomes of one that somebody changed or made to do harm."""
+"""A signed pack of files, and what becomes of one that was changed or made to do harm."""
 
 from __future__ import annotations
 

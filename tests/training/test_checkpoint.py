@@ -125,7 +125,7 @@ def test_steps_that_were_seen_and_lost_are_paid_twice():
     _, optimizer, loader = attach(given, module)
     train(module, optimizer, loader, 1)
     state = stored(optimizer.state())
-    train(module, optimizer, loader, 1)  # seen by somebody, then lost
+    train(module, optimizer, loader, 1)  # released, then lost
     again = model()
     _, going, loader = attach(given, again)
     going.restore(state, repeated=4)

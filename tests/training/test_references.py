@@ -39,7 +39,7 @@ def entropy(outputs: Tensor) -> Tensor:
 
 
 class Keeping(torch.autograd.Function):
-    """A function of somebody else that keeps its gradient, or hands on a buffer that it keeps."""
+    """A foreign function that keeps its gradient, or hands on a buffer that it keeps."""
 
     kept: ClassVar[list[Tensor]] = []
 
@@ -143,7 +143,7 @@ class Making(torch.autograd.Function):
 
 
 class Wrapping(Tensor):
-    """Stands for a tensor that somebody else holds."""
+    """Stands for a tensor that other code holds."""
 
     @staticmethod
     def __new__(cls, inner):

@@ -108,7 +108,7 @@ def test_dlg_finds_the_record(distance):
 
 
 def test_clipping_defeats_plain_dlg_and_not_the_one_that_compares_directions():
-    """The trap: whoever tests clipping by plain DLG takes it for a protection."""
+    """The trap: a test of clipping by plain DLG takes it for a protection."""
     task, (x, y) = mlp(1)
     clipped = {name: 0.01 * array for name, array in step(task).items()}
     found = {

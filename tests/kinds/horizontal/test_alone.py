@@ -150,7 +150,7 @@ def test_an_upload_with_another_event_than_was_paid_is_not_sent(mechanism):
     asked = client(mechanism)
     with pytest.raises(ValueError, match="it is not sent"):
         asked.receive(Work(0, np.zeros(5)), 0.0)
-    assert asked.state()["uploads"] == 1  # whoever was asked has paid
+    assert asked.state()["uploads"] == 1  # a client that was asked has paid
 
 
 def test_an_upload_with_an_event_that_has_no_price_is_not_sent():

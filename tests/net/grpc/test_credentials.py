@@ -1,4 +1,4 @@
-"""Real gRPC servers on loopback that refuse whoever shows the wrong certificate."""
+"""Real gRPC servers on loopback that refuse a peer with the wrong certificate."""
 
 import socket
 import ssl

@@ -147,7 +147,7 @@ def test_a_new_stream_takes_the_place_of_the_old_one_while_a_frame_is_handled():
 
 
 def test_the_fault_of_an_old_stream_is_not_the_new_ones():
-    """Whoever joins anew while his old process' last frame turns out to be wrong keeps his place."""
+    """A client that joins anew keeps its place while the last frame of its old process turns out to be wrong."""
 
     async def scenario():
         listener = Slow()

@@ -33,7 +33,7 @@ def recompute(settings: Settings, events: Sequence[Event], ledgers: Sequence[dic
 
 
 def _head(data: Mapping[str, Any]) -> str:
-    """What a ledger covers, whoever's it is."""
+    """What a ledger covers, of any party."""
     return str(data["covers"][0]).partition(" of ")[0]
 
 

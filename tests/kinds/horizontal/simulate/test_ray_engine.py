@@ -1,4 +1,4 @@
-"""A federation on Ray comes to the same as in memory, whoever dies."""
+"""A federation on Ray comes to the same as in memory, whichever client dies."""
 
 from __future__ import annotations
 
