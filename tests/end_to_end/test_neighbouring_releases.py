@@ -167,7 +167,8 @@ def test_a_coordinator_is_updated_while_clients_of_this_release_wait_for_it(here
     new = join(None, str(file), *where)
     out, err = ended(new)
     ended(clients)
-    assert len(metrics(here / "coordinator")) == 6
+    # A round that ended when the old coordinator was killed, and was not yet stored, is done again.
+    assert {each["round"] for each in metrics(here / "coordinator")} == set(range(6))
     assert "runs Tacit" not in out + err
 
 
