@@ -429,7 +429,7 @@ def cutting_is_free(patch):
         patch.setattr(module, "log2_exceeding", lambda trials, probability, most: -300.0)
 
 
-@pytest.mark.parametrize("physical", [None, 6])
+@pytest.mark.parametrize("physical", [None, pytest.param(6, marks=pytest.mark.slow)])
 def test_samples_that_are_cut_without_the_price_show(monkeypatch, physical):
     """The canary takes the place of a record that opposes it: the sum moves by twice the clipping norm."""
     plan = replace(PLAN, truncate=120, physical=physical)
