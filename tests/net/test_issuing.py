@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -54,6 +55,24 @@ def test_names_that_are_done_are_skipped_and_force_replaces_their_keys(folder, t
     assert (tmp_path / "client-0" / "site.yaml").exists()
     made, _ = revoke_name(folder, "client-0")  # both, the replaced one too
     assert len(made.entries) == 2
+
+
+def test_a_certificate_that_is_left_and_of_no_use_is_named(tmp_path):
+    init_authority(tmp_path / "ca", now=datetime.now(UTC) - timedelta(days=20))
+    folder = AuthorityFolder(tmp_path / "ca")
+    assert issue(folder, ["client-0", "client-1", "client-2"], tmp_path / "out") == {}
+    expired = folder.authority.sign(request("client-2")[1], 1, datetime.now(UTC) - timedelta(days=9))
+    (tmp_path / "out" / "client-2" / "client-2.certificate.pem").write_bytes(expired)
+    revoke_name(folder, "client-1")
+    left = issue(folder, ["client-0", "client-1", "client-2", "client-3"], tmp_path / "out")
+    assert sorted(left) == ["client-1", "client-2"]
+    assert left["client-1"].startswith("it was revoked on ")
+    assert "expired" in left["client-2"]
+    assert issue(folder, ["client-1", "client-2"], tmp_path / "out", overwrite=True) == {}
+    assert issue(folder, ["client-1", "client-2"], tmp_path / "out") == {}
+    init_authority(tmp_path / "other")
+    left = issue(AuthorityFolder(tmp_path / "other"), ["client-0"], tmp_path / "out")
+    assert "authority" in left["client-0"]
 
 
 @pytest.mark.parametrize("at", range(1, 6))
