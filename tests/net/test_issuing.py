@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -41,6 +42,12 @@ def test_each_name_gets_a_folder_with_all_that_it_needs(folder, tmp_path):
     assert sorted(each.name for each in folder.issued()) == sorted(names)
     assert len({held(tmp_path / "out", name).signing_key.public for name in names}) == 20
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(names)
+
+
+def test_a_thousand_names_need_less_than_a_minute_of_a_processor(folder, tmp_path):
+    count, begun = 100, time.process_time()
+    issue(folder, [f"client-{number}" for number in range(count)], tmp_path / "out")
+    assert time.process_time() - begun < 60 * count / 1000
 
 
 def test_names_that_are_done_are_skipped_and_force_replaces_their_keys(folder, tmp_path):
