@@ -65,6 +65,11 @@ CONTRAST = """
   return low;
 })()
 """
+CUT_OFF = """
+[...document.querySelectorAll('table.runs tbody td')]
+  .filter((each) => each.getClientRects().length && each.getBoundingClientRect().right > innerWidth)
+  .map((each) => each.textContent)
+"""
 LISTED = """
 [...document.querySelectorAll('table.runs tbody tr')].map((row) =>
   [row.querySelector('a').textContent.slice(16), row.querySelector('.badge').textContent])
@@ -146,6 +151,7 @@ def test_every_sort_of_run_is_shown_and_fits(browser, runs, tmp_path, width, dar
         for words in ("DDP_ENCRYPT", "2.5", "50.0%", "accuracy", "2/6", WHY[:30], "coordinator", "gaussian noise"):
             assert words in text
         assert page.sideways() <= 0
+        assert page.run(CUT_OFF) == []
         assert page.run("getComputedStyle(document.body).backgroundColor") == BACKGROUND[dark]
         assert page.run(CONTRAST) == []
         page.picture(tmp_path / "list.png")
