@@ -13,6 +13,7 @@ from tacit.events import (
     Answered,
     EpochFinished,
     Noted,
+    Paused,
     RoundAborted,
     RoundFinished,
     RoundStarted,
@@ -20,6 +21,7 @@ from tacit.events import (
     RunStarted,
     Stepped,
     TrainingStarted,
+    Unpaused,
 )
 from tacit.store.directory import RunDirectory
 from tests.browser import MISSING, Browser
@@ -62,6 +64,11 @@ CONTRAST = """
   }
   return low;
 })()
+"""
+CUT_OFF = """
+[...document.querySelectorAll('table.runs tbody td')]
+  .filter((each) => each.getClientRects().length && each.getBoundingClientRect().right > innerWidth)
+  .map((each) => each.textContent)
 """
 LISTED = """
 [...document.querySelectorAll('table.runs tbody tr')].map((row) =>
@@ -144,6 +151,7 @@ def test_every_sort_of_run_is_shown_and_fits(browser, runs, tmp_path, width, dar
         for words in ("DDP_ENCRYPT", "2.5", "50.0%", "accuracy", "2/6", WHY[:30], "coordinator", "gaussian noise"):
             assert words in text
         assert page.sideways() <= 0
+        assert page.run(CUT_OFF) == []
         assert page.run("getComputedStyle(document.body).backgroundColor") == BACKGROUND[dark]
         assert page.run(CONTRAST) == []
         page.picture(tmp_path / "list.png")
@@ -179,6 +187,22 @@ def test_events_appear_as_they_come(browser, runs):
         page.until("document.querySelector('.card .value').textContent === 'budget reached'")
         assert "epsilon 3 is above 2" in page.text(".notice:not([hidden])")
         assert page.run("window.stays")
+    live.close()
+
+
+def test_a_pause_is_shown_until_it_ends(browser, runs):
+    live = RunDirectory.create(runs, settings(name="fleet"), NOW, party="coordinator")
+    for event in (STARTED, *rounds(2), Paused("the coordinator begins no round until its operator ends the pause")):
+        live.emit(event)
+    with shown(browser, runs) as page:
+        page.until("document.querySelector('.badge')?.textContent === 'paused'")
+        assert "paused 1" in page.text(".states")
+        opened(page, live.path.name)
+        page.until("document.querySelector('.notice:not([hidden])')?.innerText.includes('tacit unpause')")
+        assert page.text(".card .value") == "paused"
+        live.emit(Unpaused(2.0))
+        page.until("document.querySelector('.card .value').textContent === 'running'")
+        assert page.run("document.querySelector('.notice:not([hidden])')") is None
     live.close()
 
 

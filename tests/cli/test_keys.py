@@ -115,6 +115,14 @@ def test_many_names_are_issued_and_one_is_revoked(here):
     assert " now, with 1 certificate.\n" in revoked.stdout
     assert "revocation list 2 of" in tacit_keys("show", "authority/revoked.pem").stdout
     assert [result.exit_code for result in (made, revoked)] == [0, 0]
+    again = tacit_keys("issue", "--names", "clients.txt")
+    assert again.stdout == "0 new certificates in issued; 2 names had one\n"
+    warning, advice = again.stderr.splitlines()
+    assert warning.startswith("Warning: the certificate of client-1 was not replaced, and is of no use: it was revoked")
+    assert advice == "Issue such names alone, with --force."
+    twice = tacit_keys("revoke", "client-1")
+    assert (twice.exit_code, twice.stderr.count("\n")) == (2, 1)
+    assert "the certificates of client-1 are revoked already, by revocation list 2" in twice.stderr
 
 
 def test_a_name_that_has_only_tokens_is_revoked_without_another_list(here):

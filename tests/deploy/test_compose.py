@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.commands import ended
+from tests.commands import done, ended
 from tests.subprocesses import free_port, launch
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +107,19 @@ def test_its_commands_make_keys_and_train_to_the_end(outside):
     before = certificate.read_bytes()
     run_keys(outside)  # `up` again: the keys stay those of the run
     assert certificate.read_bytes() == before
+
+
+def test_a_revoked_site_is_known_to_every_party(outside):
+    run_keys(outside)
+    done("keys", "revoke", "client-1", "--authority", outside / "authority" / "ca")
+    run_keys(outside)
+    newest = (outside / "authority" / "ca" / "revoked.pem").read_bytes()
+    for name in PARTIES:
+        assert (outside / f"{name}-keys" / "revoked.pem").read_bytes() == newest
+        local = yaml.safe_load((outside / "parties" / f"{name}.yaml").read_text())
+        assert local["keys"]["revoked"] == "/keys/revoked.pem"
+    _, refused = ended(start_party("client-1", outside), 2)
+    assert "the certificate of client-1 was revoked" in refused
 
 
 def test_a_service_sees_no_keys_but_its_own():

@@ -251,7 +251,8 @@ def test_commands_to_what_does_not_run_end_in_a_sentence(here, verb):
     Path("co/config.yaml").touch()
     refused = invoke(verb, "co")
     assert refused.exit_code == 2
-    assert refused.output == "co: no process is running there: start it with tacit join or tacit run\n"
+    advice = "tacit runs shows how it ended, tacit join or run starts it"
+    assert refused.output == f"co: no process is running there: {advice}\n"
 
 
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (INFO|WARNING|ERROR) \S.*")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tacit.errors import PeerError
@@ -98,6 +98,8 @@ def test_what_is_said_is_bounded(capabilities):
         decode(frame, Hello, 10_000)
 
 
+@example(3, 5, 0, 0, "")  # one too many, in both directions
+@example(5, 3, 0, 0, "")
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 2), st.integers(0, 2), st.sampled_from(["", ".7", "rc1"]))
 def test_neighbours_are_one_minor_version_apart(ours, theirs, here, there, tail):
     both = (f"{there}.{theirs}{tail}", f"{here}.{ours}.0")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -42,6 +44,12 @@ def test_each_name_gets_a_folder_with_all_that_it_needs(folder, tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(names)
 
 
+def test_a_thousand_names_need_less_than_a_minute_of_a_processor(folder, tmp_path):
+    count, begun = 100, time.process_time()
+    issue(folder, [f"client-{number}" for number in range(count)], tmp_path / "out")
+    assert time.process_time() - begun < 60 * count / 1000
+
+
 def test_names_that_are_done_are_skipped_and_force_replaces_their_keys(folder, tmp_path):
     issue(folder, ["client-0", "client-1"], tmp_path)
     first, heard = held(tmp_path, "client-0"), []
@@ -54,6 +62,24 @@ def test_names_that_are_done_are_skipped_and_force_replaces_their_keys(folder, t
     assert (tmp_path / "client-0" / "site.yaml").exists()
     made, _ = revoke_name(folder, "client-0")  # both, the replaced one too
     assert len(made.entries) == 2
+
+
+def test_a_certificate_that_is_left_and_of_no_use_is_named(tmp_path):
+    init_authority(tmp_path / "ca", now=datetime.now(UTC) - timedelta(days=20))
+    folder = AuthorityFolder(tmp_path / "ca")
+    assert issue(folder, ["client-0", "client-1", "client-2"], tmp_path / "out") == {}
+    expired = folder.authority.sign(request("client-2")[1], 1, datetime.now(UTC) - timedelta(days=9))
+    (tmp_path / "out" / "client-2" / "client-2.certificate.pem").write_bytes(expired)
+    revoke_name(folder, "client-1")
+    left = issue(folder, ["client-0", "client-1", "client-2", "client-3"], tmp_path / "out")
+    assert sorted(left) == ["client-1", "client-2"]
+    assert left["client-1"].startswith("it was revoked on ")
+    assert "expired" in left["client-2"]
+    assert issue(folder, ["client-1", "client-2"], tmp_path / "out", overwrite=True) == {}
+    assert issue(folder, ["client-1", "client-2"], tmp_path / "out") == {}
+    init_authority(tmp_path / "other")
+    left = issue(AuthorityFolder(tmp_path / "other"), ["client-0"], tmp_path / "out")
+    assert "authority" in left["client-0"]
 
 
 @pytest.mark.parametrize("at", range(1, 6))

@@ -192,6 +192,15 @@ def test_a_party_whose_own_certificate_is_revoked_does_not_start(tmp_path):
         keep_revocations(own, tmp_path)
 
 
+def test_another_party_is_not_identified_once_its_certificate_is_revoked():
+    own, theirs = certified(AUTHORITY, "client-0"), certified(AUTHORITY, "client-1")
+    found = own.identify(theirs.certificate)
+    assert found.name == "client-1"
+    own.revocations.take(lists(2, found)[-1].data)
+    with pytest.raises(PeerError, match="the certificate of client-1 was revoked"):
+        own.identify(theirs.certificate)
+
+
 # --- what it means for pins
 
 

@@ -15,6 +15,7 @@ from tacit.events import (
     EpochFinished,
     Evaluated,
     Noted,
+    Paused,
     RoundAborted,
     RoundFinished,
     RoundStarted,
@@ -24,6 +25,7 @@ from tacit.events import (
     Stepped,
     TrainingResumed,
     TrainingStarted,
+    Unpaused,
 )
 from tacit.store import run_summary
 from tacit.store.directory import RunDirectory
@@ -110,6 +112,29 @@ def test_while_it_is_written_it_runs_and_what_is_new_is_read(tmp_path):
     run.emit(RoundAborted(2, "too few", 1.0))
     run.close()
     assert (following.refreshed().state, following.refreshed().done) == ("killed", 3)
+
+
+def test_a_pause_is_a_state_until_it_ends(tmp_path):
+    live = RunDirectory.create(tmp_path, settings(), NOW, party="coordinator")
+    follow = Following(live.path)
+    for event, state in (
+        (STARTED, "running"),
+        (Paused("by hand"), "paused"),
+        (Noted("a client came"), "paused"),
+        (Unpaused(1.0), "running"),
+        (Paused("by hand"), "paused"),
+        (RunFinished("stopped", 0, 1.0, "by hand"), "stopped"),
+        (RunResumed(0, False), "running"),
+        (Paused("by hand"), "paused"),
+        (RoundStarted(0, 10), "running"),
+        (Paused("by hand"), "paused"),
+        (Answered(0, 1, {}, {}, {}), "running"),
+        (Paused("by hand"), "paused"),
+    ):
+        live.emit(event)
+        assert (follow.refreshed().state, Following(live.path).refreshed().state) == (state, state), event
+    live.close()
+    assert Following(live.path).refreshed().state == "killed"
 
 
 def test_a_process_that_is_killed_leaves_a_killed_run(tmp_path):

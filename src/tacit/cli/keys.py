@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _PATH = click.Path(path_type=Path)
 _AUTHORITY = "Folder made by `tacit keys init`."
+_WARNINGS = 5  # in one command
 # As in `tacit.net.revocation_list`, which is not loaded for --help.
 _REASONS = (
     "unspecified",
@@ -142,12 +143,18 @@ def issue(names: Path, authority: Path, out: Path, days: int, force: bool) -> No
                 new += fresh
                 step()
 
-            issue_all(AuthorityFolder(authority), wanted, out, days=days, overwrite=force, made=made)
+            useless = issue_all(AuthorityFolder(authority), wanted, out, days=days, overwrite=force, made=made)
     except ConfigError as error:
         end(str(error), USER)
     done = len(wanted) - new
     click.echo(f"{_many(new, 'new certificate')} in {out}" + (f"; {_many(done, 'name')} had one" if done else ""))
-    click.echo("Send each folder to its party over a channel that nobody else reads: it holds private keys.")
+    if new:
+        click.echo("Send each folder to its party over a channel that nobody else reads: it holds private keys.")
+    for name, reason in sorted(useless.items())[:_WARNINGS]:
+        click.echo(f"Warning: the certificate of {name} was not replaced, and is of no use: {reason}", err=True)
+    if useless:
+        more = f", {len(useless)} in all" if len(useless) > _WARNINGS else ""
+        click.echo(f"Issue such names alone, with --force{more}.", err=True)
 
 
 @command.command("revoke")

@@ -134,7 +134,7 @@ class AuthorityFolder:
                 if before.entry_of(each.serial, "") is None
             ]
             if certificates and not more:
-                raise ConfigError(f"they are revoked already, by {before.words}")
+                raise ConfigError(f"the certificates of {certificates[0].name} are revoked already, by {before.words}")
             with about(self.revoked_file):
                 made = self.authority.revoke(before, more, now)
             with about(self._register):

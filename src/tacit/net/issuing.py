@@ -2,6 +2,7 @@
 
     names_in(file)                                  the names, one a line; every line is checked before anything is made
     issue(authority, names, out, ...)               a folder for each name, all or nothing
+    unusable(authority, certificate)                why a certificate that is there already is of no use
 
 A folder is made beside its place and moved there when it is complete: a run that was killed leaves no half of one, and
 is run again for the names that are left.
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tacit.config.source import ConfigError
+from tacit.errors import PeerError
 from tacit.net.authority_folder import AuthorityFolder
 from tacit.net.certificates import CERTIFICATE_DAYS, party_name
 from tacit.net.identity import request
@@ -60,15 +62,20 @@ def issue(
     days: int = CERTIFICATE_DAYS,
     overwrite: bool = False,
     made: Callable[[str, bool], None] = lambda name, new: None,
-) -> None:
+) -> dict[str, str]:
     """Make keys and a certificate for each name, in `out`/NAME. `made` hears of each, and whether it is new.
 
     A name whose certificate is there is left as it is, unless `overwrite`. Certificates that are replaced stay valid.
+    Gives the names whose certificate was left and is of no use, with the reason.
     """
+    useless: dict[str, str] = {}
 
     def one(name: str) -> bool:
         folder = out / name
-        if not overwrite and (folder / f"{name}.certificate.pem").exists():
+        certificate = folder / f"{name}.certificate.pem"
+        if not overwrite and certificate.exists():
+            if (reason := unusable(authority, read_file(certificate))) is not None:
+                useless[name] = reason
             return False
         if folder.exists() and not overwrite:
             raise ConfigError(
@@ -89,6 +96,17 @@ def issue(
         finally:
             for each in running:
                 each.cancel()
+    return useless
+
+
+def unusable(authority: AuthorityFolder, certificate: bytes) -> str | None:
+    """Why parties that trust this authority would refuse a certificate; None if they would not."""
+    try:
+        found = authority.given(certificate)
+    except (PeerError, ValueError) as error:
+        return str(error)
+    entry = authority.revoked().entry_of(found.serial, found.fingerprint)
+    return None if entry is None else f"it was {entry.words}"
 
 
 @contextmanager

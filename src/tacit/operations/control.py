@@ -82,7 +82,9 @@ def ask(folder: Path, verb: str) -> dict[str, Any]:
             connection.sendall(json.dumps({"ask": verb}).encode() + b"\n")
             line = _line(connection, _ANSWER_BYTES, deadline)
         except (FileNotFoundError, ConnectionRefusedError):
-            raise ConfigError(f"{folder}: no process is running there: start it with tacit join or tacit run") from None
+            raise ConfigError(
+                f"{folder}: no process is running there: tacit runs shows how it ended, tacit join or run starts it"
+            ) from None
         except PermissionError:
             raise ConfigError(f"{folder}: this run is of another user: give the command as that user") from None
         except TimeoutError:

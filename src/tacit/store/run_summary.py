@@ -6,7 +6,8 @@
 Of a long file of events only the first and the last part are read. A folder that cannot be read says so in its summary.
 
 States: what the last event says (`done`, `failed`, `stopped`, `budget reached`); if the events go on after it or have
-no end, `running` while a process holds the folder's lock, and `killed` if none does; `damaged` if a file is unreadable.
+no end, `running` or `paused` while a process holds the folder's lock, and `killed` if none does; `damaged` if a file is
+unreadable.
 """
 
 from __future__ import annotations
@@ -23,21 +24,24 @@ from tacit.events import (
     Answered,
     EpochFinished,
     Evaluated,
+    Paused,
     RoundAborted,
     RoundFinished,
+    RoundStarted,
     RunFinished,
     RunResumed,
     RunStarted,
     Stepped,
     TrainingResumed,
     TrainingStarted,
+    Unpaused,
 )
 from tacit.store.files import Damaged, plain_of
 from tacit.store.party_folder import LEDGER
 from tacit.store.reading import accounts
 from tacit.store.tail import UNREADABLE, Told, is_written, read_piece, read_small
 
-State = Literal["running", "done", "budget reached", "stopped", "failed", "killed", "damaged"]
+State = Literal["running", "paused", "done", "budget reached", "stopped", "failed", "killed", "damaged"]
 
 _HEAD, _TAIL, _LONG_TAIL = 1 << 13, 1 << 14, 1 << 20  # bytes of a long file of events
 _MOST_AT_ONCE = 1 << 20  # of what was added since: a file that grows faster is read from its end again
@@ -49,6 +53,8 @@ _LENGTH = {  # of a run in its config.yaml: more than the events say if it was r
     "rounds": re.compile(rb"^rounds: ([0-9]{1,9})$", re.MULTILINE),
     "epochs": re.compile(rb"^train:\n(?:  .*\n)*?  epochs: ([0-9]{1,9})$", re.MULTILINE),
 }
+_UNDER_WAY = ("running", "paused")
+_AT_WORK = (RunStarted, RunResumed, RoundStarted, RoundFinished, Answered, Unpaused)  # no pause is under way
 _BEST_KNOWN = ("accuracy", "auc", "r2", "rmse")  # what stands for a model if it has several metrics
 
 
@@ -109,6 +115,7 @@ class Following:
         self._told = Summary(self.path.name)  # as its events tell it
         self._ended: RunFinished | None = None
         self._after = False  # whether something was told after that
+        self._paused = False  # by what was told last of pauses
         self._read = _Signature()
         self._ledger_read = _Signature()
         self._ledger: tuple[Spent, ...] = ()
@@ -181,6 +188,10 @@ class Following:
             self._config = _beginning(self.path / "config.yaml")
         else:
             self._after = True
+        if isinstance(event, Paused):
+            self._paused = True
+        elif isinstance(event, _AT_WORK):
+            self._paused = False
         try:
             self._told = folded(self._told, told)
         except UNREADABLE:
@@ -212,16 +223,17 @@ class Following:
         if self._ended is not None and not self._after:
             state = self._ended.status
         elif is_written(self._events):
-            state = "running"
+            state = "paused" if self._paused else "running"
         else:
             state = "killed" if self._ended is None else self._ended.status
-        if state != "running" and not damage and not (self.path / "config.yaml").is_file():
+        under_way = state in _UNDER_WAY
+        if not under_way and not damage and not (self.path / "config.yaml").is_file():
             damage = "config.yaml is missing"
         return replace(
             self._told,
             began=self._told.began or self._read.written / 1e9,  # nothing was told yet
             total=self._total(),
-            state="damaged" if damage and state != "running" else state,
+            state="damaged" if damage and not under_way else state,
             spent=self._ledger or self._told.spent,
             reason=self._ended.text if self._ended is not None and state == self._ended.status else "",
             damage=damage,

@@ -6,8 +6,9 @@ const SECOND = 1000;
 const SHOWN = 100; // rows of the list at a time
 const KEPT = 500; // lines of events
 const POINTS = 1500; // of a figure
-const STATES = ["running", "done", "budget reached", "stopped", "failed", "killed", "damaged"];
-const TONES = { running: "live", done: "good", "budget reached": "fair", stopped: "fair", failed: "bad", killed: "bad", damaged: "bad" };
+const STATES = ["running", "paused", "done", "budget reached", "stopped", "failed", "killed", "damaged"];
+const TONES = { running: "live", paused: "fair", done: "good", "budget reached": "fair", stopped: "fair", failed: "bad", killed: "bad", damaged: "bad" };
+const UNDER_WAY = ["running", "paused"];
 const NOTHING = "–";
 
 function make(name, attributes = {}, ...children) {
@@ -165,7 +166,7 @@ function listView() {
     say(row.measured, run.measured);
     say(row.words, run.progress);
     say(row.unit, run.progress === NOTHING ? "" : run.unit);
-    row.bar.hidden = run.state !== "running" || run.progress === NOTHING;
+    row.bar.hidden = !UNDER_WAY.includes(run.state) || run.progress === NOTHING;
     row.bar.value = run.part;
     say(row.cells.began, age(run.began));
     row.cells.began.title = when(run.began, true);
@@ -271,8 +272,9 @@ function runView(id) {
     put(cards.epsilon, run.epsilon, run.covers || (started ? "no ε is promised" : ""));
     put(cards.metric, run.metric, run.measured);
     put(cards.began, age(run.began), when(run.began, true));
-    const killed = run.state === "killed" ? "Its process ended without a word: the run can be resumed." : "";
-    say(notice, run.state === "stopped" ? `Stopped: ${run.reason || "no reason is known"}. The run can be resumed.` : run.reason || killed);
+    const silent = { killed: "Its process ended without a word: the run can be resumed.",
+      paused: "No round begins until the coordinator's operator ends the pause (tacit unpause RUN)." }[run.state] || "";
+    say(notice, run.state === "stopped" ? `Stopped: ${run.reason || "no reason is known"}. The run can be resumed.` : run.reason || silent);
     notice.className = `notice ${TONES[run.state] === "bad" ? "bad" : "fair"}`;
     notice.hidden = !notice.textContent;
   }
@@ -318,7 +320,7 @@ function runView(id) {
     unaudited.hidden = found.audit;
     none.hidden = lines.children.length > 0;
     drawings.parentElement.hidden = figures.size === 0;
-    return found.more ? 0 : found.run.state === "running" ? SECOND : 3 * SECOND;
+    return found.more ? 0 : UNDER_WAY.includes(found.run.state) ? SECOND : 3 * SECOND;
   });
 
   function redraw(name, each) {
