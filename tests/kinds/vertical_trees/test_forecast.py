@@ -96,6 +96,10 @@ def test_a_plan_without_any_table_says_who_sees_what(tmp_path):
     made = forecast(settings)
     assert made.parts["Who sees what"]
     assert "rows" not in made.figures
+    assert made.figures["equations of a bin"] == 2 * 3 * 4
+    assert made.parts["What is not protected"][0].startswith(
+        "Of each passive's columns the active opens up to 24 sums of each bin: 0.1 or more a row are enough to solve"
+    )
     assert plain(made)["title"].startswith(
         "trees: bank with labels and shop0, 3 rounds of trees of depth 3 in up to 8 bins"
     )
@@ -107,6 +111,9 @@ def test_a_plan_of_some_tables_counts_what_it_knows(tmp_path):
     made = forecast(settings)
     assert "bytes of a tree with shop0" in made.figures
     assert "bytes of the run" not in made.figures
+    fewer = "A table is elsewhere: fewer rows may be in common, with more opened sums for each."
+    assert fewer in made.parts["Warnings"]
+    assert fewer not in forecast(of_tables(tmp_path, 2)).parts["Warnings"]
 
 
 def test_tables_without_common_ids_are_refused(tmp_path):
