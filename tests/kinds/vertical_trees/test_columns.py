@@ -50,6 +50,7 @@ def test_numbers_and_categories_become_bins_and_missing_ones_have_their_own(tabl
     assert cells["code"] == [0, 0, 1, 1, 2, 0]  # z comes once, below `rare`
     parts = {column.name: [column.part(number) for number in range(column.bins.bins)] for column in columns.columns}
     assert parts["city"] == ["Rome", "Oslo", "missing or rare"]
+    assert parts["code"] == ["x", "y", "missing or rare"]
     assert parts["age"] == ["up to 40", "40 to 50", "above 50", "missing"]
 
 
