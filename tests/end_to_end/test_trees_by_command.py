@@ -219,6 +219,18 @@ def test_mistakes_in_a_file_are_told_in_a_sentence(here, change, words):
     assert "Traceback" not in done.output
 
 
+def test_a_monotone_constraint_on_categories_is_found_before_anything_is_sent(here):
+    lines = Path("shop.csv").read_text().splitlines()
+    words = [f"{line},{'north' if row % 2 else 'south'}" for row, line in enumerate(lines[1:])]
+    Path("shop.csv").write_text("\n".join([f"{lines[0]},region", *words]))
+    option = ("--set", "data.shop.columns.region.monotone=rising")
+    for command in (("data", "check"), ("plan",), ("run",)):
+        done = invoke(*command, "deal.yaml", *option)
+        assert "shop.csv, column 'region': monotone is for numbers, and it holds categories" in done.output, command
+        assert "aligned" not in done.output, command
+        assert done.exit_code == 2, command
+
+
 def test_a_label_of_three_classes_and_a_column_that_is_gone_are_told_in_a_sentence(here):
     lines = Path("bank.csv").read_text().splitlines()
     Path("bank.csv").write_text("\n".join([lines[0], lines[1].replace(",0,", ",7,", 1), *lines[2:]]))

@@ -163,6 +163,7 @@ def test_a_training_that_is_resumed_steps_back(tmp_path):
     [
         (STARTED, RunResumed(2, False), "rounds: 9\ntrain:\n  batch: 4\n  epochs: 70\n", 9),
         (TRAINING, TrainingResumed(1, 5), "rounds: 70\ntrain:\n  batch: 4\n  epochs: 12\n", 12),
+        (TRAINING, TrainingResumed(1, 5), "train:\n  trees: 12\n  depth: 3\n", 12),
         (STARTED, RunResumed(2, False), "rounds: nine\n", 6),
     ],
 )
@@ -197,6 +198,23 @@ def test_long_lines_at_the_end_hide_no_figure(tmp_path):
     curve = Curve("roc", "x", "y", [[0.123456789, 0.987654321]] * 3000)
     found = summary(tmp_path, TRAINING, EpochFinished(3, 1.0, {"auc": 0.75}), *[Noted("x" * 900)] * 10, curve, curve)
     assert (found.measured, found.done) == (Measured("auc", 0.75), 4)
+
+
+def test_results_of_a_run_that_ended_hide_no_figure(tmp_path):
+    finished = [EpochFinished(number, 1.0, {"auc": 0.5 + number / 1000}) for number in range(120)]
+    results = [Curve(f"curve {number}", "x", "y", [[0.123456789, 0.987654321]] * 300) for number in range(6)]
+    found = summary(tmp_path, TRAINING, *finished, *results, RunFinished("done", 120, 60.0, "", "epochs"))
+    assert (found.measured, found.done, found.state) == (Measured("auc", 0.619), 120, "done")
+
+
+def test_rounds_of_trees_are_rounds_while_they_are_grown_too(tmp_path):
+    run = RunDirectory.create(tmp_path, settings(), NOW)
+    (run.path / "config.yaml").write_text("kind: vertical_trees\ntrain:\n  depth: 3\n  trees: 4\n")
+    following = Following(run.path)
+    for event in (TRAINING, EpochFinished(0, 1.0, {}), RunFinished("done", 1, 1.0, "", "rounds of trees")):
+        run.emit(event)
+        assert following.refreshed().unit == "rounds"
+    run.close()
 
 
 def test_a_file_that_grows_fast_is_read_at_its_end(tmp_path, monkeypatch):

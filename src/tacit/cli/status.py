@@ -10,6 +10,9 @@ from typing import Any
 import click
 
 from tacit.cli.asking import asked
+from tacit.config.source import ConfigError
+from tacit.events import EPOCHS
+from tacit.kind import find
 
 
 @click.command("status")
@@ -42,7 +45,7 @@ def lines(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
             of = f" of {told[f'{name}s']}" if told[f"{name}s"] is not None else ""
             stage = f", {told['stage']}" if name == "round" and told["stage"] else ""
             step = f", step {told['step']} of {told['steps']}" if name == "epoch" and told["step"] is not None else ""
-            yield name, f"{told[name]}{of}{stage}{step}"
+            yield name if name == "round" else _counted(told["kind"]), f"{told[name]}{of}{stage}{step}"
     if told["needed"] is not None:
         yield "connected", f"{told['connected']}, at least {told['needed']} are needed"
     for of, epsilon in told["epsilon"].items():
@@ -54,6 +57,14 @@ def lines(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "started", told["started"]
     for name, until in told["certificates"].items():
         yield "certificate", f"of the {name}: valid until {until}"
+
+
+def _counted(kind: str) -> str:
+    """What a training of this kind goes through one after another."""
+    try:
+        return find(kind).counted.one
+    except ConfigError:  # the party runs in another environment, which has that kind
+        return EPOCHS.one
 
 
 def _number(value: float | str) -> str:

@@ -53,6 +53,7 @@ _LENGTH = {  # of a run in its config.yaml: more than the events say if it was r
     "rounds": re.compile(rb"^rounds: ([0-9]{1,9})$", re.MULTILINE),
     "epochs": re.compile(rb"^train:\n(?:  .*\n)*?  epochs: ([0-9]{1,9})$", re.MULTILINE),
 }
+_TREES = re.compile(rb"^train:\n(?:  .*\n)*?  trees: ([0-9]{1,9})$", re.MULTILINE)  # rounds, told as epochs
 _UNDER_WAY = ("running", "paused")
 _AT_WORK = (RunStarted, RunResumed, RoundStarted, RoundFinished, Answered, Unpaused)  # no pause is under way
 _BEST_KNOWN = ("accuracy", "auc", "r2", "rmse")  # what stands for a model if it has several metrics
@@ -180,7 +181,7 @@ class Following:
 
     def _tell(self, told: Told) -> None:
         event = told.event
-        self._progress |= isinstance(event, RoundFinished | EpochFinished | Stepped | Answered | RunFinished)
+        self._progress |= isinstance(event, RoundFinished | EpochFinished | Stepped | Answered)
         if isinstance(event, RunFinished):
             self._ended, self._after = event, False
         elif isinstance(event, RunStarted | RunResumed | TrainingStarted | TrainingResumed):
@@ -229,20 +230,23 @@ class Following:
         under_way = state in _UNDER_WAY
         if not under_way and not damage and not (self.path / "config.yaml").is_file():
             damage = "config.yaml is missing"
+        unit, total = self._length()
         return replace(
             self._told,
             began=self._told.began or self._read.written / 1e9,  # nothing was told yet
-            total=self._total(),
+            unit=unit,
+            total=total,
             state="damaged" if damage and not under_way else state,
             spent=self._ledger or self._told.spent,
             reason=self._ended.text if self._ended is not None and state == self._ended.status else "",
             damage=damage,
         )
 
-    def _total(self) -> int:
-        """How many rounds or epochs there are: a run that is resumed may have more than it began with."""
-        total, found = self._told.total, _LENGTH[self._told.unit].search(self._config)
-        return max(total, int(found[1])) if total and found else total
+    def _length(self) -> tuple[str, int]:
+        """Rounds or epochs, and how many there are: a run that is resumed may have more than it began with."""
+        unit, total, trees = self._told.unit, self._told.total, _TREES.search(self._config)
+        found = trees or _LENGTH[unit].search(self._config)
+        return "rounds" if trees else unit, max(total, int(found[1])) if total and found else total
 
 
 def folded(summary: Summary, told: Told) -> Summary:

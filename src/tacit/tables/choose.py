@@ -40,8 +40,10 @@ def choose(name: str, cells: Cells, given: Column) -> Choice:
     if use == "drop":
         return Choice(name, "drop", given.model_copy(update={"use": "drop"}), why)
     _check(name, cells, use, given)
-    missing = _missing(cells, use, given)
     number = use in ("numeric", "log", "bin") or (use == "woe" and isinstance(cells, Numbers))
+    if unfit := given.unfit(number=number):
+        raise ValueError(f"column {name}: {unfit}")
+    missing = _missing(cells, use, given)
     value = _value(name, cells, given, number) if missing == "constant" else None
     blanks = int(is_missing(cells).sum())
     if blanks and missing != given.missing:

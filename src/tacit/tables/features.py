@@ -182,7 +182,8 @@ def _refused(raw: Raw, name: str, cells: Cells, choice: Choice, rows: Ints | Non
         return []
     absent = absent if rows is None else rows[absent]
     what = f"{counted(len(absent), 'value is', 'values are')} missing"
-    remedy = "fill them in, leave the column out, or set missing to mean or own category"
+    instead = "own category" if choice.column.missing_apart else "mean or own category"
+    remedy = f"fill them in, leave the column out, or set missing to {instead}"
     return [raw.problem("error", "missing", what, remedy, name, absent)]
 
 

@@ -93,6 +93,10 @@ class Column(Section):
             raise ValueError("missing: constant and value: NUMBER go together: give both or neither")
         return self
 
+    def unfit(self, *, number: bool) -> str:
+        """What a kind of training finds wrong with this column of numbers, or of categories, and the remedy; or ""."""
+        return ""
+
 
 class Data(Section):
     """Where a party's table lies, and what its columns are for."""

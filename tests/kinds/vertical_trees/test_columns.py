@@ -9,7 +9,7 @@ from tacit.config.source import ConfigError
 from tacit.kinds.vertical_trees import columns as binned
 from tacit.kinds.vertical_trees.columns import Columns
 from tacit.kinds.vertical_trees.settings import Data
-from tacit.tables.table import open_rows, open_table
+from tacit.tables.table import TableError, open_rows, open_table
 
 TABLE = """\
 id,age,city,income,code
@@ -50,6 +50,7 @@ def test_numbers_and_categories_become_bins_and_missing_ones_have_their_own(tabl
     assert cells["code"] == [0, 0, 1, 1, 2, 0]  # z comes once, below `rare`
     parts = {column.name: [column.part(number) for number in range(column.bins.bins)] for column in columns.columns}
     assert parts["city"] == ["Rome", "Oslo", "missing or rare"]
+    assert parts["code"] == ["x", "y", "missing or rare"]
     assert parts["age"] == ["up to 40", "40 to 50", "above 50", "missing"]
 
 
@@ -74,13 +75,13 @@ def test_a_constant_takes_the_place_of_missing_cells(table):
 
 def test_monotone_columns_carry_their_sign_and_categories_have_none(table):
     assert fit(table(age={"monotone": "falling"})).signs.tolist() == [-1, 0, 0, 0]
-    with pytest.raises(ConfigError, match="column city: monotone is for numbers"):
-        fit(table(city={"monotone": "rising", "rare": 2}))
+    with pytest.raises(TableError, match=r"t\.csv, column 'city': monotone is for numbers, and it holds categories"):
+        table(city={"monotone": "rising", "rare": 2})
 
 
-def test_missing_cells_are_refused_if_the_file_says_so(table):
-    with pytest.raises(ValueError, match="missing"):
-        fit(table(age={"missing": "refuse"}))
+def test_missing_cells_are_refused_if_the_file_says_so_with_a_remedy_that_trees_have(table):
+    with pytest.raises(TableError, match=r"1 value is missing: .* or set missing to own category$"):
+        table(age={"missing": "refuse"})
 
 
 def test_new_rows_are_read_as_those_of_the_training(table, here):

@@ -47,6 +47,21 @@ def test_a_run_takes_no_more_bytes_than_planned_and_not_much_less(tmp_path, pass
     assert f"{told:,} bytes" in words(made)
 
 
+@pytest.mark.parametrize(("partition", "of_a_tree"), [("shown", 2 * 3), ("hidden", 4 + 3)])
+def test_time_is_that_of_exchanges_and_of_words(partition, of_a_tree):
+    """By hand: sums of a level at once, or of each of 4 hidden nodes, and the sides of 3 levels; one a round beside."""
+    bins = {"shop": np.full(5, 9)}
+    made = planned(cancer(train={"trees": 10, "depth": 3}, privacy={"partition": partition}), 10_000, bins)
+    longer = planned(cancer(train={"trees": 20, "depth": 3}, privacy={"partition": partition}), 10_000, bins)
+    assert made.figures["exchanges"] == 10 * (of_a_tree + 1)
+    waits = 0.02 * made.figures["exchanges"]
+    computed = made.figures["seconds of processor time"]
+    assert made.figures["seconds at a round trip of 20 ms"] == pytest.approx(waits + computed)
+    set_up = 2 * computed - longer.figures["seconds of processor time"]
+    assert set_up == pytest.approx(2e-6 * 10_000 * 5, abs=0.003)
+    assert f"at most {waits:,.0f} s of waiting" in words(made)
+
+
 def test_equations_stand_beside_the_rows():
     """By hand: 2 sums a node, 2^(depth - 1) nodes of a tree or rows / least of them."""
     made = planned(cancer(train={"trees": 10, "depth": 4, "test": 0.2}), 5000)
@@ -96,6 +111,10 @@ def test_a_plan_without_any_table_says_who_sees_what(tmp_path):
     made = forecast(settings)
     assert made.parts["Who sees what"]
     assert "rows" not in made.figures
+    assert made.figures["equations of a bin"] == 2 * 3 * 4
+    assert made.parts["What is not protected"][0].startswith(
+        "Of each passive's columns the active opens up to 24 sums of each bin: 0.1 or more a row are enough to solve"
+    )
     assert plain(made)["title"].startswith(
         "trees: bank with labels and shop0, 3 rounds of trees of depth 3 in up to 8 bins"
     )
@@ -107,6 +126,9 @@ def test_a_plan_of_some_tables_counts_what_it_knows(tmp_path):
     made = forecast(settings)
     assert "bytes of a tree with shop0" in made.figures
     assert "bytes of the run" not in made.figures
+    fewer = "A table is elsewhere: fewer rows may be in common, with more opened sums for each."
+    assert fewer in made.parts["Warnings"]
+    assert fewer not in forecast(of_tables(tmp_path, 2)).parts["Warnings"]
 
 
 def test_tables_without_common_ids_are_refused(tmp_path):

@@ -16,10 +16,13 @@ from tacit.events import Kept, Nowhere, TrainingStarted
 from tacit.kinds.vertical_trees import training
 from tacit.kinds.vertical_trees.part import Part
 from tacit.kinds.vertical_trees.party import LOCKSTEP, binned_tables, complete, free, over, tables_here
+from tacit.kinds.vertical_trees.protocol import passive
 from tacit.kinds.vertical_trees.protocol.boosting import boost
 from tacit.kinds.vertical_trees.protocol.features import PlainFeatures
+from tacit.kinds.vertical_trees.protocol.passive import Plan
 from tacit.lockstep.held_out import hold_out
 from tacit.lockstep.run import Place
+from tacit.tables.labels import MOST_CLASSES
 from tests.kinds.vertical_trees.trees_tables import of_tables
 
 
@@ -165,15 +168,40 @@ def test_a_passive_answers_only_splits_of_the_training(here):
 # --- what a passive refuses, and what is told
 
 
-def test_a_passive_refuses_more_trees_than_the_file_has(here):
-    settings = of_tables(here)
-    longer = settings.model_copy(update={"train": settings.train.model_copy(update={"trees": 4})})
+@pytest.mark.parametrize(
+    ("larger", "words"),
+    [
+        ({"trees": 4}, "words of more trees or nodes came than the 12 that were agreed on"),
+        ({"depth": 4}, "words of more trees or nodes came than the 4 that were agreed on"),
+        ({"objective": "softmax"}, "0 rounds of 3 trees are done, and at most 3 of 1 were agreed on"),
+    ],
+)
+def test_a_passive_refuses_more_trees_and_hidden_nodes_than_its_file_has(here, larger, words):
+    own = of_tables(here, objective="softmax")  # three classes
+    settings = own.model_copy(update={"train": own.train.model_copy(update={"objective": "squared"})})
+    others = settings.model_copy(update={"train": settings.train.model_copy(update=larger)})
     made = {
-        "bank": LOCKSTEP.party(longer, "bank", Place(None, Nowhere())),
+        "bank": LOCKSTEP.party(others, "bank", Place(None, Nowhere())),
         "shop0": LOCKSTEP.party(settings, "shop0", Place(None, Nowhere())),
     }
-    with pytest.raises(PeerError, match="agreed on"):
+    with pytest.raises(PeerError, match=words):
         run_parties(made)
+
+
+@pytest.mark.parametrize(
+    ("objective", "partition", "plan"),
+    [
+        ("binary", "hidden", Plan(3, 1, 4)),
+        ("binary", "shown", Plan(3, 1, 1)),
+        ("softmax", "shown", Plan(3, MOST_CLASSES, 1)),
+    ],
+)
+def test_a_passive_answers_what_its_file_says_and_no_more(here, monkeypatch, objective, partition, plan):
+    served = []
+    real = passive.serve
+    monkeypatch.setattr(passive, "serve", lambda *a, plan, **more: served.append(plan) or real(*a, plan=plan, **more))
+    trained(of_tables(here, objective=objective, privacy={"partition": partition}))
+    assert served == [plan]
 
 
 def test_a_passive_refuses_smaller_nodes_than_its_file_allows(here):

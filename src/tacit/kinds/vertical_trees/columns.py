@@ -148,8 +148,6 @@ def _fitted(choice: Choice, cells: Cells, most: int, sign: int) -> Column:
     values = _values(cells, numbers, filled)
     if numbers:
         return Column(name, binning.numbers(values, most), filled, sign)
-    if sign:
-        raise ConfigError(f"column {name}: monotone is for numbers, and it holds categories: leave it out")
     distinct, counts = np.unique(values[values != ""], return_counts=True)
     frequent = distinct[counts >= given.rare]
     kept = np.where(np.isin(values, frequent), values, "")

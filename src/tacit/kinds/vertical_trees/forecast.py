@@ -44,7 +44,7 @@ def forecast(settings: Settings) -> Forecast:
     count = min((len(each) for each in rows.values()), default=None)
     active = known.get(settings.active)
     classes = len(active.labels.classes) if active is not None and isinstance(active.labels, Labels) else None
-    return planned(settings, count, bins, classes)
+    return planned(settings, count, bins, classes, all_here=len(known) == len(settings.parties))
 
 
 def planned(
@@ -52,13 +52,16 @@ def planned(
     rows: int | None = None,
     bins: Mapping[str, IntArray] | None = None,
     classes: int | None = None,
+    *,
+    all_here: bool = True,
 ) -> Forecast:
     """The plan.
 
     Args:
-        rows: those in common, if they are known.
+        rows: those in common, or of the smallest table that is here; None if none is.
         bins: of each party whose table is known, the bins of each feature.
         classes: of the labels, if they are known.
+        all_here: whether no party's table is elsewhere.
     """
     train, privacy = settings.train, settings.privacy
     title = (
@@ -67,24 +70,24 @@ def planned(
     )
     figures: dict[str, Any] = {"trees": train.trees, "parties": len(settings.parties)}
     outputs = (classes or 3) if train.objective == "softmax" else 1
-    said, opened, warnings = [], [], []
+    said, warnings = [], []
     if train.objective == "softmax":
         each = f"{classes} trees, one for each class" if classes else "one tree for each class, here taken as 3"
         said.append(f"A round has {each}.")
+    kept = None
     if rows is not None:
         kept = len(hold_out(rows, train.test, settings.seed)[0])
         said.append(f"{kept:,} of {rows:,} rows are trained on; {rows - kept:,} are held out.")
         figures |= {"rows": rows, "training rows": kept}
-        opened.append(_opened(settings, kept, outputs, figures))
         said += _costs(settings, rows, outputs, bins or {}, figures)
-        warnings = _row_warnings(settings, kept)
+        warnings = _row_warnings(settings, kept, all_here)
     if settings.predict.budget is None:
         warnings.append("predict.budget is not set: any number of rows is answered with one model.")
     return in_sentences(
         title,
         {
             "Who sees what": tuple(boundary.sentences(settings)),
-            "What is not protected": (*opened, *boundary.unprotected(settings)),
+            "What is not protected": (_opened(settings, kept, outputs, figures), *boundary.unprotected(settings)),
             "What it costs": tuple(said),
             "Warnings": (*warnings, *settings.notes()),
         },
@@ -92,12 +95,13 @@ def planned(
     )
 
 
-def _opened(settings: Settings, kept: int, outputs: int, figures: dict[str, Any]) -> str:
-    """How many equations the active gets, beside the rows."""
+def _opened(settings: Settings, kept: int | None, outputs: int, figures: dict[str, Any]) -> str:
+    """How many equations the active gets, beside the rows that are trained on if they are known."""
     train = settings.train
     asked = kept, train.trees * outputs, train.depth, settings.privacy.least
     figures["equations of a bin"] = most_equations(*asked)
-    figures["equations a row"] = round(figures["equations of a bin"] / kept, 4)
+    if kept is not None:
+        figures["equations a row"] = round(figures["equations of a bin"] / kept, 4)
     words = opened_words(*asked, train.bins)
     return f"Of each passive's columns {words}."
 
@@ -151,11 +155,13 @@ def _ratio(spent: Costs, rows: int, bins: IntArray, depth: int) -> str:
     return f" That is {spent.tree / shown.tree:.1f} times what partition: shown takes."
 
 
-def _row_warnings(settings: Settings, kept: int) -> list[str]:
+def _row_warnings(settings: Settings, kept: int, all_here: bool) -> list[str]:
     least, counted = settings.privacy.least, max(1, round(settings.train.rows * kept))
+    fewer = [] if all_here else ["A table is elsewhere: fewer rows may be in common, with more opened sums for each."]
     if counted >= least:
-        return []
+        return fewer
     return [
+        *fewer,
         f"A tree is grown from {counted} rows, and privacy.least is {least}: no node could be opened, and "
-        f"{settings.active} will refuse to begin."
+        f"{settings.active} will refuse to begin.",
     ]

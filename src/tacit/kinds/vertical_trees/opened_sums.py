@@ -12,12 +12,13 @@ import math
 SOLVED_RATIO = 0.1  # equations per row from which least squares names most bins: docs/trees-leaks.md
 
 
-def most_equations(rows: int, trees: int, depth: int, least: int) -> int:
+def most_equations(rows: int | None, trees: int, depth: int, least: int) -> int:
     """Opened sums of one bin, at most: those of g and of h of each opened node that does not follow from others.
 
     The independent nodes of a tree are at most as many as the last opened level has, and each holds `least` rows.
     """
-    return 2 * trees * max(1, min(1 << (depth - 1), rows // max(1, least)))
+    nodes = 1 << (depth - 1)
+    return 2 * trees * (nodes if rows is None else max(1, min(nodes, rows // max(1, least))))
 
 
 def ratio_that_determines(bins: int, bits: int, rows_a_bin: float) -> float:
@@ -32,11 +33,20 @@ def ratio_that_determines(bins: int, bits: int, rows_a_bin: float) -> float:
     return math.log2(bins) / ((bins - 1) * told)
 
 
-def opened_words(rows: int, trees: int, depth: int, least: int, bins: int) -> str:
-    """What the active may learn of a passive's columns, in a sentence. `bins` are those of a column, at most."""
+def opened_words(rows: int | None, trees: int, depth: int, least: int, bins: int) -> str:
+    """What the active may learn of a passive's columns, in a sentence. `bins` are those of a column, at most.
+
+    `rows` are those trained on, if they are known.
+    """
     count = most_equations(rows, trees, depth, least)
-    ratio = count / rows
     values = max(1, bins - 1)  # without the bin of missing values
+    if rows is None:
+        return (
+            f"the active opens up to {count:,} sums of each bin: {SOLVED_RATIO:g} or more a row are enough to solve "
+            f"for the bin of every cell, which is one of {values} groups in each column; edges of bins and values stay "
+            "with their owner"
+        )
+    ratio = count / rows
     if ratio >= SOLVED_RATIO:
         reading = "enough to solve for the bin of every cell"
     else:

@@ -45,6 +45,11 @@ class Column(tables.Column):
             raise ValueError(f"monotone is for numbers, and use is {self.use}: leave out one of them")
         return self
 
+    def unfit(self, *, number: bool) -> str:
+        if self.monotone is None or number:
+            return ""
+        return "monotone is for numbers, and it holds categories: leave out monotone"
+
 
 class Data(tables.Data):
     """Where a party's table lies, and what its columns are for."""

@@ -7,6 +7,8 @@ import pytest
 from tacit.audit.scope import Scope
 from tacit.config.source import ConfigError
 from tacit.kinds.vertical_trees.attacks import attacks, cases
+from tacit.kinds.vertical_trees.attacks.training import train
+from tacit.kinds.vertical_trees.settings import Column
 from tests.kinds.vertical_trees.trees_tables import of_tables
 
 ON_SUMS = ["rows of a bin", "whole columns", "order of columns", "labels from nodes", "labels from splits"]
@@ -36,6 +38,20 @@ def test_a_case_has_the_training_rows_and_the_passive_last(tmp_path):
         assert len(case.labels) == 160
         assert [table.binned.shape for table in case.tables] == [(160, 3), (160, 2), (160, 2)]
     assert (found["shop0"].tables[-1].binned == found["shop1"].tables[1].binned).all()
+
+
+def test_monotone_constraints_of_the_file_hold_in_the_trees_that_are_attacked(tmp_path):
+    """The active's first column raises labels; it may only lower them here, so that no tree splits by it."""
+    settings = of_tables(tmp_path)
+    bank = settings.data["bank"]
+    falling = bank.model_copy(update={"columns": {f"bank_{k}": Column(monotone="falling") for k in range(3)}})
+    first = []
+    for each in (settings, settings.model_copy(update={"data": {**settings.data, "bank": falling}})):
+        case = cases(each)["shop0"]
+        trees = train(case.tables, case.labels, case.terms, loss=case.loss)[0].ensemble.trees
+        first.append([tree.feature[tree.party == 0].tolist().count(0) for tree in trees])
+    assert all(first[0])
+    assert not any(first[1])
 
 
 def test_a_file_whose_run_would_not_begin_is_refused(tmp_path):

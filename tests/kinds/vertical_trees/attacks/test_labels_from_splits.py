@@ -52,7 +52,9 @@ def test_which_side_is_named_makes_no_difference():
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_splits_by_chance_are_cuts(ordered):
-    table = Table(np.zeros((5, 3), dtype=np.uint8), np.array([9, 4, 2]), np.full(3, ordered))
+    table = Table(
+        np.zeros((5, 3), dtype=np.uint8), np.array([9, 4, 2]), np.full(3, ordered), np.zeros(3, dtype=np.int64)
+    )
     for feature, side in by_chance(200, table, np.random.default_rng(0)):
         assert len(side) == table.bins[feature]
         assert 1 <= side.sum() <= max(1, len(side) - 2)

@@ -55,7 +55,7 @@ def cases(settings: Settings) -> dict[str, Case]:
     made = {}
     for name, (columns, binned) in tables.items():
         bins = columns.bins
-        made[name] = Table(binned[known.rows], bins.bins, bins.ordered)
+        made[name] = Table(binned[known.rows], bins.bins, bins.ordered, columns.signs)
     labels = known.labels[known.rows]
     found = {}
     for passive in settings.passives:

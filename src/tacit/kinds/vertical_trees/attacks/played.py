@@ -51,7 +51,7 @@ def parties(case: Case) -> dict[str, Party]:
 
     def follow(channels: Mapping[str, Channel]) -> None:
         channel, counter = channels[ACTIVE], _counter()
-        table = Table(last.binned, last.bins, last.ordered, np.zeros(len(last.bins), dtype=np.int64))
+        table = Table(last.binned, last.bins, last.ordered, last.signs)
         held = passive.meet(channel, table, counter)
         passive.serve(channel, held, counter, case.terms.growth.least, hidden=case.hidden)
 

@@ -40,16 +40,17 @@ class Table:
     binned: BinArray  # [rows, features]
     bins: IntArray
     ordered: BoolArray
+    signs: IntArray
 
     @classmethod
     def of_numbers(cls, values: Floats, most: int) -> Table:
         """Columns of numbers in at most `most` bins, that of missing values included."""
         made = Bins(tuple(numbers(column, most) for column in values.T))
-        return cls(made.apply(list(values.T)), made.bins, made.ordered)
+        return cls(made.apply(list(values.T)), made.bins, made.ordered, np.zeros(len(made.bins), dtype=np.int64))
 
     @property
     def features(self) -> PlainFeatures:
-        return PlainFeatures(self.binned, self.bins, self.ordered)
+        return PlainFeatures(self.binned, self.bins, self.ordered, self.signs)
 
 
 def deviations(noise: float, bits: int) -> tuple[float, float]:

@@ -175,5 +175,7 @@ def audit_columns(
         off=mean_score(metric, right([guess.by_sums for guess in plain]), baseline),
         on=mean_score(metric, right([guess.by_sums for guess in guarded]), baseline),
         also=((None, mean_score("bins of cells named right from partitions alone", split, baseline)),),
-        not_tested=("lattices for whole columns, which need fewer equations than least squares: see small_columns",),
+        not_tested=(
+            "lattices for whole columns, which need fewer sums than least squares: they are for tables of few rows",
+        ),
     )
