@@ -65,8 +65,8 @@ def _of(name: str, *, must: bool) -> Iterator[Source]:
     if specs is None:
         if must:
             raise ConfigError(
-                f"policy.tasks: the source of {name!r} was not found in the installed packages, the folder of the FILE or "
-                "the current folder"
+                f"policy.tasks: the source of {name!r} was not found in the installed packages, the folder of the "
+                "FILE or the current folder"
             )
         return
     if specs[-1].origin is not None and ":" in name:
