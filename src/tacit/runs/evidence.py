@@ -244,4 +244,14 @@ def read_json(data: bytes, name: str) -> dict[str, Any]:
     return found
 
 
-__all__ = ["AUDIT", "SHOWN", "Made", "make", "plain_boundary", "read_json", "read_settings", "without_names"]
+__all__ = [
+    "AUDIT",
+    "SHOWN",
+    "Made",
+    "make",
+    "plain_boundary",
+    "read_json",
+    "read_settings",
+    "shown_settings",
+    "without_names",
+]
