@@ -60,7 +60,14 @@ Templates = Mapping[str, Mapping[str, str]]  # of each folder to start from, the
 
 
 Paid = Callable[[Sequence[Mapping[str, Any]]], None]
-Most = Sequence[Mapping[str, Any]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """What a run brings one party to at most, unless it is interrupted: what a site's policy reserves and refuses."""
+
+    ledgers: Sequence[Mapping[str, Any]] = ()  # as in `Result`; none: nothing that leaves has an epsilon
+    uncovered: tuple[str, ...] = ()  # what leaves of its private data under no epsilon, though something else has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +145,8 @@ class Join(Generic[S]):
     address: Callable[[S, str], str]  # of the party that all others connect to
     take_part: Callable[[S, Seat, Site, Here], Callable[[], Result]]
     forecast: Callable[[S, Own], PartyForecast]
-    most: Callable[[S, Seat, Local, Path], Most] = lambda settings, seat, local, folder: ()
-    """The ledgers, as in `Result`, that a run brings this party to at most, unless it is interrupted: what a site's
-    policy reserves. Empty: nothing that leaves has an epsilon. None: the party holds no private data. The task may be
-    made; nothing is trained or sent."""
+    most: Callable[[S, Seat, Local, Path], Most | None] = lambda settings, seat, local, folder: Most()
+    """None: the party holds no private data. The task may be made; nothing is trained or sent."""
     protection: Callable[[S], str] = lambda settings: ""  # the `encrypt_type` that a policy may name, if there is one
 
 

@@ -53,6 +53,19 @@ def test_in_a_package_all_of_it_counts_and_nothing_is_run():
     assert "bank_tasks" not in sys.modules
 
 
+def test_a_linked_folder_of_a_package_counts():
+    for path in ("bank_tasks/__init__.py", "elsewhere/__init__.py", "elsewhere/task.py"):
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text(RUNS)
+    Path("bank_tasks/linked").symlink_to(Path("elsewhere").resolve())
+    Path("elsewhere/round").symlink_to(Path("bank_tasks").resolve())
+    before = sources("bank_tasks.linked.task:make", {})
+    Path("elsewhere/a.py").write_text("x = 1\n")
+    after = sources("bank_tasks.linked.task:make", {})
+    assert after[0] == before[0]
+    assert after[1] != before[1]
+
+
 def test_it_is_the_file_that_an_import_takes():
     Path("json").mkdir()
     Path("json/__init__.py").write_text(RUNS)  # an installed module comes first
@@ -68,7 +81,24 @@ def test_other_values_that_name_a_function_count_too():
 
 
 def test_a_task_that_is_not_found_is_said():
-    with pytest.raises(ConfigError, match=r"the source of task 'nowhere_at_all:make' was not found"):
+    with pytest.raises(ConfigError, match=r"the source of 'nowhere_at_all:make' was not found"):
         sources("nowhere_at_all:make", {})
     with pytest.raises(ConfigError, match="was not found"):
         sources("sys:exit", {})  # of no file
+
+
+@pytest.mark.parametrize("owner", ["sys:exit", "__main__:run", "hidden.missing:of", "nowhere_at_all:of"])
+def test_an_owner_of_no_file_is_refused_as_importing_it_may_run_code(owner):
+    Path("hidden").mkdir()
+    Path("hidden/__init__.py").write_text(RUNS)  # an import of hidden.missing runs it before it fails
+    with pytest.raises(ConfigError, match=f"the source of '{owner}' was not found"):
+        sources("digits", {"train": {"privacy": {"owner": owner}}})
+
+
+def test_an_owner_counts_however_its_module_is_written():
+    for name in ("with-hyphen", "é", "own"):
+        Path(f"{name}.py").write_text(f"{RUNS}# {name}")
+        for owner in (f"{name}:of", f"{name}:of:more", f"{name}:"):
+            (_, found) = sources("digits", {"train": {"privacy": {"owner": owner}}})
+            assert found.digest == digest(f"{name}.py")
+    assert len(sources("digits", {"train": {"privacy": {"owner": "a column"}}})) == 1

@@ -98,6 +98,52 @@ def test_coordinator_and_clients_one_of_which_was_killed_and_resumed(port):
         assert ("epsilon of each round" if name == "coordinator" else "epsilon after each answer") in found
 
 
+OF_RECORDS = {"epsilon of training records (records)", "noise of the ledger of training records"}
+PRIVATE = "train: {epochs: 1, batch: 25, privacy: {epsilon: 3.0}}"
+OWN = """\
+import torch
+from torch import nn
+
+import tacit
+
+
+def data(client):
+    x = torch.randn(100 + client, 6, generator=torch.Generator().manual_seed(client))
+    return x, (x[:, 0] > 0).long()
+
+
+def loss(module, batch):
+    return nn.functional.cross_entropy(module(batch[0]), batch[1])
+
+
+task = tacit.TorchTask(model=lambda: nn.Linear(6, 2), loss=loss, data=data)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("protection", "task", "more"),
+    [("DP_ENCRYPT, dp_eps: 5", "digits", ""), ("DDP_ENCRYPT", "digits", ""), ("DDP_ENCRYPT", "own:task", PRIVATE)],
+    ids=["local", "distributed", "records"],
+)
+def test_several_clients_in_one_process(port, protection, task, more):
+    if more:
+        pytest.importorskip("torch")
+    Path("own.py").write_text(OWN)
+    text = FLEET.replace("PORT", port).replace("DP_ENCRYPT, dp_eps: 5", protection).replace("clients: 3", "clients: 5")
+    Path("fleet.yaml").write_text(text.replace("task: digits", f"task: '{task}'") + more)
+    parties("client-0")
+    ways = {"run-0": ("coordinator",), "run-1": ("client", "--id", "0"), "run-4": ("client", "--id", "1-4")}
+    options = ("--insecure", "--quiet", "--state")
+    for process in [start("join", "fleet.yaml", "--party", *way, *options, run) for run, way in ways.items()]:
+        ended(process)
+    for run in ways:
+        found = checked("client-0", run, port)
+        records = {each for each, verdict in found.items() if verdict != "holds"}
+        assert records <= (OF_RECORDS if more else set())
+        assert found["ledgers of the file"] == "holds"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("file", "told"), [(DEAL, True), (TREES, False)], ids=["split", "trees"])
 def test_parties_of_a_deal(port, file, told):

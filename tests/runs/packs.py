@@ -8,7 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tacit.crypto.signing import SigningKey
+from tacit.kind import kind_of
+from tacit.report.statement import Facts, statement
+from tacit.runs.evidence import read_settings
 from tacit.store import chain
 from tacit.store.pack import MANIFEST, SIGNATURE, write_pack
 
@@ -44,6 +49,31 @@ def change_json(files: dict[str, bytes], name: str, change: Callable[[Any], None
     data = json.loads(files[name])
     change(data)
     files[name] = json.dumps(data).encode()
+
+
+def stated_anew(files: dict[str, bytes], about: dict[str, Any]) -> None:
+    """The page for auditors, made of the files as they are."""
+    settings = read_settings(yaml.safe_load(files["config.yaml"]))
+    read = {name: json.loads(data) for name, data in files.items() if name.endswith(".json")}
+    facts = Facts(
+        settings,
+        kind_of(settings).boundary(settings),
+        about["party"],
+        read["ledgers.json"]["ledgers"],
+        read.get("audit.json"),
+        read["environment.json"],
+        about["made"],
+    )
+    files["statement.html"] = statement(facts).encode()
+
+
+def events_without(files: dict[str, bytes], about: dict[str, Any], *kinds: str) -> None:
+    """The log without the events of these kinds, under a chain that fits."""
+    lines = files["events.jsonl"].splitlines(keepends=True)
+    files["events.jsonl"] = b"".join(
+        line for line in lines if json.loads(line).get("shown", {}).get("event") not in kinds
+    )
+    events_with(files, about, lambda number, shown: None)
 
 
 def events_with(files: dict[str, bytes], about: dict[str, Any], change: Callable[[int, dict[str, Any]], None]) -> None:

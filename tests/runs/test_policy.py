@@ -288,6 +288,20 @@ def test_what_promises_no_epsilon_needs_to_be_named():
     take_part(Path("run"), [], found=clear)
 
 
+def test_a_small_epsilon_for_something_else_does_not_let_updates_leave_under_none():
+    noised = ("encrypt.privacy_eval_type=LAPLACE", "encrypt.laplace_eval.laplace_eval_eps=0.01")
+    vectors = ("task=digits_unsupervised", "unsupervised.cluster_client_num=2")
+    lured = settings("encrypt.encrypt_type=NOT_ENCRYPT", *noised, *vectors)
+    with pytest.raises(ConfigError, match=r"sends updates under no epsilon.*: add NOT_ENCRYPT to policy"):
+        take_part(Path("run"), [], found=lured)
+    with pytest.raises(ConfigError, match="sends inference vectors under no epsilon"):
+        take_part(Path("run"), [], found=settings(*vectors))
+    assert entries() == []
+    write_local(12.0, ", without_epsilon: [NOT_ENCRYPT]")
+    take_part(Path("run"), [1], found=lured)
+    assert counted(entries()[0])  # what has an epsilon is counted all the same
+
+
 def test_what_is_not_counted_is_refused_where_an_epsilon_is_limited():
     local, _ = load_local(Path("site.yaml"))
     with pytest.raises(ConfigError, match=r"counts what tacit join pays, and not a prediction"):

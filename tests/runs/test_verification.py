@@ -6,6 +6,7 @@ import json
 import re
 import zipfile
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,11 +14,21 @@ import pytest
 import tacit
 from tacit.crypto.signing import SigningKey
 from tacit.net.identity import Authority, request
+from tacit.runs import verification
 from tacit.runs.evidence import make
 from tacit.runs.verification import verified
 from tacit.store.pack import BadPack
 from tacit.store.shown_events import follow_chain
-from tests.runs.packs import KEY, change_json, events_with, repacked, signed_anew, unpacked
+from tests.runs.packs import (
+    KEY,
+    change_json,
+    events_with,
+    events_without,
+    repacked,
+    signed_anew,
+    stated_anew,
+    unpacked,
+)
 
 LOCAL = {
     "kind": "horizontal",
@@ -319,6 +330,103 @@ def test_what_no_honest_run_states_does_not_hold(local, change):
     assert wrong(signed_anew(local, change))
 
 
+MADE_UP = {
+    "covers": ["scores"],
+    "view": "local",
+    "epsilon": 0.1,
+    "delta": 0.0,
+    "against": "",
+    "version": 1,
+    "unit": "record",
+    "relation": "replace-one",
+    "budget": None,
+    "lines": [{"kind": "pure", "count": 1, "epsilon": 0.1}],
+}
+
+
+@pytest.fixture(scope="module", params=["vertical_logistic", "vertical_trees"])
+def of_companies(request, tmp_path_factory):
+    roles = {"bank": {"role": "active"}, "shop": {"role": "passive"}}
+    length = {"epochs": 1} if request.param == "vertical_logistic" else {"trees": 1, "depth": 2}
+    settings = {"kind": request.param, "name": "deal", "task": "cancer", "parties": roles, "train": length}
+    return packed(settings, tmp_path_factory.mktemp("companies"))
+
+
+def test_a_kind_without_an_epsilon_holds_and_one_that_is_made_up_for_it_does_not(of_companies):
+    def change(files, about):
+        change_json(files, "ledgers.json", lambda data: data["ledgers"].append(MADE_UP))
+        stated_anew(files, about)
+
+    assert {each.verdict for each in verified(of_companies, public=KEY.public).checks} == {"holds"}
+    assert list(wrong(signed_anew(of_companies, change))) == ["ledgers of the file"]
+
+
+def test_an_epsilon_of_a_kind_that_says_nothing_of_it_is_not_taken_for_checked(local, monkeypatch):
+    kind = replace(tacit.kind.find("horizontal", ""), recompute=None)
+    monkeypatch.setattr(verification, "kind_of", lambda settings: kind)
+    checks = {each.what: each.verdict for each in verified(local, public=KEY.public).checks}
+    assert checks["ledgers of the file"] == "not checked"
+
+
+def edited(name, **values):
+    return lambda files, about: change_json(files, name, lambda data: data.update(values))
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda files, about: files.update({"certified.html": b"epsilon 0.1"}), "files"),
+        (edited("environment.json", certified=True), "files"),
+        (edited("ledgers.json", epsilon=0.1), "files"),
+        (lambda files, about: about.update(epsilon=0.1), "files"),
+        (
+            lambda files, about: files.update({"config.yaml": files["config.yaml"] + b"# epsilon: 0.1\n"}),
+            "config.yaml",
+        ),
+        (lambda files, about: about.update(name="another"), "manifest"),
+        (lambda files, about: about.update(tacit="9.9"), "manifest"),
+        (of_ledger(budget={"epsilon": 0.5, "delta": 1e-5, "method": "pld"}), "ledgers of the file"),
+    ],
+    ids=["file", "environment", "ledgers", "manifest", "comment", "name", "release", "budget"],
+)
+def test_what_tacit_does_not_write_or_the_file_does_not_say_is_not_taken_for_checked(local, change, found):
+    def changed(files, about):
+        change(files, about)
+        stated_anew(files, about)
+
+    assert list(wrong(signed_anew(local, changed))) == [found]
+
+
+def test_a_key_of_a_ledger_that_only_its_kind_knows_is_not_checked(local):
+    checks = verified(signed_anew(local, of_ledger(note="epsilon 0.1")), public=KEY.public).checks
+    assert {each.what for each in checks if each.verdict == "not checked"} == {"note of a ledger"}
+
+
+def test_a_file_of_another_release_is_not_checked(local):
+    def change(files, about):
+        about["tacit"] = "9.9"
+        change_json(files, "environment.json", lambda data: data["installed"].update(tacit="9.9"))
+        files["more.json"] = b"{}"
+
+    found = {each.what: each.verdict for each in verified(signed_anew(local, change), public=KEY.public).checks}
+    assert found["files"] == "not checked"
+    assert "does not hold" not in found.values()
+
+
+def test_rounds_without_ledgers_and_ledgers_without_rounds_are_told(local):
+    def without_ledgers(files, about):
+        events_without(files, about, "RoundStarted", "RoundFinished")
+        change_json(files, "ledgers.json", lambda data: data.update(ledgers=[]))
+        stated_anew(files, about)
+
+    def without_rounds(files, about):
+        events_without(files, about, "RoundFinished")
+
+    assert list(wrong(signed_anew(local, without_ledgers))) == ["ledgers of the file"]
+    found = {each.what: each.verdict for each in verified(signed_anew(local, without_rounds), public=KEY.public).checks}
+    assert found["epsilon of each round"] == "not checked"
+
+
 def test_a_round_that_costs_what_an_earlier_one_cost_is_found(local):
     told = []
 
@@ -397,7 +505,13 @@ def test_an_epoch_that_costs_what_the_one_before_cost_is_found(private):
 
 
 @pytest.mark.parametrize(
-    "change", [of_ledger(unit="owner"), of_ledger(relation="zero-out"), of_ledger(delta=0.1, epsilon=0.1)]
+    "change",
+    [
+        of_ledger(unit="owner"),
+        of_ledger(relation="zero-out"),
+        of_ledger(delta=0.1, epsilon=0.1),
+        of_ledger(tier="secure"),
+    ],
 )
 def test_a_training_with_another_promise_than_its_file_is_found(private, change):
     assert wrong(signed_anew(private, change))

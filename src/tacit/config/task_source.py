@@ -11,6 +11,7 @@ package; nor are compiled files that lie beside the source.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from typing import Any
 from tacit.config.source import ConfigError
 
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_OWNER = ("privacy", "owner")  # the key of a file that names a function which Tacit itself imports, beside the task
 _LARGEST = 1 << 28  # bytes of one file
 
 
@@ -34,23 +36,27 @@ class Source:
 
 
 def sources(task: str | None, settings: Any) -> tuple[Source, ...]:
-    """Of the task, and of every other value of the settings that names a function of a module that there is."""
+    """Of the task, of the function that names owners, and of every other value of the settings that names a function
+    of a module that there is."""
     found = dict.fromkeys(_of(task, must=True)) if task is not None else {}
-    for name in _named(settings):
+    for name, imported in _named(settings):
         if name != task:
-            found |= dict.fromkeys(_of(name, must=False))
+            found |= dict.fromkeys(_of(name, must=imported))
     return tuple(found)
 
 
-def _named(value: Any) -> Iterator[str]:
-    if isinstance(value, str) and _CODE.fullmatch(value):
-        yield value
+def _named(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[str, bool]]:
+    """Values that may name code, and whether Tacit imports it: then it must be found, however it is written."""
+    if isinstance(value, str):
+        imported = keys[-2:] == _OWNER and ":" in value
+        if imported or _CODE.fullmatch(value):
+            yield value, imported
     elif isinstance(value, dict):
-        for each in value.values():
-            yield from _named(each)
+        for key, each in value.items():
+            yield from _named(each, (*keys, str(key)))
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from _named(each)
+            yield from _named(each, keys)
 
 
 def _of(name: str, *, must: bool) -> Iterator[Source]:
@@ -59,7 +65,7 @@ def _of(name: str, *, must: bool) -> Iterator[Source]:
     if specs is None:
         if must:
             raise ConfigError(
-                f"policy.tasks: the source of task {name!r} was not found in the installed packages, the folder of the "
+                f"policy.tasks: the source of {name!r} was not found in the installed packages, the folder of the "
                 "FILE or the current folder"
             )
         return
@@ -92,9 +98,18 @@ def package(folders: Iterable[Path]) -> str:
     """A digest over all Python files of a package: SHA-256 over a line for each, as in `store.environment`."""
     lines = []
     for root in folders:
-        for path in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()):
+        for path in sorted(_python_files(root), key=lambda path: path.relative_to(root).as_posix()):
             lines.append(f"{path.relative_to(root).as_posix()} {_file(path).removeprefix('sha256:')}\n")
     return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
+
+
+def _python_files(root: Path) -> Iterator[Path]:
+    """In linked folders too, as an import finds them there; each folder once."""
+    seen = set()
+    for folder, inside, names in os.walk(root, followlinks=True):
+        seen.add(os.path.realpath(folder))
+        inside[:] = sorted(name for name in inside if os.path.realpath(os.path.join(folder, name)) not in seen)
+        yield from (Path(folder, name) for name in names if name.endswith(".py"))
 
 
 def _file(path: Path) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tacit.config.source import ConfigError
-from tacit.kind import Join, Predict, Resume, Seat
+from tacit.kind import Join, Most, Predict, Resume, Seat
 from tacit.lockstep.parties import Parties
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def join(
     load: Callable[[], Lockstep[P]],
     boundary: Callable[[P], Boundary],
     forecast: Callable[[P], Forecast],
-    most: Callable[[P, Seat, Local, Path], Sequence[Mapping[str, Any]]] = lambda settings, seat, local, folder: (),
+    most: Callable[[P, Seat, Local, Path], Most | None] = lambda settings, seat, local, folder: Most(),
 ) -> Join[P]:
     """One party over a network. `most`: as in `kind.Join`."""
 

@@ -1,6 +1,8 @@
 """What comes of a run's figures when they are computed again.
 
 Check                       one figure or file: it holds, it does not, or it cannot be checked here, and why
+without_epsilon(...)        `Kind.recompute` of a kind in which nothing has an epsilon
+stated(events)              each epsilon that events tell
 count_of(price, stated, low, high)
                             how many times something was paid for, judging by the epsilon that is stated
 """
@@ -8,9 +10,11 @@ count_of(price, stated, low, high)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from tacit.events import BudgetReached, EpochFinished, Event, RoundFinished
 
 Verdict = Literal["holds", "does not hold", "not checked"]
 TOLERANCE = 1e-6  # relative: the same formula on another processor or in another version of a library
@@ -47,3 +51,17 @@ def count_of(price: Callable[[int], float], stated: float, low: int, high: int) 
         else:
             low = middle + 1
     return low if same(price(low), stated) else None
+
+
+def stated(events: Sequence[Event]) -> Iterator[float]:
+    """Each epsilon that events tell."""
+    for event in events:
+        if isinstance(event, RoundFinished | EpochFinished | BudgetReached) and event.epsilon:
+            yield event.epsilon
+
+
+def without_epsilon(settings: object, events: Sequence[Event], ledgers: Sequence[dict[str, Any]]) -> Iterator[Check]:
+    """Of a kind in which nothing has an epsilon: whoever states one made it up."""
+    told = len(ledgers) + sum(1 for _ in stated(events))
+    text = f"{told} epsilons are stated, and this kind promises none" if told else "none, as this kind promises none"
+    yield check("ledgers of the file", not told, text)

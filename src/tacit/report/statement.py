@@ -143,7 +143,7 @@ def _audit(facts: Facts) -> Markup | str:
 
 def _gdpr(facts: Facts) -> Markup:
     sent = sorted({f"{each.message}.{each.field}: {each.protection}" for each in facts.boundary.releases})
-    measures = [f"{each['covers'][0]}: epsilon {each['epsilon']}" for each in facts.ledgers] or ["see what is sent"]
+    measures = [_measure(each) for each in facts.ledgers] or ["see what is sent"]
     return _table(
         [
             ("(a) Description of the processing", _processing(facts, sent)),
@@ -155,6 +155,11 @@ def _gdpr(facts: Facts) -> Markup:
             ("Advice of the data protection officer; views of the people concerned (Art. 35(2), (9))", _BLANK),
         ]
     )
+
+
+def _measure(ledger: Mapping[str, Any]) -> str:
+    epsilon = "infinite" if ledger["epsilon"] == "infinite" else short(float(ledger["epsilon"]))
+    return f"{' and '.join(map(str, ledger['covers']))}: epsilon {epsilon} at delta {short(float(ledger['delta']), 3)}"
 
 
 def _processing(facts: Facts, sent: Sequence[str]) -> Markup:

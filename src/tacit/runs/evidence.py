@@ -21,8 +21,9 @@ shortened.
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,7 @@ from typing import Any
 from tacit.boundary import Boundary
 from tacit.config.source import ConfigError, to_yaml
 from tacit.crypto.signing import SigningKey
+from tacit.dp.release import number
 from tacit.kind import find, kind_of
 from tacit.report.page_sections import PRIVATE_SETTINGS
 from tacit.report.statement import Facts, statement
@@ -173,13 +175,20 @@ def plain_boundary(boundary: Boundary) -> dict[str, Any]:
 
 
 def _ledgers(record: Record[Settings]) -> list[dict[str, Any]]:
-    """All ledgers of a folder as they were stored: those of a client over a network are in its own file."""
+    """All ledgers of a folder as they were stored: those of a client over a network are in its own file. Of several
+    clients, of one that paid no less than any other: all promise the same."""
     whole = (Store(record.path).intact_ledger() or {}).get("ledgers", [])
-    own = []
-    for path in sorted(record.path.glob("client-*.json")):
-        if not path.stem.endswith(".copy"):
-            own += (read_intact(path, CLIENT) or {}).get("ledger", {}).get("ledgers", [])
-    return [dict(each) for each in [*whole, *own]]
+    clients = [
+        (read_intact(path, CLIENT) or {}).get("ledger", {}).get("ledgers", [])
+        for path in sorted(record.path.glob("client-*.json"))
+        if not path.stem.endswith(".copy")
+    ]
+    return [dict(each) for each in [*whole, *max(clients, key=_most_paid, default=[])]]
+
+
+def _most_paid(ledgers: Sequence[Mapping[str, Any]]) -> list[float]:
+    epsilons = [math.inf if each["epsilon"] == "infinite" else number(each["epsilon"]) for each in ledgers]
+    return sorted(epsilons, reverse=True)
 
 
 def _renamed(ledger: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -244,4 +253,14 @@ def read_json(data: bytes, name: str) -> dict[str, Any]:
     return found
 
 
-__all__ = ["AUDIT", "SHOWN", "Made", "make", "plain_boundary", "read_json", "read_settings", "without_names"]
+__all__ = [
+    "AUDIT",
+    "SHOWN",
+    "Made",
+    "make",
+    "plain_boundary",
+    "read_json",
+    "read_settings",
+    "shown_settings",
+    "without_names",
+]

@@ -37,7 +37,7 @@ from tacit.config.source import ConfigError
 from tacit.config.task_source import Source, sources
 from tacit.dp.lifetime import Plain, Together, at, covers, larger, together, within
 from tacit.errors import BudgetError
-from tacit.kind import Paid, Seat, fingerprint, kind_of
+from tacit.kind import Most, Paid, Seat, fingerprint, kind_of
 from tacit.sections import Settings
 from tacit.store.files import write_twice
 from tacit.store.party_folder import CLIENT, LEDGER, read_intact
@@ -185,19 +185,21 @@ def charged(settings: Settings, seat: Seat, local: Local, folder: Path, run: Pat
 def _most(policy: Policy, settings: Settings, seat: Seat, local: Local, folder: Path) -> tuple[Plain, ...] | None:
     """What a run comes to; None for a party whose data is not private. ConfigError if one run may not cost that."""
     join = kind_of(settings).join
-    found = () if join is None else join.most(settings, seat, local, folder)
+    found = Most() if join is None else join.most(settings, seat, local, folder)
     if found is None:
         return None
-    if not any(each["epsilon"] for each in found):
-        if _named(policy, settings):
-            return ()
+    promises = any(each["epsilon"] for each in found.ledgers)
+    if (found.uncovered or not promises) and not _named(policy, settings):
         name = _protection(settings) or settings.kind
+        what = f"sends {' and '.join(found.uncovered)} under no epsilon" if promises else "promises no epsilon"
         raise ConfigError(
-            f"policy: this run promises no epsilon, and the policy limits it: add {name} to policy.without_epsilon if "
-            "it may run all the same"
+            f"policy: this run {what}, and the policy limits it: add {name} to policy.without_epsilon if it may run "
+            "all the same"
         )
-    _check_run(policy, found, ConfigError)
-    return tuple(found)
+    if not promises:
+        return ()
+    _check_run(policy, found.ledgers, ConfigError)
+    return tuple(found.ledgers)
 
 
 def _check_run(policy: Policy, ledgers: Sequence[Plain], error: Callable[[str], Exception]) -> None:

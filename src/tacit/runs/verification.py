@@ -19,15 +19,16 @@ from typing import Any
 
 import yaml
 
+from tacit.config.source import to_yaml
 from tacit.dp.accounting import Ledger
 from tacit.dp.release import number
 from tacit.errors import PeerError
-from tacit.events import BudgetReached, EpochFinished, Event, RoundFinished, RunStarted, TrainingStarted
+from tacit.events import Event, RunStarted, TrainingStarted
 from tacit.kind import kind_of
 from tacit.net.identity import Identity, identity_of
-from tacit.report.recomputed import Check, check, same
+from tacit.report.recomputed import Check, check, same, stated
 from tacit.report.statement import Facts, statement
-from tacit.runs.evidence import plain_boundary, read_json, read_settings, without_names
+from tacit.runs.evidence import plain_boundary, read_json, read_settings, shown_settings, without_names
 from tacit.sections import Settings
 from tacit.store.chain import START
 from tacit.store.environment import package_digest
@@ -44,6 +45,13 @@ _OPENS = (
     yaml.BlockMappingStartToken,
 )
 _CLOSES = (yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken, yaml.BlockEndToken)
+_OF_LEDGER = ("against", "budget", "covers", "delta", "epsilon", "lines", "relation", "tier", "unit", "version", "view")
+_KEYS = {  # that tacit evidence writes, of what is JSON
+    "audit.json": ("confidence", "false_claims", "findings", "not_tested", "proved", "quick"),
+    "environment.json": ("installed", "packages", "python"),
+    "ledgers.json": ("ledgers",),
+    "manifest.json": ("events", "files", "format", "kind", "made", "name", "party", "tacit"),
+}
 _NEEDED = ("config.yaml", "boundary.json", "ledgers.json", "events.jsonl", "environment.json", "statement.html")
 
 
@@ -89,11 +97,24 @@ def verified(path: Path, *, public: bytes | None = None, authority: bytes | None
     log = follow_chain(pack.files["events.jsonl"], _hex(pack.manifest, "begin"))
     checks = [
         Check("signature", "holds", f"signed by {who}; the pack says on {pack.manifest.get('made')}"),
-        Check("files", "holds", f"{len(pack.files)} files are those of the manifest"),
+        _files(pack),
         *_told(pack, log),
         *_figures(pack, log),
     ]
     return Verified(who, tuple(checks))
+
+
+def _files(pack: Pack) -> Check:
+    """Nothing is in the pack that no other check looks at: people would take it for checked."""
+    strange = [f"file {name}" for name in sorted(pack.files.keys() - {*_NEEDED, "audit.json", "certificate.pem"})]
+    for name, known in _KEYS.items():
+        if name in pack.files or name == "manifest.json":
+            data = pack.manifest if name == "manifest.json" else read_json(pack.files[name], name)
+            strange += [f"{name}: {key}" for key in sorted(data.keys() - set(known))]
+    if strange:
+        text = f"Tacit {__version__} writes no {', no '.join(strange[:5])}"
+        return Check("files", "not checked" if pack.manifest.get("tacit") != __version__ else "does not hold", text)
+    return Check("files", "holds", f"{len(pack.files)} files are those of the manifest")
 
 
 def _hex(manifest: Mapping[str, Any], name: str) -> bytes:
@@ -137,7 +158,7 @@ def _figures(pack: Pack, log: Chained) -> Iterator[Check]:
     """The file, what it says leaves a party, and every epsilon."""
     try:
         settings = read_settings(_yaml(pack.files["config.yaml"]))
-        renamed = without_names(settings)[0] == settings
+        plain = without_names(settings)[0] == settings and _is_plain(pack, settings)
         own = plain_boundary(kind_of(settings).boundary(settings))
     except Exception as error:  # settings that nobody would run: what they break is not known ahead
         reason = " ".join(str(error).split())[:200]
@@ -145,11 +166,14 @@ def _figures(pack: Pack, log: Chained) -> Iterator[Check]:
         return
     yield check(
         "config.yaml",
-        renamed,
-        f"kind {settings.kind}, name {settings.name}" if renamed else "it has keys that a pack does not show",
+        plain,
+        f"kind {settings.kind}, name {settings.name}" if plain else "it has keys or comments that a pack does not show",
     )
-    about = (pack.manifest.get("kind"), pack.manifest.get("name"))
-    yield check("manifest", about == (settings.kind, settings.name), "it names the run of config.yaml")
+    release = read_json(pack.files["environment.json"], "environment.json")["installed"].get("tacit")
+    about = tuple(pack.manifest.get(key) for key in ("kind", "name", "tacit"))
+    named = about == (settings.kind, settings.name, release)
+    text = "the run of config.yaml, and the release of environment.json"
+    yield check("manifest", named, f"it {'names' if named else 'does not name'} {text}")
     stated = read_json(pack.files["boundary.json"], "boundary.json")
     if stated == own:
         yield Check("boundary", "holds", f"{len(own['releases'])} releases are those of this file")
@@ -171,6 +195,12 @@ def _figures(pack: Pack, log: Chained) -> Iterator[Check]:
         if ledgers and log.begin == START and not any(isinstance(e, RunStarted | TrainingStarted) for e in log.events):
             yield check("events", False, "they do not tell how the run began")
         yield from _of_events(settings, log.events, ledgers)
+
+
+def _is_plain(pack: Pack, settings: Settings) -> bool:
+    """Whether the file is what this release writes of its settings; another may write other defaults."""
+    mine = to_yaml(shown_settings(settings)).encode() == pack.files["config.yaml"]
+    return mine or pack.manifest.get("tacit") != __version__
 
 
 def _yaml(data: bytes) -> dict[str, Any]:
@@ -196,7 +226,10 @@ def _ledgers(settings: Settings, ledgers: Any) -> Iterator[Check]:
         yield check("ledgers", False, "ledgers.json holds no list")
         return
     if not ledgers:
-        yield Check("ledgers", "holds", "there are none: nothing is promised")
+        yield Check("ledgers", "holds", "there are none: no epsilon is stated")
+    more = {key for each in ledgers if isinstance(each, dict) for key in each} - {*_OF_LEDGER}
+    for key in sorted(more):
+        yield Check(f"{key} of a ledger", "not checked", "the kind wrote it")
     for place, data in enumerate(ledgers, 1):
         try:
             yield _ledger(settings, data)
@@ -274,10 +307,11 @@ def _of_events(settings: Settings, events: Sequence[Event], ledgers: Sequence[An
         if isinstance(event, RunStarted | TrainingStarted) and (event.kind, event.name) != (kind.name, settings.name):
             yield check("events", False, f"they are of {event.kind} {event.name}, and not of this file")
             return
-    stated = [e for e in events if isinstance(e, RoundFinished | EpochFinished | BudgetReached) and e.epsilon]
     if kind.recompute is None:
-        if stated:
-            yield Check("epsilons in events", "not checked", f"the kind {kind.name} does not say how")
+        if ledgers or any(stated(events)):
+            yield Check(
+                "ledgers of the file", "not checked", f"the kind {kind.name} does not say what its epsilons come to"
+            )
         return
     try:
         yield from kind.recompute(settings, events, ledgers)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tacit.boundary import Boundary
     from tacit.config.local import Local
     from tacit.events import Event
-    from tacit.kind import Here, Result, Seat
+    from tacit.kind import Here, Most, Result, Seat
     from tacit.net.site import Site
     from tacit.report.figure import Report
     from tacit.report.forecast import Forecast, PartyForecast
@@ -127,7 +127,7 @@ def _party_forecast(settings: Settings, own: Own) -> PartyForecast:
     return party_forecast(settings, own)
 
 
-def _most(settings: Settings, seat: Seat, local: Local, folder: Path) -> Sequence[Mapping[str, Any]] | None:
+def _most(settings: Settings, seat: Seat, local: Local, folder: Path) -> Most | None:
     from tacit.kinds.horizontal.most import most
 
     return most(settings, seat, local)

@@ -9,7 +9,16 @@ from itertools import pairwise
 from typing import Any
 
 from tacit.dp.accounting import Ledger
-from tacit.events import Answered, BudgetReached, Event, RoundFinished, RoundStarted, RunResumed, RunStarted
+from tacit.events import (
+    Answered,
+    BudgetReached,
+    Event,
+    RoundFinished,
+    RoundStarted,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+)
 from tacit.kinds.horizontal.costs import Costs, Spent
 from tacit.kinds.horizontal.record_level import RECORDS, promised
 from tacit.kinds.horizontal.settings import Settings
@@ -54,11 +63,16 @@ def _ledgers(
         or (data["view"] == "records" and data["relation"] != "add-remove")
     ]
     views = [data["view"] for data in ledgers]
-    told = any(isinstance(event, RoundFinished) for event in events)
-    if told and (missing := known.keys() - set(views)):
+    if _trained(events) and (missing := known.keys() - set(views)):
         wrong.append(f"there is none of the view {' or '.join(sorted(missing))}")
     if len(set(views)) < len(views):
         wrong.append("two have the same view")
+    budgets = {each.view: each.ledger.to_json()["budget"] for each in due}
+    wrong += [
+        f"the budget of {data['view']} is {data['budget']}, the file says {budgets[data['view']]}"
+        for data in ledgers
+        if data["view"] in budgets and data.get("budget") != budgets[data["view"]] and not _is_of_client(data)
+    ]
     for data in ledgers:
         if data["view"] == "records" and not data["lines"] and "records" in known:
             (stated,) = (each.epsilon for each in promised(settings))
@@ -67,6 +81,18 @@ def _ledgers(
     yield check(
         "ledgers of the file", not wrong, "; ".join(wrong[:5]) if wrong else f"{len(ledgers)} are those of the file"
     )
+
+
+def _is_of_client(data: Mapping[str, Any]) -> bool:
+    """Whether it is what a client's own records paid: the file's budget for them is kept to apart from it."""
+    return bool(data["view"] == "records" and data["lines"] and data["budget"] is None)
+
+
+def _trained(events: Sequence[Event]) -> bool:
+    """Whether the coordinator had a round: it, or all parties in one process, then has every ledger of the file."""
+    ended = any(isinstance(event, RunFinished) and event.rounds for event in events)
+    client = any(isinstance(event, Answered) for event in events)
+    return any(isinstance(event, RoundFinished) for event in events) or (ended and not client)
 
 
 def _noise(costs: Costs, ledgers: Sequence[dict[str, Any]], most: int, paid: dict[str, int]) -> Iterator[Check]:
@@ -123,6 +149,8 @@ def _rounds(costs: Costs, events: Sequence[Event], paid: Mapping[str, int]) -> I
                 last[name] = found
         if (problem := _composed(costs, event, last)) is not None:
             wrong.append(problem)
+    if paid and begun and not seen:
+        yield Check("epsilon of each round", "not checked", "rounds were begun, and no event tells how one ended")
     if seen:
         text = "; ".join(wrong[:5]) if wrong else f"{seen} figures are those of the file's noise"
         yield check("epsilon of each round", not wrong, text)

@@ -35,6 +35,8 @@ def recompute(settings: Settings, events: Sequence[Event], ledgers: Sequence[dic
     yield check(
         "delta of the ledger", data["delta"] == stated.delta, f"{data['delta']:g}, the file says {stated.delta:g}"
     )
+    tier = "secure" if settings.noise.kind == "laplace" else stated.tier
+    yield check("tier of the noise", data.get("tier") == tier, f"{data.get('tier')}, the file says {tier}")
     if stated.noise_multiplier is not None and settings.noise.kind == "gaussian":
         found = {line.get("noise_multiplier") for line in data["lines"]}
         text = f"noise multipliers {sorted(map(str, found))}, the file says {stated.noise_multiplier:g}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tacit.boundary import Boundary
     from tacit.config.local import Local
     from tacit.events import Event
-    from tacit.kind import Seat
+    from tacit.kind import Most, Seat
     from tacit.lockstep.run import Lockstep
     from tacit.report.forecast import Forecast
     from tacit.report.recomputed import Check
@@ -58,7 +58,7 @@ def _lockstep() -> Lockstep[Settings]:
     return LOCKSTEP
 
 
-def _most(settings: Settings, seat: Seat, local: Local, folder: Path) -> Sequence[Mapping[str, Any]]:
+def _most(settings: Settings, seat: Seat, local: Local, folder: Path) -> Most | None:
     from tacit.kinds.split.most import most
 
     return most(settings, seat, local, folder)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from tacit.dp.accounting import Ledger
 from tacit.dp.release import Event
 from tacit.errors import BudgetError
 from tacit.events import Nowhere
-from tacit.kind import Seat
+from tacit.kind import Most, Seat
 from tacit.kinds.split.party import party_part, stored_ledgers, task_seat, with_options
 from tacit.kinds.split.settings import Settings
 from tacit.lockstep.run import Place
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tacit.kinds.split.task import Part
 
 
-def most(settings: Settings, seat: Seat, local: Local, folder: Path) -> Sequence[Mapping[str, Any]]:
+def most(settings: Settings, seat: Seat, local: Local, folder: Path) -> Most | None:
     """The ledgers of all visits of all records that this party has.
 
     After alignment there may be fewer, and under train.steps each is visited more often then. An interruption sends
@@ -32,12 +32,14 @@ def most(settings: Settings, seat: Seat, local: Local, folder: Path) -> Sequence
     part = party_part(settings, seat.name, place)
 
     from tacit.kinds.split.common_terms import record_ledger
-    from tacit.kinds.split.task import Unfitted
+    from tacit.kinds.split.task import Trunk, Unfitted
     from tacit.kinds.split.tasks.load import fitted_part
 
     if isinstance(part, Unfitted):
         rows = np.arange(len(part.ids))
         part = fitted_part(with_options(settings, place), task_seat(settings, seat.name, place), part, rows)
+    if isinstance(part, Trunk):
+        return None
     ledgers: dict[str, Ledger] = {}
     for name, event, count in _prices(settings, part):
         fresh = Ledger("label", "replace-one") if event.unit == "label" else record_ledger(settings)
@@ -47,10 +49,20 @@ def most(settings: Settings, seat: Seat, local: Local, folder: Path) -> Sequence
                 ledger.spend(event, times)
         except BudgetError:
             continue  # there the party itself stops
-    found: Sequence[Mapping[str, Any]] = stored_ledgers({name: each.to_json() for name, each in ledgers.items()})[
-        "ledgers"
-    ]
-    return found
+    stored = stored_ledgers({name: each.to_json() for name, each in ledgers.items()})
+    return Most(stored["ledgers"], tuple(_uncovered(settings, part)))
+
+
+def _uncovered(settings: Settings, part: Part) -> Iterator[str]:
+    """What crosses of this party's records and labels without noise."""
+    from tacit.kinds.split.task import Bottom, Ends, Top
+
+    if isinstance(part, Bottom | Ends) and (settings.embedding is None or settings.embedding.eps is None):
+        yield "activations"
+    # Gradients that depend on nothing but labels cost no more than the labels did.
+    labels_only = isinstance(part, Top) and part.bottom is None and settings.label is not None
+    if isinstance(part, Top | Ends) and settings.gradients.protection == "none" and not labels_only:
+        yield "gradients"
 
 
 def _prices(settings: Settings, part: Part) -> Iterator[tuple[str, Event, int]]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tacit.kind import Kind, Scorecard, templates_in
 from tacit.kinds.vertical_logistic.settings import Settings
 from tacit.lockstep import verbs
+from tacit.report.recomputed import without_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,4 +99,5 @@ KIND = Kind(
     scorecard=Scorecard(lambda settings: settings.owners, _scorecard, _good_class),
     tables=_tables,
     templates=lambda: templates_in(__name__, "tables"),
+    recompute=without_epsilon,
 )

@@ -21,6 +21,7 @@ from tacit.events import Counted
 from tacit.kind import Kind, templates_in
 from tacit.kinds.vertical_trees.settings import Settings
 from tacit.lockstep import verbs
+from tacit.report.recomputed import without_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,4 +89,5 @@ KIND = Kind(
     predict=verbs.predict(_lockstep),
     tables=_tables,
     templates=lambda: templates_in(__name__, "tables"),
+    recompute=without_epsilon,
 )
