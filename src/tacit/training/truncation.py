@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 
-from scipy.stats import binom
-
 
 def log2_exceeding(trials: int, probability: float, most: int) -> float:
     """log2 of an upper bound of the probability that a binomial number is above `most`."""
     if most >= trials:
         return -math.inf
+    from scipy.stats import binom  # 0.4 s, for plans with such a batch only
+
     return float(binom.logsf(most, trials, probability)) / math.log(2) + 1e-6  # what scipy may round
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from scipy.stats import binom
-
 from tacit.kinds.horizontal.bounded_participation import expected_samples
 from tacit.kinds.horizontal.settings import Settings
 
@@ -15,7 +13,11 @@ MOST_DRAWS = 10**7  # of the sampling, to know who is asked how often
 def chance_beyond_cap(settings: Settings) -> float:
     """That a client would be sampled more often than the cap allows, if each round samples uniformly without it."""
     most = settings.round.participations
-    return 0.0 if most is None else float(binom.sf(most, settings.rounds, settings.sampled / settings.clients))
+    if most is None:
+        return 0.0
+    from scipy.stats import binom  # 0.4 s, for federations with a cap only
+
+    return float(binom.sf(most, settings.rounds, settings.sampled / settings.clients))
 
 
 def never_lacks(settings: Settings) -> bool:
@@ -35,6 +37,8 @@ def advised_cap(settings: Settings) -> int | None:
     if settings.round.participations is not None or settings.sampled == settings.clients:
         return None
     part = settings.sampled / settings.clients
+    from scipy.stats import binom
+
     most = int(binom.isf(1 / settings.clients, settings.rounds, part))
     allowed = settings.model_copy(update={"round": settings.round.model_copy(update={"participations": most})})
     return most if 1 <= most < settings.rounds and never_lacks(allowed) else None
