@@ -441,6 +441,8 @@ def test_all_parties_in_one_process_killed_while_one_stores_its_last_state(momen
 @pytest.mark.parametrize("file", ["example", "starter"])
 def test_the_example_and_the_starter_survive_five_kills_of_any_party(file, victim):
     text = (EXAMPLES / "vertical_cancer.yaml").read_text() if file == "example" else find("vertical_logistic").starter()
+    # Under Paillier, whose journal has these steps. test_shared_interruptions.py kills parties on shares.
+    text = text.replace("protocol: shared", "protocol: masked").replace("helper: none", "")
     Path("cancer.yaml").write_text(text.replace("127.0.0.1:8443", f"127.0.0.1:{free_port()}"))
     names = ("hospital", "laboratory")
     dooms = [

@@ -28,7 +28,8 @@ def test_two_scripts_train_together(tmp_path):
     active, passive = (process.communicate(timeout=HANGS)[0] for process in running)
     assert [process.returncode for process in running] == [0, 0]
     assert "patients are common" in active
-    assert float(active.split("epoch 11")[1].split("auc ")[1].split()[0]) > 0.99
+    # Of 92 rows, which are others in each session: 0.976 to 0.999 in eight of them. Labels by chance have 0.5.
+    assert float(active.split("epoch 11")[1].split("auc ")[1].split()[0]) > 0.95
     assert "its own weights" in passive
     assert "loss" not in passive
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.events import Noted, Sink
+from tacit.events import Cause, Noted, Sink
 from tacit.kinds.horizontal.client import clipped_words
 from tacit.kinds.horizontal.coordinator import Coordinator, Phase
 from tacit.kinds.horizontal.frames import to_coordinator, to_frame
@@ -145,12 +145,12 @@ class RayEngine:
             for frame in frames:
                 message = to_coordinator(frame, coordinator.layout, self._classes, len(frame))
                 answers += coordinator.receive(client, message, self._now)
-        for client, reason in report.refused:
-            coordinator.refuse(client, reason, why="left")
+        for client, reason, why in report.refused:
+            coordinator.refuse(client, reason, why=why)
         if total is not None:
             several = report.together(number, total, masked=self._settings.masked)
             answers += coordinator.receive_together(several, self._now)
-        for client, _ in report.refused:
+        for client, _, _ in report.refused:
             coordinator.left(client)
         return answers
 
@@ -252,7 +252,9 @@ class _Alone:
         if self._tries[group] < _TRIES:
             self._queue.appendleft(group)
             return
-        gone = [(client, "its worker died, time and again") for client in self._groups[group]]
+        gone: list[tuple[int, str, Cause]] = [
+            (client, "its worker died, time and again", "left") for client in self._groups[group]
+        ]
         self._done[group] = (Report(refused=gone), self._engine._ray.put(None))
 
 

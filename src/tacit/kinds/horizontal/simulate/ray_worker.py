@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from tacit.crypto.signing import SigningKey
 from tacit.errors import BudgetError, PeerError
+from tacit.events import Cause
 from tacit.kinds.horizontal.alone import alone_of
 from tacit.kinds.horizontal.client import Client
 from tacit.kinds.horizontal.frames import to_client, to_frame
@@ -47,7 +48,7 @@ class Report:
     """What came of some clients: their small messages as frames, who lost its place and why, and who is in the sum."""
 
     frames: list[tuple[int, list[bytes]]] = field(default_factory=list)
-    refused: list[tuple[int, str]] = field(default_factory=list)
+    refused: list[tuple[int, str, Cause]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     senders: tuple[int, ...] = ()
     session: bytes = b""
@@ -190,10 +191,10 @@ class Worker:
         try:
             answers = self._clients[identity].receive(message, 0.0)
         except (UnusableUpdate, PeerError) as error:
-            self._report.refused.append((identity, str(error)))
+            self._report.refused.append((identity, str(error), "left"))
             return []
         except BudgetError:
-            self._report.refused.append((identity, "its privacy budget is spent"))
+            self._report.refused.append((identity, "its privacy budget is spent", "left"))
             return []
         return [bad for answer in answers for bad in spoil(self._settings, identity, answer)]
 
@@ -203,6 +204,6 @@ class Worker:
             try:
                 take(identity, answer)
             except PeerError as error:
-                self._report.refused.append((identity, str(error)))
+                self._report.refused.append((identity, str(error), "message"))
         elif isinstance(answer, Inference):
             self._report.frames.append((identity, [to_frame(answer)]))
