@@ -143,6 +143,7 @@ def trained_with_the_offsets_that_are_kept(whole, trial, where):
     assert all(trial.state(name)["begun"] == trial.settings.train.epochs for name in parties), where
 
 
+@pytest.mark.slow
 def test_a_party_that_is_killed_at_some_moments_goes_on_with_the_same_secret_offsets(tmp_path, monkeypatch):
     killed_everywhere(
         with_offsets, tmp_path, monkeypatch, ("bank", "shop"), True, trained_with_the_offsets_that_are_kept

@@ -69,7 +69,7 @@ def test_a_run_of_all_parties_on_shares_that_was_killed_is_resumed(here):
     assert "when the run began, for which its steps were planned, and is 80 now" in longer.stderr  # nothing has noise
 
 
-@pytest.mark.parametrize("victim", NAMES)
+@pytest.mark.parametrize("victim", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])])
 def test_a_party_that_is_killed_over_tls_resumes_with_the_same_weights(certified, victim):
     local = {name: json.loads(Path(f"{name}.yaml").read_text()).get("data") for name in NAMES[:2]}
     shared = Path("deal.yaml").read_text() + "data: " + json.dumps(local) + "\n"

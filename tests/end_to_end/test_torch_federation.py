@@ -96,6 +96,7 @@ def _near(one, other):
     np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_worker_processes_come_to_the_same_model_and_the_same_local_values(file):
     assert_same(ran(file, "here"), ran(file, "spread", "simulation.workers=2"))
 

@@ -157,7 +157,7 @@ def test_a_resumed_run_may_not_change_how_trees_grow(here):
         assert "leave it as it was" in done.output or "start a new run" in done.output, done.output
 
 
-@pytest.mark.parametrize("victim", NAMES)
+@pytest.mark.parametrize("victim", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])])
 def test_a_party_that_is_killed_over_tls_resumes_and_both_predict(here, victim):
     for name, own in certify(here, *NAMES).items():
         data = {"path": f"{name}.csv", **({"label": "y"} if name == "bank" else {})}

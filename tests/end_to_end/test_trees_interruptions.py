@@ -52,7 +52,7 @@ def killed(settings, folder, monkeypatch, victim, moments):
         assert len(set(words)) == len(words), at
 
 
-@pytest.mark.parametrize("victim", PARTIES)
+@pytest.mark.parametrize("victim", [PARTIES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in PARTIES[1:])])
 def test_a_party_that_is_killed_at_some_moments(tmp_path, monkeypatch, victim):
     killed(of_tables(tmp_path), tmp_path, monkeypatch, victim, lambda count: range(3, count + 1, count // 12))
 

@@ -33,7 +33,7 @@ def test_the_plan_puts_equations_beside_rows(starter):
 
 
 def test_the_page_shows_own_columns_and_trees_with_opaque_splits_and_one_for_sharing_does_not(starter):
-    tacit("run", starter, *SMALL, "--runs", "runs")
+    tacit("run", starter, *SMALL, "--set", "align=false", "--runs", "runs")
     (run,) = Path("runs").iterdir()
     tacit("report", str(run))
     page = (run / "report.html").read_text()
@@ -49,7 +49,7 @@ def test_the_page_shows_own_columns_and_trees_with_opaque_splits_and_one_for_sha
 
 
 def test_no_name_of_a_passives_column_is_in_what_the_active_draws(starter):
-    tacit("run", starter, *SMALL, "--runs", "runs")
+    tacit("run", starter, *SMALL, "--set", "align=false", "--runs", "runs")
     (run,) = Path("runs").iterdir()
     lines = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
     (own,) = (set(each["bars"]) for each in lines if each.get("name") == "Columns of laboratory")

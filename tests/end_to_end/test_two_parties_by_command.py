@@ -64,7 +64,7 @@ def test_a_plan_counts_bytes_transfers_and_distances():
     assert "dealer sees" not in done.output
 
 
-@pytest.mark.parametrize("victim", NAMES)
+@pytest.mark.parametrize("victim", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])])
 def test_a_party_that_is_killed_over_tls_resumes_and_both_predict(here, victim):
     move_apart(here, *NAMES)
     parties = {name: joined(name) for name in NAMES}

@@ -119,7 +119,7 @@ def test_bad_encodings_are_refused(keys):
         Encoding(**({"values": 1, "bound": 1.0, "clients": 3} | keys))
 
 
-@pytest.mark.parametrize("most", [None, 9])
+@pytest.mark.parametrize("most", [pytest.param(None, marks=pytest.mark.slow), 9])
 def test_a_long_update_is_encoded_in_little_memory_besides_its_words(most):
     update = np.random.default_rng(1).uniform(-1, 1, 1_000_001).astype(np.float32)
     encoding = Encoding(len(update), 1.0, 10, largest_weight=most)

@@ -257,7 +257,7 @@ def compiled_in(folder, **environment: str) -> str:
 
 
 @pytest.mark.skipif(box_muller() is None, reason="needs numba")
-@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("kind", [pytest.param("nbi", marks=pytest.mark.slow), "nbc"])
 def test_what_numba_keeps_may_be_cut_off(kind, tmp_path):
     assert compiled_in(tmp_path) == "transform"
     (kept,) = tmp_path.rglob(f"*.{kind}")

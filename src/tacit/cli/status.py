@@ -10,9 +10,6 @@ from typing import Any
 import click
 
 from tacit.cli.asking import asked
-from tacit.config.source import ConfigError
-from tacit.events import EPOCHS
-from tacit.kind import find
 
 
 @click.command("status")
@@ -61,6 +58,10 @@ def lines(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _counted(kind: str) -> str:
     """What a training of this kind goes through one after another."""
+    from tacit.config.source import ConfigError
+    from tacit.events import EPOCHS
+    from tacit.kind import find
+
     try:
         return find(kind).counted.one
     except ConfigError:  # the party runs in another environment, which has that kind

@@ -7,6 +7,7 @@ knows the first network before a cut can read what crosses it: there they are dr
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,11 +19,13 @@ from tacit.kinds.split.task import Seat
 
 _FIRST, _WORDS = 24, 624  # where the words of the Mersenne Twister begin in torch's state, and how many there are
 
+_ONE_AT_A_TIME = threading.RLock()  # parties in threads of one process would draw from each other's seeds
+
 
 @contextmanager
 def first_weights(seat: Seat, seed: int) -> Iterator[None]:
     """Have torch draw from `seed` in a simulation, and from the operating system where the weights are secret."""
-    with torch.random.fork_rng(devices=[]):
+    with _ONE_AT_A_TIME, torch.random.fork_rng(devices=[]):
         if seat.secret:
             torch.set_rng_state(_secret_state())
         else:
