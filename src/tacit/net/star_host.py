@@ -173,16 +173,18 @@ class StarHost:
     async def _list_changed(self) -> None:
         """There is a newer revocation list: clients on it lose their place at once, and the others are told."""
         ended = self.server.end_revoked()
-        await self._turned_away(ended)
-        self._tell_list(name for name in self.server.peers if name not in ended)
-        for name in ended:
+        for name in ended:  # before anything is waited for: a client may come back with new keys meanwhile
             self._proofs.pop(numbered_client(name), None)
-            self._send(await self._taken(numbered_client(name), None))
+        self._tell_list(name for name in self.server.peers if name not in ended)
+        await self._turned_away(ended)
+        for name in ended:
+            if not self.server.connected(name):  # if it is back, `joined` has said that the old one is gone
+                self._send(await self._taken(numbered_client(name), None))
         self._changed.set()
 
     async def _turned_away(self, ended: Mapping[str, str]) -> None:
+        self._given_up.update(map(numbered_client, ended))
         for name, reason in ended.items():
-            self._given_up.add(numbered_client(name))
             await self.refused(name, reason)
 
     def _tell_list(self, names: Iterable[str]) -> None:
