@@ -36,7 +36,7 @@ def way(request, monkeypatch):
 
 
 def draw(size: int, dtype: torch.dtype = torch.float32, deviation: float = 1.0, key: bytes | None = KEY) -> np.ndarray:
-    flat = torch.empty(size, dtype=dtype)
+    flat = torch.full((size,), float("nan"), dtype=dtype)  # a number that is left as it was shows
     Gaussian(size, dtype, key=key).normal(flat, deviation)
     return flat.double().numpy()
 

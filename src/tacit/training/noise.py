@@ -173,8 +173,11 @@ class _Stretch:
     second: Tensor  # as long, or shorter by one
 
     def blocks(self) -> list[_Stretch]:
-        pieces = zip(self.first.split(_BLOCK), self.second.split(_BLOCK) or [self.second], strict=False)
-        return [_Stretch(self.block + i, first, second) for i, (first, second) in enumerate(pieces)]
+        starts = range(0, len(self.first), _BLOCK)  # the last block may have a first number alone
+        return [
+            _Stretch(self.block + i, self.first[start : start + _BLOCK], self.second[start : start + _BLOCK])
+            for i, start in enumerate(starts)
+        ]
 
     def by_kernel(self, kernel: Kernel, words: _Words, deviation: float) -> None:
         radii, angles = (each.numpy() for each in words.draw(self.block, len(self.first)))
