@@ -61,7 +61,7 @@ def stated(events: Sequence[Event]) -> Iterator[float]:
 
 
 def without_epsilon(settings: object, events: Sequence[Event], ledgers: Sequence[dict[str, Any]]) -> Iterator[Check]:
-    """Of a kind in which nothing has an epsilon: whoever states one made it up."""
+    """Of a kind in which nothing has an epsilon: one that is stated is made up."""
     told = len(ledgers) + sum(1 for _ in stated(events))
     text = f"{told} epsilons are stated, and this kind promises none" if told else "none, as this kind promises none"
     yield check("ledgers of the file", not told, text)
