@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 
 import pytest
@@ -11,6 +12,8 @@ import tacit.net.grpc  # noqa: F401 -- before a test loads gRPC: it says which v
 from tests.subprocesses import end_all
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run in as many processes as there are cores
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background job, and in all that it starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 WALL_TIME = [HealthCheck.too_slow]
 settings.register_profile(
