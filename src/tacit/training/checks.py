@@ -127,6 +127,7 @@ def _check_parameters(model: nn.Module) -> None:
 def _refuse_hook(name: str, parameter: Tensor, own: int) -> None:
     """ValueError for a hook besides so many of the engine: it would never be called, and its mask have no effect."""
     if len(parameter._backward_hooks or ()) > own or parameter._post_accumulate_grad_hooks:
+        name = name or f"a parameter of shape {tuple(parameter.shape)}"
         raise ValueError(
             f"{name} has a hook of its gradient (register_hook), which would never be called, because gradients are of "
             "single records: remove it, and mask or scale in the model's forward, or what was noised by "
@@ -141,7 +142,7 @@ def refuse_unclipped(trained: Collection[Tensor], optimizer: Optimizer, model: n
     the model holds is refused as well: another optimizer may move it. So is a hook that was made meanwhile.
     """
     for parameter in trained:
-        _refuse_hook(f"a parameter of shape {tuple(parameter.shape)}", parameter, own=1)
+        _refuse_hook("", parameter, own=1)
     known = {id(parameter) for parameter in trained}
     moved = {id(parameter): parameter for group in optimizer.param_groups for parameter in group["params"]}
     for parameter in (*moved.values(), *model.parameters()):

@@ -17,27 +17,32 @@ import torch
 from torch import Tensor, nn
 
 Contents = dict[str, str]  # a digest by the name in the model's state_dict, or of the buffer
-Versions = dict[str, tuple[Tensor, int]]  # a tensor and how often it was written; kept, so that its id stays its own
+Name = tuple[str, str, str]  # "parameter" or "buffer", the path of the module, its name there
+Versions = dict[Name, tuple[Tensor, int]]  # a tensor and how often it was written; kept, so that its id stays its own
 
 _WIDTH = 1021  # words in a row: the sums of columns notice a word that moves by anything but multiples of it
 
 
 def versions(model: nn.Module) -> Versions:
     """Which tensors the parameters and buffers are, and how often each was written."""
-    found = {f"parameter {name}": tensor for name, tensor in model.named_parameters()}
-    found |= {f"buffer {name}": tensor for name, tensor in model.named_buffers()}
-    return {name: (tensor, tensor._version) for name, tensor in found.items()}
+    return {
+        (kind, path, name): (tensor, tensor._version)
+        for path, module in model.named_modules()
+        for kind, held in (("parameter", module._parameters), ("buffer", module._buffers))
+        for name, tensor in held.items()
+        if tensor is not None
+    }
 
 
 def refuse_written(model: nn.Module, before: Versions) -> None:
     """Raise ValueError if a forward wrote to the model: what it holds then derives from the records, without noise."""
     now = versions(model)
-    same = {name for name in now.keys() & before.keys() if _same(now[name], before[name])}
-    _refuse(sorted((now.keys() | before.keys()) - same))
+    written = [each for each in now.keys() | before.keys() if not _same(now.get(each), before.get(each))]
+    _refuse(sorted(f"{kind} {path}{'.' if path else ''}{name}" for kind, path, name in written))
 
 
-def _same(one: tuple[Tensor, int], other: tuple[Tensor, int]) -> bool:
-    return one[0] is other[0] and one[1] == other[1]
+def _same(one: tuple[Tensor, int] | None, other: tuple[Tensor, int] | None) -> bool:
+    return one is not None and other is not None and one[0] is other[0] and one[1] == other[1]
 
 
 def contents(model: nn.Module, leave_out: Collection[Tensor] = ()) -> Contents:

@@ -45,7 +45,7 @@ class _Convolution(torch.autograd.Function):  # type: ignore[misc]
         if layer.wants("weight"):
             part = Patches(*_images(full(x), full(gradient), walk, ends), layer.recorder.memory)
             fits = layer.recorder.reserve(x.shape[0] * weight.numel() * part.images.element_size())
-            layer.add("weight", part.keep() if fits else part)
+            layer.add("weight", part.keep(layer.recorder) if fits else part)
         if layer.wants("bias"):
             layer.add("bias", Kept(full(gradient).flatten(2).sum(2)))
         passed = None

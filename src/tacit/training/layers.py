@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tacit.training.arguments import Arguments
+from tacit.training.linear_products import multiply_each, one_by_one
 from tacit.training.margins import squared_norms
 from tacit.training.precision import as_used, exact_backward, full
 from tacit.training.recorded import Kept, Outer, Part, Room, gram_is_cheaper
@@ -126,8 +127,14 @@ def linear_part(
         return part.keep_over(spare)
     if not room.reserve(records * fan_in * fan_out * x.element_size()):
         return part
+    if fan_in < fan_out and one_by_one(part.inputs, part.outputs):
+        multiply_each(part.inputs, part.outputs, kept := room.take(gradient, records, fan_in, fan_out))
+        return Kept(kept, order=(1, 0), own=True)
     kept = room.take(gradient, records, fan_out, fan_in)
-    torch.bmm(part.outputs.transpose(1, 2), part.inputs, out=kept)
+    if one_by_one(part.outputs, part.inputs):
+        multiply_each(part.outputs, part.inputs, kept)
+    else:
+        torch.bmm(part.outputs.transpose(1, 2), part.inputs, out=kept)
     return Kept(kept.flatten(1), own=True)
 
 

@@ -33,6 +33,7 @@ class Pass:
         self._names = names
         self._keep = memory
         self._shelf: list[Tensor] = []  # memory of earlier passes, in the order in which it was taken
+        self._scratch = torch.empty(0)
         self.clear()
 
     def clear(self) -> None:
@@ -53,10 +54,13 @@ class Pass:
         self._taken += 1
         if place == len(self._shelf):
             self._shelf.append(like.new_empty(0))
-        found = self._shelf[place]
-        if found.numel() < size or found.dtype != like.dtype or found.device != like.device:
-            found = self._shelf[place] = like.new_empty(size + size // 8)  # samples differ in size
+        found = self._shelf[place] = _large_enough(self._shelf[place], like, size)
         return found[:size].view(shape)
+
+    def scratch(self, like: Tensor, size: int) -> Tensor:
+        """Memory of so many numbers for what is used before the next call of this."""
+        self._scratch = _large_enough(self._scratch, like, size)
+        return self._scratch[:size]
 
     def reserve(self, size: int) -> bool:
         """Whether `size` more bytes of gradients may be kept in this pass; if so they count as kept."""
@@ -166,6 +170,12 @@ class Pass:
             sums = squared_norms_of([part for _, part in present])
         total = torch.stack(sums).sum(0).mul_(1 + 2 * gamma(len(sums) + 4))
         return total if order == 1 else total.sqrt_()
+
+
+def _large_enough(memory: Tensor, like: Tensor, size: int) -> Tensor:
+    if memory.numel() >= size and memory.dtype == like.dtype and memory.device == like.device:
+        return memory
+    return like.new_empty(size + size // 8)  # samples differ in size
 
 
 def _refuse_reentrant() -> None:

@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tacit.training.margins import gamma, gram_norms, squared_norms
-from tacit.training.recorded import Kept, gram_is_cheaper, measured, runs, spans
+from tacit.training.recorded import Kept, Room, gram_is_cheaper, measured, runs, spans
 
 _CACHE = 1 << 19  # floats of patches held at once: near the caches, and enough to keep all threads busy
 _LANES = 16  # channels that torch's compiled convolutions of float32 take together
+_WORTH_A_CALL = 1 << 18  # floats that a call measures
 _NARROW = 16  # output channels below which a product is faster as [channels, positions] × [positions, patch]
 
 
@@ -136,11 +137,11 @@ class Patches:
         )[1]  # fmt: skip
         total.add_(gradient.view(total.shape))
 
-    def keep(self) -> Kept:
+    def keep(self, room: Room) -> Kept:
         """The gradients themselves."""
         if self.fits_groups():
             return self.keep_by_groups()
-        return self.keep_by_patches()
+        return self.keep_by_patches(room)
 
     def fits_groups(self) -> bool:
         """Whether torch's compiled convolutions take these channels without padding them, and there are so many
@@ -169,34 +170,41 @@ class Patches:
         )[1]  # fmt: skip
         return Kept(gradients.view(records, -1))
 
-    def keep_by_patches(self) -> Kept:
+    def keep_by_patches(self, room: Room) -> Kept:
         """By products with patches, of some records at a time because patches are large."""
-        walk, outputs = self.geometry, self.outputs.flatten(2)
+        walk, outputs, like = self.geometry, self.outputs.flatten(2), self.images
         if len(walk.kernel) == 3:
-            size = self.images.shape[1] * math.prod(walk.kernel) * outputs.shape[2]
+            size = like.shape[1] * math.prod(walk.kernel) * outputs.shape[2]
             step = max(1, min(self.records, _CACHE // size))
-            kept = [self.instantiate(a, b, self.images.dtype) for a, b in runs(self.records, step)]
-            return Kept(torch.cat(kept) if kept else self.instantiate(0, 0, self.images.dtype))
-        images = walk.pad(self.images)
+            kept = [self.instantiate(a, b, like.dtype) for a, b in runs(self.records, step)]
+            return Kept(torch.cat(kept) if kept else self.instantiate(0, 0, like.dtype))
+        images = walk.pad(like)
         (rows, columns), channels, features = walk.kernel, images.shape[1], outputs.shape[1]
         height, width = self.outputs.shape[2:]
         size, positions = channels * rows * columns, height * width
         step = max(1, min(self.records, _CACHE // (size * positions)))
-        patches = images.new_empty(step * size * positions)
+        span = step * size * positions
         if walk.groups == 1 and columns * channels > width:
-            gradients = images.new_empty(self.records, features, size)
+            gradients = room.take(like, self.records, features, size)
+            patches = room.scratch(like, span)
+            norms = _Measured(gradients, step)
             for a, b in runs(self.records, step):
                 torch.bmm(outputs[a:b], walk.pixels(images[a:b], height, width, patches), out=gradients[a:b])
-            return Kept(gradients.view(-1, features, rows, columns, channels), order=(0, 3, 1, 2))
+                norms.take(a, b)
+            in_order = gradients.view(-1, features, rows, columns, channels)
+            return Kept(in_order, norms.whole(), order=(0, 3, 1, 2))
         ready = replace(walk, padding=(0, 0))
-        into = images.new_empty(step * channels * columns * images.shape[2] * width), patches
+        under_columns = step * channels * columns * images.shape[2] * width
+        into = room.scratch(like, under_columns + span).tensor_split((under_columns,))
         if walk.groups == 1 and features >= _NARROW:
-            gradients = images.new_empty(self.records, size, features)
+            gradients = room.take(like, self.records, size, features)
+            norms = _Measured(gradients, step)
             for a, b in runs(self.records, step):
                 found = ready.patches(images[a:b], height, width, into)
                 torch.bmm(found, outputs[a:b].transpose(1, 2), out=gradients[a:b])
-            return Kept(gradients, order=(1, 0))
-        gradients = images.new_empty(self.records * walk.groups, features // walk.groups, size // walk.groups)
+                norms.take(a, b)
+            return Kept(gradients, norms.whole(), order=(1, 0))
+        gradients = room.take(like, self.records * walk.groups, features // walk.groups, size // walk.groups)
         by_group = outputs.reshape(*gradients.shape[:2], positions)
         for a, b in runs(self.records, step):
             found = ready.patches(images[a:b], height, width, into).transpose(1, 2)
@@ -204,3 +212,19 @@ class Patches:
                 by_group[a * walk.groups : b * walk.groups], found, out=gradients[a * walk.groups : b * walk.groups]
             )
         return Kept(gradients.view(self.records, features * size // walk.groups))
+
+
+class _Measured:
+    """Squared norms of gradients, taken while some of them are in the caches; not of so few that calls cost more."""
+
+    def __init__(self, gradients: Tensor, step: int) -> None:
+        self._gradients = gradients
+        self._worth = step * gradients[:1].numel() >= _WORTH_A_CALL
+        self._found: list[Tensor] = []
+
+    def take(self, start: int, stop: int) -> None:
+        if self._worth:
+            self._found.append(squared_norms(self._gradients[start:stop]))
+
+    def whole(self) -> Tensor | None:
+        return torch.cat(self._found) if self._found else None

@@ -110,6 +110,9 @@ class _Recorder:
     def take(self, like: Tensor, *shape: int) -> Tensor:
         return like.new_empty(shape)
 
+    def scratch(self, like: Tensor, size: int) -> Tensor:
+        return like.new_empty(size)
+
     def reserve(self, size: int) -> bool:
         return True
 

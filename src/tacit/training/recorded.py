@@ -29,6 +29,9 @@ class Room(Protocol):
     def take(self, like: Tensor, *shape: int) -> Tensor:
         """Memory for gradients that are kept until the pass is over."""
 
+    def scratch(self, like: Tensor, size: int) -> Tensor:
+        """Memory of so many numbers for what is used before the next call of this."""
+
     def reserve(self, size: int) -> bool:
         """Whether `size` more bytes may be kept until the pass is done."""
 
@@ -58,9 +61,7 @@ class Kept:
 
     gradients: Tensor
     squared: Tensor | None = None  # the squared norms, where they are known
-    order: tuple[int, ...] | None = (
-        None  # which dimension of one gradient is the first of the parameter's, the second...
-    )
+    order: tuple[int, ...] | None = None  # which dimension of a gradient is the parameter's first, second and so on
     own: bool = False  # whether nobody else sees the memory, so that more may be added to it
 
     @property
@@ -71,10 +72,14 @@ class Kept:
         return squared_norms(self.gradients) if self.squared is None else self.squared
 
     def instantiate(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
-        gradients = self.gradients[start:stop].to(dtype)
-        if self.order is not None:
-            gradients = gradients.permute(0, *(1 + place for place in self.order))
+        gradients = self.in_order()[start:stop].to(dtype)
         return gradients[..., None].flatten(1)  # a parameter may be a single number, without a dimension
+
+    def in_order(self) -> Tensor:
+        """The same memory with the dimensions as the parameter has them."""
+        if self.order is None:
+            return self.gradients
+        return self.gradients.permute(0, *(1 + place for place in self.order))
 
     def reach(self) -> tuple[int, Tensor]:
         return 1, squared_norms(self.gradients).sqrt_()
@@ -312,7 +317,7 @@ def join(parts: Sequence[Part], size: int, dtype: torch.dtype, room: Room) -> Pa
     kept = next((part for part in parts if isinstance(part, Kept) and part.own), None)
     if kept is not None and all(part is kept or isinstance(part, Rows) for part in parts):
         # Of tied weights: a product's and, for the ids, a few rows. Noted versions are those of what layers were given.
-        gradients = kept.gradients.data
+        gradients = kept.in_order().data
         for part in parts:
             if isinstance(part, Rows):
                 part.add_each_to(gradients)
