@@ -89,6 +89,6 @@ def moved(name: str, compiled: str | None, backend: str) -> Tensor:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("compiled", ["model", "loss"])
 @pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [pytest.param(each, marks=[pytest.mark.slow] * (each == "images")) for each in MODELS])
 def test_a_compiled_training_moves_the_model_as_an_ordinary_one(name, compiled, backend):
     torch.testing.assert_close(moved(name, compiled, backend), moved(name, None, backend), rtol=1e-4, atol=1e-5)

@@ -105,7 +105,7 @@ def counted(run):
 SLOW = pytest.mark.slow  # 7 s each
 KILLS = [
     ("bank", GIVEN, "after"),
-    ("shop", "state-0.safetensors", "before"),
+    pytest.param("shop", "state-0.safetensors", "before", marks=SLOW),
     pytest.param("bank", GIVEN, "before", marks=SLOW),
     pytest.param("bank", "state-0.safetensors", "before", marks=SLOW),
     pytest.param("shop", "label-counts-asked", "after", marks=SLOW),

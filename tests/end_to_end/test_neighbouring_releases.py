@@ -69,7 +69,7 @@ def metrics(folder: Path) -> list[dict]:
     return [event for event in map(json.loads, lines) if event["event"] == "RoundFinished"]
 
 
-@pytest.mark.parametrize("old", ["coordinator", "clients"])
+@pytest.mark.parametrize("old", ["coordinator", pytest.param("clients", marks=pytest.mark.slow)])
 def test_a_fleet_of_both_releases_aggregates_securely(here, older, old):
     """A session of secure aggregation hashes what both sides compare: one byte more, and no mask would cancel."""
     file = fleet(here)
@@ -105,7 +105,7 @@ DEAL = {
 }
 
 
-@pytest.mark.parametrize("old", ["bank", "shop"])
+@pytest.mark.parametrize("old", ["bank", pytest.param("shop", marks=pytest.mark.slow)])
 def test_two_companies_of_both_releases_train_on_shares(here, older, old):
     deal = json.loads(json.dumps(DEAL))
     deal["parties"]["bank"]["address"] = f"127.0.0.1:{free_port()}"
@@ -120,7 +120,7 @@ def test_two_companies_of_both_releases_train_on_shares(here, older, old):
         assert json.loads((here / name / "events.jsonl").read_text().splitlines()[-1])["status"] == "done"
 
 
-@pytest.mark.parametrize("old", ["coordinator", "clients"])
+@pytest.mark.parametrize("old", ["coordinator", pytest.param("clients", marks=pytest.mark.slow)])
 def test_a_federation_whose_messages_changed_says_so_and_spends_nothing(here, older, old):
     """Few bits under distributed DP have other columns now: every round would fail, after the clients paid for it."""
     bits = {

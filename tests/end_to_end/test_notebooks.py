@@ -24,7 +24,7 @@ NEEDS = {
     "private-training": ("torch",),
     "split": ("torch",),
 }
-LONG = {"audit", "fine-tune-with-lora", "horizontal", "private-training", "split"}  # 30 s or more beside other work
+LONG = {"audit", "fine-tune-with-lora", "horizontal", "private-training", "split", "vertical"}  # 30 s beside other work
 ADDRESS = "127.0.0.1:8443"  # on the pages; a test takes a port that is free
 # A busy machine may keep one client behind the others for longer than the grace of 30 s that they are waited for.
 WINDOW = "round: {start_fl_job_time_window: 300000}"

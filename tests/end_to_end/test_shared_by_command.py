@@ -88,11 +88,14 @@ def test_a_party_that_is_killed_over_tls_resumes_with_the_same_weights(certified
     assert "seed" not in json.dumps({key: str(value) for key, value in state.items()})
 
 
-def test_three_companies_predict_over_tls(certified):
+@pytest.mark.parametrize(
+    "releases", [("points", "decision"), pytest.param(("decile", "exact"), marks=pytest.mark.slow)]
+)
+def test_three_companies_predict_over_tls(certified, releases):
     for process in [joined(name) for name in NAMES]:
         ended(process)
     common = ("predict", "deal.yaml", "--output", "scores.csv")
-    for release in ("points", "decile", "decision", "exact"):
+    for release in releases:
         parties = [
             start(
                 *common, "--party", name, "--run", f"runs/{name}", "--local", f"{name}.yaml",

@@ -268,7 +268,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from tests.kinds.horizontal import test_record_level as the
 folder = Path(sys.argv[1])
-settings = the.private(rounds=3, round={"abandoned_rounds": 1})
+settings = the.private(rounds=1, round={"abandoned_rounds": 1})
 under = the.fingerprint(settings)
 number = folder / "number"
 asked = int(number.read_text()) if number.exists() else 0
@@ -286,10 +286,10 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_client_that_is_killed_once_its_upload_left_has_paid_for_it(tmp_path):
-    """Each process is killed when an upload has left; the fifth start finds the budget of four spent."""
+    """Each process is killed when an upload has left; the third start finds the budget of two spent."""
     root = str(Path(__file__).parents[3])
     endings = []
-    for _ in range(5):
+    for _ in range(3):
         done = subprocess.run(
             [sys.executable, "-c", _KILLED, str(tmp_path), root],
             env=os.environ | {"PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), root])},
@@ -298,9 +298,9 @@ def test_a_client_that_is_killed_once_its_upload_left_has_paid_for_it(tmp_path):
             check=False,
         )
         endings.append(done.returncode)
-    assert endings == [-signal.SIGKILL] * 4 + [1]
+    assert endings == [-signal.SIGKILL] * 2 + [1]
     assert "BudgetError" in done.stderr
-    assert (tmp_path / "uploads").read_text() == "left" * 4
+    assert (tmp_path / "uploads").read_text() == "left" * 2
 
 
 # --- the file

@@ -30,6 +30,7 @@ CASES: dict[str, dict[str, Any]] = {
     "woe": {"woe": True},
     "not aligned": {"align": False},
 }
+LONG = {"two classes, never judged", "nothing held out", "class weights", "not aligned"}  # but for the shortest way
 RELEASES = {
     "two": ("points", "decile", "decision", "exact"),
     "three": ("points", "exact"),
@@ -62,8 +63,14 @@ def listed(settings):
     return {(r.message, r.field, r.sender, r.receiver) for r in boundary.releases(settings)}
 
 
-@pytest.mark.parametrize(("passives", "dealer"), [(1, True), (2, True), (1, False)])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "passives", "dealer"),
+    [
+        pytest.param(case, *who, marks=[pytest.mark.slow] * (case in LONG and who != (1, True)))
+        for case in CASES
+        for who in ((1, True), (2, True), (1, False))
+    ],
+)
 def test_messages_of_a_run_on_shares_are_those_of_the_boundary(case, passives, dealer, tmp_path):
     settings = of_tables(tmp_path, passives, dealer=dealer, **CASES[case])
     place = Place(None, Nowhere())

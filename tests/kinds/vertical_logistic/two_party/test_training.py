@@ -265,7 +265,7 @@ def hashed(monkeypatch):
 
 
 @pytest.mark.parametrize("model", ["linear", pytest.param("logistic", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("victim", NAMES[:2])
+@pytest.mark.parametrize("victim", [NAMES[0], pytest.param(NAMES[1], marks=pytest.mark.slow)])
 def test_a_party_killed_at_any_message_resumes_and_nothing_is_used_twice(victim, model, hashed):
     x, _ = people(60, 4)
     y = x[:, 0] - x[:, 2] if model == "linear" else np.arange(60) % 2.0
