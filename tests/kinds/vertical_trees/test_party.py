@@ -192,8 +192,8 @@ def test_a_passive_refuses_more_trees_and_hidden_nodes_than_its_file_has(here, l
     ("objective", "partition", "plan"),
     [
         ("binary", "hidden", Plan(3, 1, 4)),
-        ("binary", "shown", Plan(3, 1, 1)),
-        ("softmax", "shown", Plan(3, MOST_CLASSES, 1)),
+        ("binary", "shown", Plan(3, 1, 4)),
+        ("softmax", "shown", Plan(3, MOST_CLASSES, 4)),
     ],
 )
 def test_a_passive_answers_what_its_file_says_and_no_more(here, monkeypatch, objective, partition, plan):
@@ -202,6 +202,17 @@ def test_a_passive_answers_what_its_file_says_and_no_more(here, monkeypatch, obj
     monkeypatch.setattr(passive, "serve", lambda *a, plan, **more: served.append(plan) or real(*a, plan=plan, **more))
     trained(of_tables(here, objective=objective, privacy={"partition": partition}))
     assert served == [plan]
+
+
+def test_a_passive_refuses_deeper_trees_than_its_file_has_if_it_sees_nodes(here):
+    own = of_tables(here, privacy={"partition": "shown", "least": 2})
+    deeper = own.model_copy(update={"train": own.train.model_copy(update={"depth": 4})})
+    made = {
+        "bank": LOCKSTEP.party(deeper, "bank", Place(None, Nowhere())),
+        "shop0": LOCKSTEP.party(own, "shop0", Place(None, Nowhere())),
+    }
+    with pytest.raises(PeerError, match="nodes of a tree were asked for: 4 were agreed on"):
+        run_parties(made)
 
 
 def test_a_passive_refuses_smaller_nodes_than_its_file_allows(here):
