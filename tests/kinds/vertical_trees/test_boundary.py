@@ -92,5 +92,9 @@ def test_the_number_of_groups_is_that_of_the_bins(tmp_path):
     )
 
 
+def test_another_training_is_said_to_tell_more(tmp_path):
+    assert any("Another training on these rows has other bins" in t for t in boundary.unprotected(of_tables(tmp_path)))
+
+
 def test_nothing_is_covered_by_an_epsilon(tmp_path):
     assert boundary.of(of_tables(tmp_path)).covered == frozenset()

@@ -12,7 +12,7 @@ from scipy.special import expit, softmax
 from tacit.channel import run_parties
 from tacit.config.source import ConfigError
 from tacit.errors import PeerError
-from tacit.events import Kept, Nowhere, TrainingStarted
+from tacit.events import Kept, Noted, Nowhere, TrainingStarted
 from tacit.kinds.vertical_trees import training
 from tacit.kinds.vertical_trees.part import Part
 from tacit.kinds.vertical_trees.party import LOCKSTEP, binned_tables, complete, free, over, tables_here
@@ -238,6 +238,22 @@ def test_every_party_tells_of_each_round(here):
         assert all(event.bytes_sent and event.bytes_received for event in rounds)
         assert all(bool(event.local) == (name == "bank") for event in rounds)
     assert "sums of 10 rows or more at 8 bits" in training.protection(settings)
+
+
+def test_a_passive_alone_is_told_of_its_smallest_bin(here):
+    settings = of_tables(here)
+    sinks = {name: Kept() for name in settings.parties}
+    trained(settings, sinks)
+    binned = binned_tables(settings)[0]["shop0"][1]
+    fewest = min(np.bincount(column)[np.bincount(column) > 0].min() for column in binned.T)
+    said = {
+        name: [str(event.text) for event in sink.events if isinstance(event, Noted)] for name, sink in sinks.items()
+    }
+    assert any(
+        text.startswith(f"shop0: the smallest bin of a column has {fewest} of 150 rows: bank may learn which")
+        for text in said["shop0"]
+    )
+    assert not any("smallest bin" in text for text in said["bank"])
 
 
 def test_the_length_of_a_run_may_change_unless_trees_were_left_out(here):

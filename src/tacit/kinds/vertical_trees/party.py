@@ -83,10 +83,13 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
         keep = _storer(place.store, own_table.people(table, found.rows), found.rows)
         if found is not stored:
             keep(found.part, found.state)
+        binned = found.part.columns.apply(table.cells)[found.rows]
+        if found is not stored and name != settings.active:
+            place.sink.emit(Noted(f"{name}: {binned_columns.smallest_words(binned, settings.active)}"))
         brought = Brought(
             settings,
             name,
-            found.part.columns.apply(table.cells)[found.rows],
+            binned,
             found.part,
             found.state,
             KeptCells(None if place.store is None else place.store.path),
