@@ -143,7 +143,9 @@ def test_the_smallest_group_of_a_passives_columns_is_named(tmp_path):
     path.write_text("\n".join([f"{lines[0]},rare", *rare]))
     made = forecast(settings)
     assert made.figures["rows of the smallest group of shop0"] == 1
-    assert "The smallest group in a column of shop0 has 1 row: these are told from all others." in words(made)
+    assert "The smallest group in a column of shop0 has 1 row, which the active can tell from all others." in words(
+        made
+    )
     assert not any("group of bank" in name for name in made.figures)
 
 

@@ -123,8 +123,8 @@ def _groups(groups: Mapping[str, int], figures: dict[str, Any]) -> list[str]:
     """How few rows a bin has, of each passive whose table is known: what the active learns of them."""
     figures |= {f"rows of the smallest group of {name}": rows for name, rows in groups.items()}
     return [
-        f"The smallest group in a column of {name} has {rows:,} {'row' if rows == 1 else 'rows'}: these are told from "
-        "all others. Fewer train.bins, or rare for categories, make groups larger."
+        f"The smallest group in a column of {name} has {rows:,} {'row' if rows == 1 else 'rows'}, which the active can "
+        "tell from all others. Fewer train.bins, or rare for categories, make groups larger."
         for name, rows in groups.items()
     ]
 
