@@ -13,6 +13,7 @@ from tacit.events import Nowhere
 from tacit.kinds.vertical_trees.forecast import forecast, planned
 from tacit.kinds.vertical_trees.party import party
 from tacit.kinds.vertical_trees.settings import Settings
+from tacit.lockstep.held_out import hold_out
 from tacit.lockstep.run import Place
 from tacit.report.forecast import plain, words
 from tacit.wire import encode
@@ -129,6 +130,23 @@ def test_a_plan_of_some_tables_counts_what_it_knows(tmp_path):
     fewer = "A table is elsewhere: fewer rows may be in common, with more opened sums for each."
     assert fewer in made.parts["Warnings"]
     assert fewer not in forecast(of_tables(tmp_path, 2)).parts["Warnings"]
+
+
+def test_the_smallest_group_of_a_passives_columns_is_named(tmp_path):
+    """A value that one row has is a bin of its own: the active then knows which row that is."""
+    settings = of_tables(tmp_path)
+    assert forecast(settings).figures["rows of the smallest group of shop0"] > 10
+    path = tmp_path / "shop0.csv"
+    lines = path.read_text().splitlines()
+    (row, *_), _ = hold_out(150, settings.train.test, settings.seed)
+    rare = [f"{line},{int(place == row)}" for place, line in enumerate(lines[1:])]
+    path.write_text("\n".join([f"{lines[0]},rare", *rare]))
+    made = forecast(settings)
+    assert made.figures["rows of the smallest group of shop0"] == 1
+    assert "The smallest group in a column of shop0 has 1 row, which the active can tell from all others." in words(
+        made
+    )
+    assert not any("group of bank" in name for name in made.figures)
 
 
 def test_tables_without_common_ids_are_refused(tmp_path):

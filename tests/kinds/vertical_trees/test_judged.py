@@ -1,18 +1,21 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.special import softmax
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, roc_auc_score
 
 from tacit.config.source import ConfigError
-from tacit.events import Curve, Tabled
+from tacit.events import Curve, Nowhere, Tabled
 from tacit.kinds.vertical_trees import judged
-from tacit.kinds.vertical_trees.party import binned_tables, tables_here
+from tacit.kinds.vertical_trees.party import LOCKSTEP, binned_tables, tables_here
 from tacit.kinds.vertical_trees.protocol.boosting import Labelled, State
 from tacit.kinds.vertical_trees.protocol.losses import loss_named
 from tacit.kinds.vertical_trees.protocol.tree import Ensemble
 from tacit.lockstep.held_out import hold_out
+from tacit.lockstep.run import Place
 from tests.kinds.vertical_trees.trees_tables import of_tables, people
 
 RNG = np.random.default_rng(4)
@@ -91,6 +94,33 @@ def test_three_classes_need_softmax(here):
     table = tables_here(binary)["bank"]
     with pytest.raises(ConfigError, match=r"the label has 3 classes, and train\.objective is binary: take softmax"):
         judged.check_labels(binary, table)
+
+
+def test_a_label_below_zero_is_no_count_on_whatever_side_of_the_division_it_falls(here):
+    settings = of_tables(here, objective="poisson")
+    held_out = int(hold_out(150, settings.train.test, settings.seed)[1][0])
+    path = Path(settings.data["bank"].path)
+    head, *lines = path.read_text().splitlines()
+    identity, _, *values = lines[held_out].split(",")
+    lines[held_out] = ",".join([identity, "-2", *values])
+    path.write_text("\n".join([head, *lines]))
+    with pytest.raises(ConfigError, match=r"bank\.csv: 1 of 150 labels are below 0, the least -2"):
+        LOCKSTEP.party(settings, "bank", Place(None, Nowhere()))
+
+
+@pytest.mark.parametrize("objective", ["softmax", "binary"])
+def test_a_class_without_rows_to_train_on_is_named(here, objective):
+    settings = of_tables(here, objective=objective)
+    held_out = int(hold_out(150, settings.train.test, settings.seed)[1][0])
+    path = Path(settings.data["bank"].path)
+    head, *lines = path.read_text().splitlines()
+    for place, line in enumerate(lines):
+        identity, label, *values = line.split(",")
+        usual = "common" if objective == "binary" else f"c{label}"
+        lines[place] = ",".join([identity, "rare" if place == held_out else usual, *values])
+    path.write_text("\n".join([head, *lines]))
+    with pytest.raises(ConfigError, match="no row of the class rare is among the 120 that are trained on"):
+        binned_tables(settings)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scipy.special import expit, softmax
 from tacit.channel import run_parties
 from tacit.config.source import ConfigError
 from tacit.errors import PeerError
-from tacit.events import Kept, Nowhere, TrainingStarted
+from tacit.events import Kept, Noted, Nowhere, TrainingStarted
 from tacit.kinds.vertical_trees import training
 from tacit.kinds.vertical_trees.part import Part
 from tacit.kinds.vertical_trees.party import LOCKSTEP, binned_tables, complete, free, over, tables_here
@@ -192,8 +192,8 @@ def test_a_passive_refuses_more_trees_and_hidden_nodes_than_its_file_has(here, l
     ("objective", "partition", "plan"),
     [
         ("binary", "hidden", Plan(3, 1, 4)),
-        ("binary", "shown", Plan(3, 1, 1)),
-        ("softmax", "shown", Plan(3, MOST_CLASSES, 1)),
+        ("binary", "shown", Plan(3, 1, 4)),
+        ("softmax", "shown", Plan(3, MOST_CLASSES, 4)),
     ],
 )
 def test_a_passive_answers_what_its_file_says_and_no_more(here, monkeypatch, objective, partition, plan):
@@ -202,6 +202,17 @@ def test_a_passive_answers_what_its_file_says_and_no_more(here, monkeypatch, obj
     monkeypatch.setattr(passive, "serve", lambda *a, plan, **more: served.append(plan) or real(*a, plan=plan, **more))
     trained(of_tables(here, objective=objective, privacy={"partition": partition}))
     assert served == [plan]
+
+
+def test_a_passive_refuses_deeper_trees_than_its_file_has_if_it_sees_nodes(here):
+    own = of_tables(here, privacy={"partition": "shown", "least": 2})
+    deeper = own.model_copy(update={"train": own.train.model_copy(update={"depth": 4})})
+    made = {
+        "bank": LOCKSTEP.party(deeper, "bank", Place(None, Nowhere())),
+        "shop0": LOCKSTEP.party(own, "shop0", Place(None, Nowhere())),
+    }
+    with pytest.raises(PeerError, match="nodes of a tree were asked for: 4 were agreed on"):
+        run_parties(made)
 
 
 def test_a_passive_refuses_smaller_nodes_than_its_file_allows(here):
@@ -227,6 +238,22 @@ def test_every_party_tells_of_each_round(here):
         assert all(event.bytes_sent and event.bytes_received for event in rounds)
         assert all(bool(event.local) == (name == "bank") for event in rounds)
     assert "sums of 10 rows or more at 8 bits" in training.protection(settings)
+
+
+def test_a_passive_alone_is_told_of_its_smallest_bin(here):
+    settings = of_tables(here)
+    sinks = {name: Kept() for name in settings.parties}
+    trained(settings, sinks)
+    binned = binned_tables(settings)[0]["shop0"][1]
+    fewest = min(np.bincount(column)[np.bincount(column) > 0].min() for column in binned.T)
+    said = {
+        name: [str(event.text) for event in sink.events if isinstance(event, Noted)] for name, sink in sinks.items()
+    }
+    assert any(
+        text.startswith(f"shop0: the smallest bin of a column has {fewest} of 150 rows: bank may learn which")
+        for text in said["shop0"]
+    )
+    assert not any("smallest bin" in text for text in said["bank"])
 
 
 def test_the_length_of_a_run_may_change_unless_trees_were_left_out(here):

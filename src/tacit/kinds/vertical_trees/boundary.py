@@ -128,7 +128,8 @@ def unprotected(settings: Settings) -> list[str]:
     found = [
         f"Assume that {active} learns the bin of every cell: the sums of all nodes of all trees are equations that "
         f"determine whole columns, and bits and least do not stop that. A cell is then known up to its group, one of "
-        f"{values} of its column. Fewer train.bins make groups larger.",
+        f"{values} of its column, or missing. Fewer train.bins make groups larger; a value or category of few rows may "
+        "still be a group of few. Another training on these rows has other bins, and both together smaller groups.",
         f"Answers to splits tell {active} the order of the rows in columns that trees split by"
         + (", also of rows outside of a node, since they are answered for all rows." if settings.hidden else "."),
     ]

@@ -2,6 +2,7 @@
 
     fit(table, rows, most, sign)        bins by own quantiles or categories
     columns.apply(cells)                uint8 [rows, columns]
+    smallest_group(binned)              the rows of the smallest bin that has some; smallest_words: in a sentence
     Columns.restore(columns.state())    by plain JSON, exactly
 
 The owner alone has the names, edges and categories. The other parties see numbers of columns and of bins.
@@ -135,6 +136,19 @@ def fit(table: Table, rows: IntArray, most: int, sign: Callable[[str], int]) -> 
         raise ConfigError(f"{table.where}: no column is left to learn from: name some under columns")
     used = {column.name for column in found}
     return Columns(tuple(found), {name: each for name, each in table.readings.items() if name in used})
+
+
+def smallest_group(binned: BinArray) -> int:
+    """The fewest rows that share a bin of a column: what is known of a cell whose bin is known."""
+    return min(int(np.unique(column, return_counts=True)[1].min()) for column in binned.T)
+
+
+def smallest_words(binned: BinArray, active: str) -> str:
+    """What the size of the smallest group means to the owner of the columns."""
+    return (
+        f"the smallest bin of a column has {smallest_group(binned):,} of {len(binned):,} rows: {active} may learn "
+        "which; fewer train.bins, or rare for categories, make bins larger"
+    )
 
 
 def _fitted(choice: Choice, cells: Cells, most: int, sign: int) -> Column:

@@ -14,6 +14,7 @@ import numpy as np
 from tacit.config.source import ConfigError
 from tacit.events import Nowhere
 from tacit.kinds.vertical_trees import boundary
+from tacit.kinds.vertical_trees.columns import smallest_group
 from tacit.kinds.vertical_trees.opened_sums import most_equations, opened_words
 from tacit.kinds.vertical_trees.party import fitted, tables_here
 from tacit.kinds.vertical_trees.protocol.costs import Costs, costs, memory
@@ -40,11 +41,17 @@ def forecast(settings: Settings) -> Forecast:
     if any(len(each) < 2 for each in rows.values()):
         raise ConfigError("the tables have no ids in common: tacit data check says what would make them alike")
     place = Place(None, Nowhere())
-    bins = {name: fitted(settings, name, table, rows[name], place).bins.bins for name, table in known.items()}
+    columns = {name: fitted(settings, name, table, rows[name], place) for name, table in known.items()}
+    bins = {name: each.bins.bins for name, each in columns.items()}
+    groups = {
+        name: smallest_group(columns[name].apply(known[name].cells)[rows[name]])
+        for name in settings.passives
+        if name in known
+    }
     count = min((len(each) for each in rows.values()), default=None)
     active = known.get(settings.active)
     classes = len(active.labels.classes) if active is not None and isinstance(active.labels, Labels) else None
-    return planned(settings, count, bins, classes, all_here=len(known) == len(settings.parties))
+    return planned(settings, count, bins, classes, groups, all_here=len(known) == len(settings.parties))
 
 
 def planned(
@@ -52,6 +59,7 @@ def planned(
     rows: int | None = None,
     bins: Mapping[str, IntArray] | None = None,
     classes: int | None = None,
+    groups: Mapping[str, int] | None = None,
     *,
     all_here: bool = True,
 ) -> Forecast:
@@ -61,6 +69,7 @@ def planned(
         rows: those in common, or of the smallest table that is here; None if none is.
         bins: of each party whose table is known, the bins of each feature.
         classes: of the labels, if they are known.
+        groups: of each passive whose table is known, the rows of its smallest group.
         all_here: whether no party's table is elsewhere.
     """
     train, privacy = settings.train, settings.privacy
@@ -87,7 +96,11 @@ def planned(
         title,
         {
             "Who sees what": tuple(boundary.sentences(settings)),
-            "What is not protected": (_opened(settings, kept, outputs, figures), *boundary.unprotected(settings)),
+            "What is not protected": (
+                _opened(settings, kept, outputs, figures),
+                *_groups(groups or {}, figures),
+                *boundary.unprotected(settings),
+            ),
             "What it costs": tuple(said),
             "Warnings": (*warnings, *settings.notes()),
         },
@@ -104,6 +117,16 @@ def _opened(settings: Settings, kept: int | None, outputs: int, figures: dict[st
         figures["equations a row"] = round(figures["equations of a bin"] / kept, 4)
     words = opened_words(*asked, train.bins)
     return f"Of each passive's columns {words}."
+
+
+def _groups(groups: Mapping[str, int], figures: dict[str, Any]) -> list[str]:
+    """How few rows a bin has, of each passive whose table is known: what the active learns of them."""
+    figures |= {f"rows of the smallest group of {name}": rows for name, rows in groups.items()}
+    return [
+        f"The smallest group in a column of {name} has {rows:,} {'row' if rows == 1 else 'rows'}, which the active can "
+        "tell from all others. Fewer train.bins, or rare for categories, make groups larger."
+        for name, rows in groups.items()
+    ]
 
 
 def _costs(

@@ -34,6 +34,12 @@ def check_labels(settings: Settings, table: Table) -> None:
         raise ConfigError(
             f"{table.where}: train.class_weight names {unknown[0]}, and the classes are {', '.join(classes)}"
         )
+    counts = table.labels
+    if settings.train.objective == "poisson" and isinstance(counts, np.ndarray) and (below := int((counts < 0).sum())):
+        raise ConfigError(
+            f"{table.where}: {below} of {len(counts)} labels are below 0, the least {counts.min():g}, and "
+            "train.objective: poisson is for counts: correct them, or take squared"
+        )
 
 
 def labelled(settings: Settings, table: Table, rows: IntArray) -> tuple[Labelled, tuple[str, ...]]:
@@ -43,6 +49,12 @@ def labelled(settings: Settings, table: Table, rows: IntArray) -> tuple[Labelled
     labels = labels_of(table, rows).astype(np.float64)
     training, held_out = hold_out(len(rows), settings.train.test, settings.seed)
     _check_rows(settings, len(training))
+    trained = np.bincount(labels[training].astype(np.int64), minlength=len(classes)) if classes else np.ones(1)
+    if not trained.all():
+        raise ConfigError(
+            f"{table.where}: no row of the class {classes[int(trained.argmin())]} is among the {len(training)} that "
+            "are trained on: give more rows in common, or leave this class out"
+        )
     try:
         return Labelled(loss, labels, _weights(settings, labels, classes, training), training, held_out), classes
     except ValueError as error:

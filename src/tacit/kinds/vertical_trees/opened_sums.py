@@ -40,11 +40,11 @@ def opened_words(rows: int | None, trees: int, depth: int, least: int, bins: int
     """
     count = most_equations(rows, trees, depth, least)
     values = max(1, bins - 1)  # without the bin of missing values
+    groups = f"which is one of {values} groups in each column, or missing"
     if rows is None:
         return (
             f"the active opens up to {count:,} sums of each bin: {SOLVED_RATIO:g} or more a row are enough to solve "
-            f"for the bin of every cell, which is one of {values} groups in each column; edges of bins and values stay "
-            "with their owner"
+            f"for the bin of every cell, {groups}; edges of bins and values stay with their owner"
         )
     ratio = count / rows
     if ratio >= SOLVED_RATIO:
@@ -53,6 +53,6 @@ def opened_words(rows: int | None, trees: int, depth: int, least: int, bins: int
         reading = f"a part of the cells; from {SOLVED_RATIO:g} a row on, the bin of every cell"
     return (
         f"the active opens up to {count:,} sums of each bin over {rows:,} rows ({ratio:.2g} a row): {reading}, "
-        f"which is one of {values} groups of about {max(1, rows // values):,} rows in each column; edges of bins and "
-        "values stay with their owner"
+        f"{groups}: of about {max(1, rows // values):,} rows each if values are spread evenly, and of few if few rows "
+        "have a value; edges of bins and values stay with their owner"
     )

@@ -70,6 +70,7 @@ class _Stored:
 
 def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str, Channel]], Ended]:
     """One party: aligns, puts its columns into bins, trains, and keeps its own part."""
+    _check_signs(settings, name, place)
     table = own_table.opened(settings, name, place, settings.label_kind, Data)
     if name == settings.active:
         judged.check_labels(settings, table)
@@ -82,10 +83,13 @@ def party(settings: Settings, name: str, place: Place) -> Callable[[Mapping[str,
         keep = _storer(place.store, own_table.people(table, found.rows), found.rows)
         if found is not stored:
             keep(found.part, found.state)
+        binned = found.part.columns.apply(table.cells)[found.rows]
+        if found is not stored and name != settings.active:
+            place.sink.emit(Noted(f"{name}: {binned_columns.smallest_words(binned, settings.active)}"))
         brought = Brought(
             settings,
             name,
-            found.part.columns.apply(table.cells)[found.rows],
+            binned,
             found.part,
             found.state,
             KeptCells(None if place.store is None else place.store.path),
@@ -131,6 +135,17 @@ def fitted(settings: Settings, name: str, table: Table, rows: IntArray, place: P
     training = rows[hold_out(len(rows), settings.train.test, settings.seed)[0]]
     sign = data.sign if isinstance(data, Data) else lambda column: 0
     return binned_columns.fit(table, training, settings.train.bins, sign)
+
+
+def _check_signs(settings: Settings, name: str, place: Place) -> None:
+    """ConfigError if a party's file has monotone constraints, and its scores are those of several classes."""
+    given = own_table.data_of(settings, name, place, Data)
+    data = given[0] if given is not None else None
+    if settings.train.objective == "softmax" and isinstance(data, Data) and data.monotone:
+        raise ConfigError(
+            f"column {data.monotone[0]} of {name} is monotone, and train.objective is softmax: with the scores of all "
+            "classes a probability may rise and fall; leave out monotone, or take binary"
+        )
 
 
 def _storer(store: Store | None, people: str, rows: IntArray) -> Callable[[Part, Mapping[str, Any]], None]:
@@ -217,11 +232,15 @@ def _spend(settings: Settings, place: Place, people: bytes, rows: int) -> None:
 
 def check_tables(settings: Settings, party: str | None, local: Local, folder: Path) -> dict[str, Checked]:
     """Everything that is wrong with one party's table, or with all that are here."""
+    for name in settings.data if party is None else settings.parties.keys() & {party}:
+        _check_signs(settings, name, Place(None, Nowhere(), local if party is not None else Local(), folder))
     return own_table.check_tables(settings, party, local, folder, settings.label_kind, Data)
 
 
 def tables_here(settings: Settings) -> dict[str, Table]:
     """The tables that are on this machine, for `plan`."""
+    for name in settings.data:
+        _check_signs(settings, name, Place(None, Nowhere()))
     found = {name: own_table.here(settings, name, settings.label_kind, Data) for name in settings.parties}
     return {name: table for name, table in found.items() if table is not None}
 

@@ -31,7 +31,9 @@ class Column(tables.Column):
     """What becomes of a column of a table for trees."""
 
     missing_apart: ClassVar[bool] = True
-    monotone: Literal["rising", "falling"] | None = None  # of numbers: predictions may only rise, or fall, with it
+    monotone: Literal["rising", "falling"] | None = (
+        None  # of numbers, not with softmax: predictions may only rise, or fall, with it
+    )
 
     @model_validator(mode="after")
     def _for_trees(self) -> Column:
@@ -72,6 +74,12 @@ class Data(tables.Data):
         """The monotone constraint of a column: 1, -1, or 0 without one."""
         given = self.columns.get(name) if isinstance(self.columns, dict) else None
         return SIGNS[given.monotone] if given is not None else 0
+
+    @property
+    def monotone(self) -> list[str]:
+        """The columns with a monotone constraint."""
+        given = self.columns if isinstance(self.columns, dict) else {}
+        return [name for name in given if self.sign(name)]
 
 
 class Training(Section):

@@ -183,7 +183,7 @@ def train_passive(channels: Mapping[str, Channel], brought: Brought) -> Part:
     plan = Plan(
         settings.train.trees,
         MOST_CLASSES if settings.train.objective == "softmax" else 1,
-        1 << (settings.train.depth - 1) if settings.hidden else 1,
+        1 << (settings.train.depth - 1),
     )
     least, hidden = settings.privacy.least, settings.hidden
     passive.serve(channel, held, counter, least, hidden=hidden, plan=plan, after=server.after)

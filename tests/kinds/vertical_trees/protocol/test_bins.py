@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.kinds.vertical_trees.protocol.bins import Bins, Categories, Numbers, categories, numbers
+from tacit.lockstep.held_out import hold_out
 
 values = st.lists(st.floats(-1e300, 1e300) | st.just(float("nan")) | st.integers(-3, 3).map(float), min_size=1)
 
@@ -74,3 +75,21 @@ def test_all_columns_at_once():
     assert binned.tolist() == [[1, 1], [2, 0], [3, 2]]
     with pytest.raises(ValueError, match="2 columns were binned in training, here are 1"):
         found.apply([np.array([1.0])])
+
+
+def groups(*trainings):
+    """Of each row how many rows share its bins of all trainings, and how many groups there are."""
+    _, place, counts = np.unique(np.stack(trainings), axis=1, return_inverse=True, return_counts=True)
+    return counts[place.ravel()], len(counts)
+
+
+def test_bins_of_several_trainings_make_smaller_groups_together():
+    """The figures of docs/trees-leaks.md: each training has bins by the quantiles of rows that it draws anew."""
+    values = np.random.default_rng(0).normal(size=10_000)
+    trainings = []
+    for seed in range(20):
+        shuffled = np.random.default_rng(100 + seed).permutation(len(values))
+        trainings.append(numbers(values[shuffled[hold_out(len(values), 0.2, 0)[0]]], 9).apply(values))
+    assert [groups(*trainings[:count])[1] for count in (1, 5, 20)] == [8, 35, 132]
+    assert np.mean(groups(*trainings)[0] < 10) == pytest.approx(0.04, abs=0.001)
+    assert groups(*(numbers(values, most).apply(values) for most in (9, 8, 7, 6, 5)))[1] == 22

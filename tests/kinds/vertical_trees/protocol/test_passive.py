@@ -282,6 +282,26 @@ def test_all_rounds_have_as_many_trees_as_the_first(later):
         counted(Rounds(0, 2), Rounds(1, later), plan=Plan(5, 10))
 
 
+def test_a_plan_counts_the_nodes_of_a_tree_also_those_that_are_asked_for_again():
+    whole = Open(pack_nodes([ALL], ROWS))
+
+    def asking(*messages):
+        def first(channel):
+            channel.send(Rounds(0, 2))
+            channel.recv(RoundsKept)
+            for message in messages:
+                channel.send(message)
+                if isinstance(message, Open):
+                    channel.recv(ShareSums)
+            channel.send(Over())
+
+        return both(first, lambda channel: passive.serve(channel, held(), counter(), 1, plan=Plan(1, 2, 2)))[1]
+
+    assert asking(begun(0), words(), whole, whole, begun(1), words(), whole, whole).nodes == 4
+    with pytest.raises(PeerError, match="sums of 3 nodes of a tree were asked for: 2 were agreed on"):
+        asking(begun(0), words(), whole, whole, whole)
+
+
 def test_a_plan_counts_nodes_if_they_are_hidden():
     hidden = [begun(tweak, rows=b"") for tweak in range(3)]
 

@@ -7,8 +7,8 @@
 The passive refuses, with a PeerError that ends the run, a tweak that is not its own next one, nodes that are not parts
 of the tree's nodes so far, nodes below `least` rows, and splits of anything but a whole node of the tree, once
 (`opened`), unless nodes are hidden from it: then it cannot tell, only the active keeps to `least`, and splits are
-counted. With a `Plan` it refuses more rounds and trees than were agreed on, and in a prediction splits that did not win
-in training.
+counted. With a `Plan` it refuses more rounds, trees and opened nodes than were agreed on, and in a prediction splits
+that did not win in training.
 """
 
 from __future__ import annotations
@@ -104,12 +104,12 @@ class Plan:
     Args:
         rounds: of the whole training.
         trees: of a round.
-        values: words of each row that a tree takes: 1, or one for each node whose sums are opened if nodes are hidden.
+        nodes: of a tree whose sums are opened: those of the larger children follow from them.
     """
 
     rounds: int
     trees: int = 1
-    values: int = 1
+    nodes: int = 1
 
 
 def serve(
@@ -191,6 +191,7 @@ class _Server:
         self._most_values = 0  # received in all, by the plan
         self._trees = 0  # of a round, as the active said first
         self._splits = 0  # if nodes are hidden
+        self._nodes = 0  # of the current tree, if they are shown
 
     def count(self, rounds: Rounds) -> None:
         """Allow the words of one more round, if the plan has one."""
@@ -204,7 +205,7 @@ class _Server:
                 "were agreed on, each told once and of as many trees as the first"
             )
         self._done, self._trees = rounds.done, trees
-        more = rounds.trees * plan.values if rounds.done < plan.rounds else 0
+        more = rounds.trees * (plan.nodes if self._hidden else 1) if rounds.done < plan.rounds else 0
         self._most_values = self.tally.values + more
 
     def answer(self, message: Begun | Open | Divide) -> None:
@@ -224,7 +225,7 @@ class _Server:
         nodes = unpack_nodes(begun.rows, self._held.rows, 1)
         rows = nodes[0] if nodes else np.empty(0, dtype=np.int64)
         self._known, self._root = KnownNodes(rows, self._held.rows, self._least), rows
-        self._corrections = {}
+        self._corrections, self._nodes = {}, 0
         self._shares.begin(len(rows))
         for feature in used:
             self._corrections[feature] = self._received(len(rows))
@@ -235,6 +236,9 @@ class _Server:
         if self._known is None or self._root is None:
             raise PeerError("sums of nodes were asked for before the words of a tree, or although nodes are hidden")
         nodes = unpack_nodes(asked.nodes, self._held.rows, len(self._root) // self._least)
+        self._nodes += len(nodes)
+        if self._plan is not None and self._nodes > self._plan.nodes:
+            raise PeerError(f"sums of {self._nodes} nodes of a tree were asked for: {self._plan.nodes} were agreed on")
         self._known.open(nodes)
         places = [np.searchsorted(self._root, rows) for rows in nodes]
         self._send(self._shares.sums(places, self._held.bins))
