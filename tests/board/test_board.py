@@ -72,7 +72,8 @@ CUT_OFF = """
 """
 OVERLAPPING = """
 [...document.querySelectorAll('table.runs tbody td[data-label]')]
-  .filter((each) => [...each.children].some((part) => part.getBoundingClientRect().right > each.getBoundingClientRect().right))
+  .filter((each) => [...each.children].some((part) =>
+    part.getBoundingClientRect().right > each.getBoundingClientRect().right))
   .map((each) => each.textContent)
 """
 LISTED = """
