@@ -76,6 +76,9 @@ OVERLAPPING = """
     part.getBoundingClientRect().right > each.getBoundingClientRect().right))
   .map((each) => each.textContent)
 """
+COLOURS_OF_NOTES = (
+    "new Set([...document.querySelectorAll('.card .note')].map((each) => getComputedStyle(each).color)).size"
+)
 LISTED = """
 [...document.querySelectorAll('table.runs tbody tr')].map((row) =>
   [row.querySelector('a').textContent.slice(16), row.querySelector('.badge').textContent])
@@ -172,6 +175,7 @@ def test_every_sort_of_run_is_shown_and_fits(browser, runs, tmp_path, width, dar
             assert page.run(CONTRAST) == []
             if name == "failed":
                 assert WHY in page.text(".notice:not([hidden])")
+                assert page.run(COLOURS_OF_NOTES) == 1  # the protection of a run that failed is not what is bad
             page.click(".back a")
     live.close()
 
