@@ -268,10 +268,14 @@ def test_what_is_missing_is_named(tmp_path):
         b'{"ledgers": [5]}',
         b'{"ledgers": [{"epsilon": "many"}]}',
         b'{"ledgers": [{"epsilon": 1' + b"0" * 400 + b"}]}",
+        b'{"ledgers": [{"epsilon": -1}]}',
+        b'{"ledgers": [{"epsilon": NaN}]}',
+        b'{"ledgers": [{"epsilon": 1, "delta": -1}]}',
+        b'{"ledgers": [{"epsilon": 1, "delta": NaN}]}',
         b'{"ledgers": [], "sha256": "' + b"0" * 64 + b'"}',
         b" " * 5_000_000,
     ],
-    ids=range(8),
+    ids=range(12),
 )
 def test_a_ledger_that_is_none_is_damage(tmp_path, ledger):
     path = write(tmp_path, settings(), [STARTED, DONE])

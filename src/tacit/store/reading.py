@@ -103,7 +103,7 @@ def _account(data: dict[str, Any]) -> Account:
         unit=str(data.get("unit", "client")),
         relation=str(data.get("relation", "")),
         epsilon=_or_infinite(data.get("epsilon")),
-        delta=float(data.get("delta") or 0.0),
+        delta=_delta(data.get("delta") or 0.0),
         lines=tuple(dict(line) for line in data.get("lines", ())),
         budget=data.get("budget"),
         tier=str(data.get("tier", "")),
@@ -115,9 +115,16 @@ def _or_infinite(value: object) -> float:
     """JSON has no infinite numbers: they are stored as a word, or as nothing."""
     if value is None or value == "infinite":
         return math.inf
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
         return float(value)
     raise ValueError(f"epsilon cannot be {value!r}")
+
+
+def _delta(value: Any) -> float:
+    found = float(value)
+    if not 0 <= found < math.inf:
+        raise ValueError(f"delta cannot be {value!r}")
+    return found
 
 
 def environment(path: Path) -> dict[str, str]:
