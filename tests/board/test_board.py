@@ -70,6 +70,15 @@ CUT_OFF = """
   .filter((each) => each.getClientRects().length && each.getBoundingClientRect().right > innerWidth)
   .map((each) => each.textContent)
 """
+OVERLAPPING = """
+[...document.querySelectorAll('table.runs tbody td[data-label]')]
+  .filter((each) => [...each.children].some((part) =>
+    part.getBoundingClientRect().right > each.getBoundingClientRect().right))
+  .map((each) => each.textContent)
+"""
+COLOURS_OF_NOTES = (
+    "new Set([...document.querySelectorAll('.card .note')].map((each) => getComputedStyle(each).color)).size"
+)
 LISTED = """
 [...document.querySelectorAll('table.runs tbody tr')].map((row) =>
   [row.querySelector('a').textContent.slice(16), row.querySelector('.badge').textContent])
@@ -130,6 +139,7 @@ def sorts_of_runs(runs):
     aborted = RoundAborted(0, "0 clients uploaded, 5 are needed", 1.0)
     write(runs, settings(name="failed"), [STARTED, aborted, RunFinished("failed", 1, 3.0, WHY)])
     write(runs, settings(name="killed"), [TRAINING, Stepped(0, 5, 10, loss=2.0)])
+    write(runs, settings(name="reached"), [STARTED, *rounds(1), RunFinished("budget reached", 1, 3.0)])
     write(runs, settings(name="damaged"), [STARTED])
     with next(runs.glob("*-damaged")).joinpath("events.jsonl").open("ab") as file:
         file.write(os.urandom(3000).replace(b"\n", b"") + b"\n")
@@ -143,15 +153,16 @@ def sorts_of_runs(runs):
 def test_every_sort_of_run_is_shown_and_fits(browser, runs, tmp_path, width, dark):
     live = sorts_of_runs(runs)
     with shown(browser, runs, width=width, dark=dark) as page:
-        page.until("document.querySelectorAll('table.runs tbody tr').length === 5")
+        page.until("document.querySelectorAll('table.runs tbody tr').length === 6")
         found = dict(page.run(LISTED))
         states = {"under-way": "running", **{state: state for state in ("done", "failed", "killed", "damaged")}}
-        assert found == states
+        assert found == {**states, "reached": "budget reached"}
         text = page.text()
         for words in ("DDP_ENCRYPT", "2.5", "50.0%", "accuracy", "2/6", WHY[:30], "coordinator", "gaussian noise"):
             assert words in text
         assert page.sideways() <= 0
         assert page.run(CUT_OFF) == []
+        assert page.run(OVERLAPPING) == []
         assert page.run("getComputedStyle(document.body).backgroundColor") == BACKGROUND[dark]
         assert page.run(CONTRAST) == []
         page.picture(tmp_path / "list.png")
@@ -164,6 +175,7 @@ def test_every_sort_of_run_is_shown_and_fits(browser, runs, tmp_path, width, dar
             assert page.run(CONTRAST) == []
             if name == "failed":
                 assert WHY in page.text(".notice:not([hidden])")
+                assert page.run(COLOURS_OF_NOTES) == 1  # the protection of a run that failed is not what is bad
             page.click(".back a")
     live.close()
 

@@ -25,13 +25,13 @@ def test_each_epsilon_of_a_round_is_a_figure():
 
 
 def test_epochs_steps_and_answers_stand_where_they_happened():
-    """Figures of private records are marked where there is an epsilon, which does not cover them."""
+    """Figures of private records are marked: of steps always, as most of them have no epsilon; of epochs if one has."""
     assert place(EpochFinished(1, 1.0, {"auc": 0.75}, {"loss": 2.0}, 1.25, 1e-5)) == (
         2,
         {"auc": 0.75, "loss (not covered by ε)": 2.0, "ε": 1.25},
     )
     assert place(Stepped(1, 5, 10, loss=2.0, epsilon=0.5)) == (1.5, {"loss of steps (not covered by ε)": 2.0, "ε": 0.5})
-    assert place(Stepped(1, 5, 10, loss=2.0)) == (1.5, {"loss of steps": 2.0})
+    assert place(Stepped(1, 5, 10, loss=2.0)) == (1.5, {"loss of steps (not covered by ε)": 2.0})  # between two ε
     assert place(Answered(3, 6, {"Update": 9}, {"updates": math.inf}, {})) == (7, {})
     assert place(Evaluated(4, "SILHOUETTE_SCORE", 0.25, "", 5, 100, 10)) == (5, {"silhouette": 0.25})
     assert place(RunResumed(3, False)) == (3, {})

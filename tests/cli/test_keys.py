@@ -113,7 +113,7 @@ def test_many_names_are_issued_and_one_is_revoked(here):
     revoked = tacit_keys("revoke", "client-1", "--reason", "superseded")
     assert "authority/revoked.pem is revocation list 2 of" in revoked.stdout
     assert " now, with 1 certificate.\n" in revoked.stdout
-    assert "revocation list 2 of" in tacit_keys("show", "authority/revoked.pem").stdout
+    assert tacit_keys("show", "authority/revoked.pem").stdout.endswith("with 1 certificate\n")
     assert [result.exit_code for result in (made, revoked)] == [0, 0]
     again = tacit_keys("issue", "--names", "clients.txt")
     assert again.stdout == "0 new certificates in issued; 2 names had one\n"

@@ -102,6 +102,12 @@ def test_a_page_of_elsewhere_cannot_read_it_through_a_browser_here(host):
             assert ask(port, host=name)[0] == 200
 
 
+def test_two_names_at_once_are_refused():
+    with serve(view(), HERE) as port, socket.create_connection(("127.0.0.1", port), HANGS) as connection:
+        connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n")
+        assert b" 403 " in connection.recv(100)
+
+
 def test_without_the_token_nothing_is_shown(secured):
     endpoint, context = secured
     with serve(view(), endpoint) as port:

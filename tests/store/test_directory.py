@@ -119,7 +119,7 @@ def test_a_line_that_was_cut_off_is_passed_over(directory):
 
 def test_a_broken_line_in_the_middle_is_an_error(tmp_path):
     path = tmp_path / "events.jsonl"
-    for broken in ('{"event": "Not', "[]", '{"event": "Strange"}', '{"event": "Noted"}'):
+    for broken in ('{"event": "Not', "[]", "[" * 100_000, '{"event": "Strange"}', '{"event": "Noted"}'):
         path.write_text(f'{{"event": "Noted", "text": "a"}}\n{broken}\n{{"event": "Noted", "text": "b"}}\n')
         with pytest.raises(ValueError, match=r"events.jsonl:2: this line is not an event"):
             list(read_events(path))

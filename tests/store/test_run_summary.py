@@ -27,6 +27,7 @@ from tacit.events import (
     TrainingStarted,
     Unpaused,
 )
+from tacit.report.listing import listed, share_done
 from tacit.store import run_summary
 from tacit.store.directory import RunDirectory
 from tacit.store.run_summary import Following, Measured, Spent, runs_in
@@ -267,10 +268,14 @@ def test_what_is_missing_is_named(tmp_path):
         b'{"ledgers": [5]}',
         b'{"ledgers": [{"epsilon": "many"}]}',
         b'{"ledgers": [{"epsilon": 1' + b"0" * 400 + b"}]}",
+        b'{"ledgers": [{"epsilon": -1}]}',
+        b'{"ledgers": [{"epsilon": NaN}]}',
+        b'{"ledgers": [{"epsilon": 1, "delta": -1}]}',
+        b'{"ledgers": [{"epsilon": 1, "delta": NaN}]}',
         b'{"ledgers": [], "sha256": "' + b"0" * 64 + b'"}',
         b" " * 5_000_000,
     ],
-    ids=range(8),
+    ids=range(12),
 )
 def test_a_ledger_that_is_none_is_damage(tmp_path, ledger):
     path = write(tmp_path, settings(), [STARTED, DONE])
@@ -280,13 +285,28 @@ def test_a_ledger_that_is_none_is_damage(tmp_path, ledger):
     assert found.damage.startswith("ledger.json")
 
 
-def test_values_that_no_run_has_are_damage(tmp_path):
+HUGE = int("9" * 400)  # no float
+ROUND = {"event": "RoundFinished", "round": 1, "survivors": 1, "refused": 0, "seconds": 1.0, "bytes_up": 1}
+ENORMOUS = [
+    {"event": "Stepped", "epoch": HUGE, "step": 1, "steps": 3},
+    ROUND | {"round": HUGE},
+    ROUND | {"round": -HUGE},
+    ROUND | {"metrics": {"accuracy": HUGE}},
+    {"event": "RoundAborted", "round": HUGE, "reason": "", "seconds": 1.0},
+    {"event": "TrainingResumed", "epoch": HUGE, "step": 0},
+]
+
+
+@pytest.mark.parametrize("event", ENORMOUS, ids=range(len(ENORMOUS)))
+def test_values_that_no_run_has_are_damage(tmp_path, event):
     path = write(tmp_path, settings(), [STARTED])
-    huge = int("9" * 400)
     with (path / "events.jsonl").open("a") as file:
-        for event in ({"event": "Stepped", "epoch": huge, "step": 1, "steps": 3}, {"event": "Noted", "text": "x"}):
-            file.write(json.dumps(event) + "\n")
-    assert Following(path).refreshed().damage == "events.jsonl: a line is not an event"
+        for each in (event, {"event": "Noted", "text": "x"}):
+            file.write(json.dumps(each) + "\n")
+    found = Following(path).refreshed()
+    assert found.damage == "events.jsonl: a line is not an event"
+    assert share_done(found) == 0.0
+    assert listed(found, 0.0).progress == "0/6"
 
 
 def test_links_lead_nowhere(tmp_path):

@@ -84,8 +84,8 @@ def place(event: Event) -> tuple[float, dict[str, float]]:
             return event.epoch + 1, _finite({**event.metrics, **local, "ε": event.epsilon})
         case Stepped():
             whole = event.epoch + event.step / max(1, event.steps)
-            mark = "" if event.epsilon is None else _UNCOVERED
-            return whole, _finite({f"loss of steps{mark}": event.loss, "ε": event.epsilon})
+            # Always marked: steps of a private training have an epsilon only now and then.
+            return whole, _finite({f"loss of steps{_UNCOVERED}": event.loss, "ε": event.epsilon})
         case Answered():
             return event.round + 1, _finite({f"ε of {of}": value for of, value in event.epsilons.items()})
         case RunResumed():

@@ -195,7 +195,9 @@ def describe(file: Path, now: datetime | None = None) -> Description:
             return Description(file, "private keys", None, identity.read_private(data).fingerprint)
         if b"X509 CRL-----" in data:
             found = read_unverified(data)
-            return Description(file, f"{found.words} with {len(found.entries)} entries", None, None)
+            count = len(found.entries)
+            words = f"{found.words} with {count} certificate" + ("" if count == 1 else "s")
+            return Description(file, words, None, None)
         if b"CERTIFICATE REQUEST-----" in data:
             request = identity.read_request(data)
             return Description(file, "request", request.name, request.fingerprint)

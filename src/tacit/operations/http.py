@@ -99,8 +99,8 @@ class _Handler(PageHandler):
                 self.send_error(404)
 
     def _asks_this_machine(self) -> bool:
-        host = self.headers.get("Host", "")
-        return on_loopback(host if ":" in host.rpartition("]")[2] else f"{host}:80")
+        host, *others = self.headers.get_all("Host") or [""]
+        return not others and on_loopback(host if ":" in host.rpartition("]")[2] else f"{host}:80")
 
     def _judged(self, trouble: str) -> None:
         self._answer(503 if trouble else 200, _PLAIN, f"{trouble or 'ok'}\n")

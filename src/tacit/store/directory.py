@@ -240,7 +240,7 @@ def read_timed_events(path: str | Path) -> Iterator[tuple[float, Event]]:
                 data = json.loads(text)
                 event = events.from_json(data)
                 yield datetime.fromisoformat(data.get("time", "1970-01-01T00:00:00+00:00")).timestamp(), event
-            except (ValueError, TypeError, AttributeError) as error:
+            except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
                 raise ValueError(f"{path}:{count}: this line is not an event: {error}") from error
 
 

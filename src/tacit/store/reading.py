@@ -14,6 +14,8 @@ from tacit.events import KINDS, Event
 from tacit.store.directory import Store, read_events
 from tacit.store.party_folder import CLIENT, read_intact
 
+_LARGEST = 2**63  # of a number in an event: one that is no float ends whatever counts with it
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -60,11 +62,11 @@ def _is(value: Any, expected: Any) -> bool:
         inner = get_args(expected)[1]
         return isinstance(value, dict) and all(_is(item, inner) for item in value.values())
     if expected in (float, float | None):
-        return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+        return value is None or isinstance(value, float) or _is(value, int)
     if get_origin(expected) is list:
         return isinstance(value, list) and all(_is(item, get_args(expected)[0]) for item in value)
     if expected is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        return isinstance(value, int) and not isinstance(value, bool) and -_LARGEST < value < _LARGEST
     if get_origin(expected) is UnionType:
         return any(_is(value, each) for each in get_args(expected))
     if expected in (str, bool, NoneType):
@@ -90,7 +92,7 @@ def accounts(data: dict[str, Any], path: Path) -> tuple[Account, ...]:
     """The ledgers of a ledger.json, or of a client's counters, that was read from `path`."""
     try:
         return tuple(_account(each) for each in data.get("ledgers", []))
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ValueError(f"{path}:1: this is not a ledger: {error}") from error
 
 
@@ -101,7 +103,7 @@ def _account(data: dict[str, Any]) -> Account:
         unit=str(data.get("unit", "client")),
         relation=str(data.get("relation", "")),
         epsilon=_or_infinite(data.get("epsilon")),
-        delta=float(data.get("delta") or 0.0),
+        delta=_delta(data.get("delta") or 0.0),
         lines=tuple(dict(line) for line in data.get("lines", ())),
         budget=data.get("budget"),
         tier=str(data.get("tier", "")),
@@ -113,9 +115,16 @@ def _or_infinite(value: object) -> float:
     """JSON has no infinite numbers: they are stored as a word, or as nothing."""
     if value is None or value == "infinite":
         return math.inf
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
         return float(value)
     raise ValueError(f"epsilon cannot be {value!r}")
+
+
+def _delta(value: Any) -> float:
+    found = float(value)
+    if not 0 <= found < math.inf:
+        raise ValueError(f"delta cannot be {value!r}")
+    return found
 
 
 def environment(path: Path) -> dict[str, str]:
