@@ -355,10 +355,11 @@ def main() -> None:
             os._exit(0)
         children.append(child)
     run(0, int(world), port, Path(folder), names)
-    (Path(folder) / "done").touch()
     for child in children:
-        os.kill(child, signal.SIGKILL)  # one of them may wait forever
+        if "silent" in names:  # one of them waits forever; others end by themselves, with all of their results written
+            os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+    (Path(folder) / "done").touch()
 
 
 if __name__ == "__main__":

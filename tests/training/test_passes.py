@@ -123,3 +123,23 @@ def test_a_buffer_that_several_passes_share_is_refused():
     buffer.copy_(x[:4])
     with pytest.raises(RuntimeError, match="was overwritten between"):
         engine.add_clipped(factors)
+
+
+def test_layers_in_another_order_each_time_keep_no_more_memory_than_is_given():
+    class Either(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.small, self.large = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 5, padding=2)
+
+        def forward(self, x, swapped):
+            return self.small(self.large(x)) if swapped else self.large(self.small(x))
+
+    torch.manual_seed(0)
+    module, records = Either(), 8
+    memory = 4 * records * sum(each.numel() for each in module.parameters() if each.dim() > 1)
+    engine = Engine(module, memory=memory)
+    for swapped in (False, True, False, True):
+        module(torch.randn(records, 4, 6, 6), swapped).sum().backward()
+        engine.add_clipped(engine.factors(engine.norms(), 1.0))
+        assert sum(each.nbytes for each in engine._pass._shelf) <= memory * 9 / 8
+        assert swapped or engine._pass._shelf  # kept for the next pass

@@ -47,6 +47,8 @@ class Pass:
         self._kept = 0
         self._taken = 0
         self._task = -1
+        if sum(each.nbytes for each in self._shelf) > _with_room(self._keep):
+            self._shelf = []  # layers took it in another order each time, so that each place got that of the largest
 
     def take(self, like: Tensor, *shape: int) -> Tensor:
         """Memory for gradients that are kept until the pass is cleared. Fresh memory would cost as much as its use."""
@@ -175,7 +177,12 @@ class Pass:
 def _large_enough(memory: Tensor, like: Tensor, size: int) -> Tensor:
     if memory.numel() >= size and memory.dtype == like.dtype and memory.device == like.device:
         return memory
-    return like.new_empty(size + size // 8)  # samples differ in size
+    return like.new_empty(_with_room(size))
+
+
+def _with_room(size: int) -> int:
+    """More by an eighth: samples differ in size."""
+    return size + size // 8
 
 
 def _refuse_reentrant() -> None:

@@ -46,10 +46,18 @@ def exactly(device: str) -> Iterator[None]:
 
 
 def exact_backward(backward: F) -> F:
-    """A backward pass of a function, without the autocast that may be on where it is called."""
+    """A backward pass of a function, without the autocast that may be on where it is called.
+
+    ValueError where a graph is to be made of it: what is recorded are numbers, through which nothing flows back.
+    """
 
     @wraps(backward)
     def run(ctx: Any, *gradients: Tensor) -> Any:
+        if torch.is_grad_enabled():
+            raise ValueError(
+                "a backward pass with create_graph=True (a gradient penalty, a Hessian) cannot be recorded: gradients "
+                "of single records are clipped as numbers. Leave it out, or take such gradients of another model"
+            )
         with exactly(gradients[0].device.type):
             return backward(ctx, *gradients)
 
