@@ -250,7 +250,8 @@ def test_the_plan_says_what_the_policy_will_say():
 
 
 def test_only_an_approved_plan_with_the_same_code_joins():
-    Path("own.py").write_text(OWN)
+    Path("own.py").write_text(f"import helper\n{OWN}")
+    Path("helper.py").write_text("")
     local("approve: ask")
     done("ledger", "site.yaml", "--begin")
     asks = ("--set", "task=own:make_task")
@@ -267,6 +268,9 @@ def test_only_an_approved_plan_with_the_same_code_joins():
             assert "was not approved" in join("asks.yaml", *JOINS, *asks, *changed).stderr
         other = (*JOINS[:3], "1", *JOINS[4:])
         assert "was not approved" in join("asks.yaml", *other, *asks).stderr
+        Path("helper.py").write_text(Path("helper.py").read_text() + "# changed\n")
+        assert "was not approved" in join("asks.yaml", *JOINS, *asks).stderr
+        Path("helper.py").write_text("")
         Path("own.py").write_text(OWN + "# changed\n")
         assert "was not approved" in join("asks.yaml", *JOINS, *asks).stderr
         assert not connected(server)
