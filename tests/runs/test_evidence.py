@@ -147,7 +147,9 @@ def test_findings_of_an_audit_are_bounds_and_no_scores(fleet):
         "off": {"value": 0.98123, "metric": "AUC"},
         "on": {"value": 0.51717, "metric": "AUC"},
     }
+    counted = "4 steps on half of 1,370 records of the task, noise of 1.76"
     rule = {**finding, "audited": None, "attack": "shares", "watched": 9, "broken": ["client 37 reveals a share"]}
+    rule["protection"] = counted
     scored = {**finding, "audited": None, "attack": "records recovered"}
     audit = {
         "quick": True,
@@ -168,6 +170,7 @@ def test_findings_of_an_audit_are_bounds_and_no_scores(fleet):
         (fleet / "audit.json").unlink()
     told = json.loads(files["audit.json"])
     assert [(each["attack"], each["broken"]) for each in told["findings"]] == [("members", 0), ("shares", 1)]
+    assert told["findings"][1]["protection"] == "4 steps on half of some records of the task, noise of 1.76"
     assert (told["false_claims"], told["not_tested"]) == (1, ["rows", "the alignment of ids"])
     for secret in (b"0.98123", b"0.51717", b"record 17", b"records recovered", b"380", b"client 37", b"alike"):
         assert secret not in files["audit.json"]
