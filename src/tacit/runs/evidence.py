@@ -48,7 +48,7 @@ from tacit.version import __version__
 
 AUDIT = "audit.json"  # in a run's folder, next to the page that `tacit audit RUN` writes
 _TESTED = ("adversary", "protection", "proved", "curve", "watched", "refuted")  # of a finding
-_COUNTED = re.compile(r"\b\d[\d,]* (records?|owners?|rows?)\b")  # in words about a protection
+_COUNTED = re.compile(r"\b\d[\d,]* ((planted )?(records?|owners?)|rows?|federations)\b")  # in words about a protection
 # Of each event the fields that are always shown: nothing in them depends on who took part, or on private records.
 SHOWN: Mapping[str, frozenset[str]] = {
     name: allowed_fields(fields)
