@@ -173,6 +173,21 @@ def test_a_prediction_is_refused_where_its_epsilon_would_not_be_counted(file, po
         assert not connected(server)
 
 
+def test_a_prediction_is_refused_until_its_plan_is_approved():
+    local("approve: ask")
+    done("ledger", "site.yaml", "--begin")
+    asks = ("asks.yaml", "--party", "shop", "--local", "site.yaml")
+    with listening(LOGISTIC) as server:
+        predict = partial(invoke, "predict", *asks, "--run", "nowhere", "--insecure")
+        refused = predict()
+        assert refused.exit_code == 2, refused.output
+        assert "not approved at this site: tacit approve asks.yaml --party shop --local site.yaml" in refused.stderr
+        assert done("approve", *asks, "--yes")
+        assert "approve" not in predict().stderr
+        assert "not approved" in predict("--set", "train.epochs=2").stderr
+        assert not connected(server)
+
+
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
