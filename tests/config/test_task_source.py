@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
+import py_compile
 import sys
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -102,3 +105,62 @@ def test_an_owner_counts_however_its_module_is_written():
             (_, found) = sources("digits", {"train": {"privacy": {"owner": owner}}})
             assert found.digest == digest(f"{name}.py")
     assert len(sources("digits", {"train": {"privacy": {"owner": "a column"}}})) == 1
+
+
+def test_modules_beside_the_file_that_a_task_imports_count_and_what_those_import():
+    Path("lonely_task.py").write_text(f"import json, first_helper\n{RUNS}")
+    Path("first_helper.py").write_text("def late():\n    from second_helper.deep import it\n")
+    Path("second_helper").mkdir()
+    Path("second_helper/__init__.py").write_text("")
+    Path("second_helper/deep.py").write_text("import importlib\nit = importlib.import_module('third_helper')\n")
+    Path("third_helper.py").write_text("import lonely_task\n")
+    Path("stranger.py").write_text("")
+    before = sources("lonely_task:make_task", {})
+    named = ["lonely_task", "first_helper", "second_helper", "third_helper"]
+    assert [each.what.split()[-1] for each in before] == [
+        "lonely_task",
+        "first_helper",
+        *["second_helper"] * 2,
+        named[3],
+    ]
+    for path in ("first_helper.py", "second_helper/deep.py", "third_helper.py"):
+        Path(path).write_text(Path(path).read_text() + "# changed\n")
+        after = sources("lonely_task:make_task", {})
+        assert after != before
+        before = after
+    assert not {*named} & sys.modules.keys()
+
+
+@pytest.mark.parametrize("name", ["bank_tasks/task.so", "bank_tasks/deep.pyc", "bank_tasks/deep/task.py"])
+def test_whatever_of_a_package_can_be_imported_counts(name):
+    for path in ("bank_tasks/__init__.py", name):
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text("one")
+    before = sources("bank_tasks:make", {})
+    Path(name).write_text("two")
+    assert sources("bank_tasks:make", {}) != before
+
+
+@pytest.mark.parametrize("mode", list(py_compile.PycInvalidationMode))
+def test_a_compiled_file_that_is_run_in_the_place_of_the_source_is_of_that_source(mode):
+    """What Python itself then runs is the oracle: a compiled file that fits the source by its time, or by its hash."""
+    source, other = Path("lonely_task.py"), Path("other.py")
+    source.write_text("said = 'source'\n")
+    other.write_text("said = 'hidden'\n")  # as long as the source
+    for path in (other, source):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+        compiled = py_compile.compile(str(path), invalidation_mode=mode, doraise=True)
+    assert sources("lonely_task:make_task", {})
+    hidden = bytearray(Path(cache_from_source(other)).read_bytes())
+    hidden[:16] = Path(compiled).read_bytes()[:16]
+    Path(compiled).write_bytes(hidden)
+    with pytest.raises(ConfigError, match=r"is not that of .*, and Python would run it: remove it"):
+        sources("lonely_task:make_task", {})
+    assert importlib.import_module("lonely_task").said == "hidden"
+    del sys.modules["lonely_task"]
+    source.write_text("said = 'source of another length'\n")  # Python does not run it now, unless it asks nobody
+    importlib.invalidate_caches()
+    if mode != py_compile.PycInvalidationMode.UNCHECKED_HASH:
+        assert importlib.import_module("lonely_task").said == "source of another length"
+        assert sources("lonely_task:make_task", {})
+    sys.modules.pop("lonely_task", None)

@@ -173,6 +173,21 @@ def test_a_prediction_is_refused_where_its_epsilon_would_not_be_counted(file, po
         assert not connected(server)
 
 
+def test_a_prediction_is_refused_until_its_plan_is_approved():
+    local("approve: ask")
+    done("ledger", "site.yaml", "--begin")
+    asks = ("asks.yaml", "--party", "shop", "--local", "site.yaml")
+    with listening(LOGISTIC) as server:
+        predict = partial(invoke, "predict", *asks, "--run", "nowhere", "--insecure")
+        refused = predict()
+        assert refused.exit_code == 2, refused.output
+        assert "not approved at this site: tacit approve asks.yaml --party shop --local site.yaml" in refused.stderr
+        assert done("approve", *asks, "--yes")
+        assert "approve" not in predict().stderr
+        assert "not approved" in predict("--set", "train.epochs=2").stderr
+        assert not connected(server)
+
+
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
@@ -250,7 +265,8 @@ def test_the_plan_says_what_the_policy_will_say():
 
 
 def test_only_an_approved_plan_with_the_same_code_joins():
-    Path("own.py").write_text(OWN)
+    Path("own.py").write_text(f"import helper\n{OWN}")
+    Path("helper.py").write_text("")
     local("approve: ask")
     done("ledger", "site.yaml", "--begin")
     asks = ("--set", "task=own:make_task")
@@ -267,6 +283,9 @@ def test_only_an_approved_plan_with_the_same_code_joins():
             assert "was not approved" in join("asks.yaml", *JOINS, *asks, *changed).stderr
         other = (*JOINS[:3], "1", *JOINS[4:])
         assert "was not approved" in join("asks.yaml", *other, *asks).stderr
+        Path("helper.py").write_text(Path("helper.py").read_text() + "# changed\n")
+        assert "was not approved" in join("asks.yaml", *JOINS, *asks).stderr
+        Path("helper.py").write_text("")
         Path("own.py").write_text(OWN + "# changed\n")
         assert "was not approved" in join("asks.yaml", *JOINS, *asks).stderr
         assert not connected(server)

@@ -136,8 +136,8 @@ def test_findings_of_an_audit_are_bounds_and_no_scores(fleet):
             "epsilon": 0.1,
             "delta": 0.0,
             "confidence": 0.95,
-            "method": "one run, 361 of 380 guesses right",
-            "samples": 380,
+            "method": "one run, 361 of 3805179 guesses right",
+            "samples": 3805179,
             "assumes": "",
         },
         "curve": None,
@@ -147,7 +147,9 @@ def test_findings_of_an_audit_are_bounds_and_no_scores(fleet):
         "off": {"value": 0.98123, "metric": "AUC"},
         "on": {"value": 0.51717, "metric": "AUC"},
     }
+    counted = "4 steps on half of 1,370 records of the task, noise of 1.76"
     rule = {**finding, "audited": None, "attack": "shares", "watched": 9, "broken": ["client 37 reveals a share"]}
+    rule["protection"] = counted
     scored = {**finding, "audited": None, "attack": "records recovered"}
     audit = {
         "quick": True,
@@ -157,7 +159,7 @@ def test_findings_of_an_audit_are_bounds_and_no_scores(fleet):
         "false_claims": ["client 37 reveals a share"],
         "not_tested": [
             "the alignment of ids",
-            "epsilons above 4: 380 records cannot show more",
+            "epsilons above 4: 3805179 records cannot show more",
             "rows: no two are alike",
         ],
     }
@@ -168,8 +170,9 @@ def test_findings_of_an_audit_are_bounds_and_no_scores(fleet):
         (fleet / "audit.json").unlink()
     told = json.loads(files["audit.json"])
     assert [(each["attack"], each["broken"]) for each in told["findings"]] == [("members", 0), ("shares", 1)]
+    assert told["findings"][1]["protection"] == "4 steps on half of some records of the task, noise of 1.76"
     assert (told["false_claims"], told["not_tested"]) == (1, ["rows", "the alignment of ids"])
-    for secret in (b"0.98123", b"0.51717", b"record 17", b"records recovered", b"380", b"client 37", b"alike"):
+    for secret in (b"0.98123", b"0.51717", b"record 17", b"records recovered", b"3805179", b"client 37", b"alike"):
         assert secret not in files["audit.json"]
         assert secret not in files["statement.html"]
 

@@ -74,7 +74,7 @@ def command(
         if party is None:
             scores: Scores | None = predict_here(settings, run, _by_party(inputs), _Told())
         else:
-            scores = _as_party(settings, party, run, inputs, local_file, insecure)
+            scores = _as_party(settings, party, run, inputs, local_file, insecure, (file, overrides))
         if scores is not None and output is not None:
             write_scores(scores, output)
             click.echo(f"Scores of {len(scores.rows)} rows: {output}")
@@ -97,17 +97,29 @@ def command(
 
 
 def _as_party(
-    settings: Settings, party: str, run: Path, inputs: tuple[str, ...], local_file: Path | None, insecure: bool
+    settings: Settings,
+    party: str,
+    run: Path,
+    inputs: tuple[str, ...],
+    local_file: Path | None,
+    insecure: bool,
+    source: tuple[Path, tuple[str, ...]],  # of the settings: the file, and what overrides it
 ) -> Scores | None:
+    from tacit.cli.join import approval
     from tacit.config.local import load_local
-    from tacit.runs.join import site_of
-    from tacit.runs.policy import check_uncounted
+    from tacit.runs.join import join_of, site_of
+    from tacit.runs.policy import check_approved, check_uncounted
     from tacit.runs.predict import predict_as
 
     if len(inputs) > 1:
         end("--input: with --party give your own rows only, one FILE", USER)
     local, folder = load_local(local_file)
     check_uncounted(local.policy, settings, "a prediction")
+    if local.policy is not None:
+        join = join_of(settings)
+        networked = join.networked(settings)
+        again = approval(source[0], party, None, local_file, source[1])
+        check_approved(local.policy, networked, join.seat(networked, party, None), folder, again)
     site = site_of(settings, local, folder, party, insecure=insecure)
     return predict_as(settings, party, run, Path(inputs[0]) if inputs else None, site, _Told())
 

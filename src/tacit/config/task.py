@@ -49,6 +49,11 @@ def _is_stale(name: str) -> bool:
     return now is None or _folder(now) != _folder(spec)
 
 
+def is_beside(spec: ModuleSpec) -> bool:
+    """Whether a module lies in the folder of the file, or in the current one: it is not installed."""
+    return _folder(spec) in {Path.cwd().resolve(), *map(Path, _beside)}
+
+
 def _folder(spec: ModuleSpec) -> Path | None:
     """Where a module or a package lies."""
     inside = list(spec.submodule_search_locations or [])

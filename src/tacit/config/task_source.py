@@ -1,30 +1,38 @@
 """Digests of the code that a file names, found without running any of it.
 
-    sources(names)      for each name of a file's task: its source file, and the installed package that it is in
+    sources(names)      for each name of a file's task: its source file, the installed package that it is in, and the
+                        modules beside the FILE or in the current folder that they import
 
 A name is a task that comes with Tacit, whose code is Tacit's own package, or `package.module:function`. Its module is
 looked for where `config.task` would import it from, one folder after the other: importing a module imports the packages
-above it first, and runs them. What such a module imports in turn is not part of the digests, unless it is in the same
-package; nor are compiled files that lie beside the source.
+above it first, and runs them. Imports are read from the source: what is imported in another way is not part of the
+digests, and nor is what is installed apart. A compiled file that Python would run in the place of a source must be what
+that source compiles to.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import marshal
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec, PathFinder, all_suffixes
 from importlib.resources import files
+from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path
 from typing import Any
 
 from tacit.config.source import ConfigError
+from tacit.config.task import is_beside
 
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _OWNER = ("privacy", "owner")  # the key of a file that names a function which Tacit itself imports, beside the task
 _LARGEST = 1 << 28  # bytes of one file
+_HEADER = 16  # bytes before the code in a compiled file
+_IMPORTERS = ("import_module", "__import__")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +77,79 @@ def _of(name: str, *, must: bool) -> Iterator[Source]:
                 "FILE or the current folder"
             )
         return
-    if specs[-1].origin is not None and ":" in name:
+    if ":" not in name:
+        yield Source("package tacit", package(map(Path, specs[0].submodule_search_locations or ())))
+        return
+    yield from _digests(module, specs)
+    yield from _helpers(specs)
+
+
+def _digests(module: str, specs: Sequence[ModuleSpec]) -> Iterator[Source]:
+    for path in _source_files(specs):
+        _check_compiled(path)
+    if specs[-1].origin is not None:
         yield Source(f"source file of {module}", _file(Path(specs[-1].origin)))
     if folders := specs[0].submodule_search_locations:
         yield Source(f"package {specs[0].name}", package(map(Path, folders)))
+
+
+def _helpers(specs: Sequence[ModuleSpec]) -> Iterator[Source]:
+    """Modules and packages that are not installed, of which this code says that it imports them, and of those too."""
+    seen, left = {specs[0].name, "tacit"}, [*_source_files(specs)]
+    while left:
+        for name in _imports(left.pop()):
+            if name in seen:
+                continue
+            seen.add(name)
+            spec = PathFinder.find_spec(name)
+            if spec is not None and is_beside(spec):
+                yield from _digests(name, [spec])
+                left += _source_files([spec])
+
+
+def _source_files(specs: Sequence[ModuleSpec]) -> list[Path]:
+    origin = specs[-1].origin
+    found = [] if origin is None else [Path(origin)]
+    for folder in specs[0].submodule_search_locations or ():
+        found += _python_files(Path(folder))
+    return [path for path in dict.fromkeys(found) if path.suffix == ".py"]
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """The first part of each name that a source imports."""
+    try:
+        nodes = [*ast.walk(ast.parse(_read(path)))]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # then it cannot be imported either
+    for node in nodes:
+        match node:
+            case ast.Import(names=names):
+                yield from (each.name.partition(".")[0] for each in names)
+            case ast.ImportFrom(module=str(module), level=0):
+                yield module.partition(".")[0]
+            case ast.Call(
+                func=ast.Name(id=called) | ast.Attribute(attr=called), args=[ast.Constant(value=str(module)), *_]
+            ) if called in _IMPORTERS:
+                yield module.partition(".")[0]
+
+
+def _check_compiled(path: Path) -> None:
+    """ConfigError if Python would run a compiled file in the place of this source, and it is of another one."""
+    compiled = Path(cache_from_source(path))
+    try:
+        data, stat = compiled.read_bytes(), path.stat()
+    except OSError:
+        return
+    time, size = (int(number) & 0xFFFFFFFF for number in (stat.st_mtime, stat.st_size))
+    due = {0: time.to_bytes(4, "little") + size.to_bytes(4, "little"), 3: source_hash(_read(path))}
+    if data[:4] != MAGIC_NUMBER or data[8:_HEADER] != due.get(int.from_bytes(data[4:8], "little"), data[8:_HEADER]):
+        return  # Python compiles the source anew
+    try:
+        same = marshal.loads(data[_HEADER:]) == compile(_read(path), str(path), "exec", dont_inherit=True)  # noqa: S302
+    except (ValueError, EOFError, TypeError, SyntaxError, RecursionError):
+        same = False
+    if not same:
+        raise ConfigError(f"{compiled}: this compiled file is not that of {path}, and Python would run it: remove it")
 
 
 def _specs(module: str) -> list[ModuleSpec] | None:
@@ -95,7 +172,8 @@ def _specs(module: str) -> list[ModuleSpec] | None:
 
 
 def package(folders: Iterable[Path]) -> str:
-    """A digest over all Python files of a package: SHA-256 over a line for each, as in `store.environment`."""
+    """A digest over all files of a package that can be imported: SHA-256 over a line for each, as in
+    `store.environment`."""
     lines = []
     for root in folders:
         for path in sorted(_python_files(root), key=lambda path: path.relative_to(root).as_posix()):
@@ -104,18 +182,24 @@ def package(folders: Iterable[Path]) -> str:
 
 
 def _python_files(root: Path) -> Iterator[Path]:
-    """In linked folders too, as an import finds them there; each folder once."""
-    seen = set()
+    """In linked folders too, as an import finds them there; each folder once. Compiled files without a source and
+    extensions are among them."""
+    seen, endings = set(), tuple(all_suffixes())
     for folder, inside, names in os.walk(root, followlinks=True):
         seen.add(os.path.realpath(folder))
-        inside[:] = sorted(name for name in inside if os.path.realpath(os.path.join(folder, name)) not in seen)
-        yield from (Path(folder, name) for name in names if name.endswith(".py"))
+        others = sorted(name for name in inside if os.path.realpath(os.path.join(folder, name)) not in seen)
+        inside[:] = [name for name in others if name != "__pycache__"]
+        yield from (Path(folder, name) for name in names if name.endswith(endings))
 
 
 def _file(path: Path) -> str:
+    return f"sha256:{hashlib.sha256(_read(path)).hexdigest()}"
+
+
+def _read(path: Path) -> bytes:
     try:
         if path.stat().st_size > _LARGEST:
             raise ConfigError(f"{path}: this file is too large for the source of a task")
-        return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+        return path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: the source of a task cannot be read: {error.strerror}") from None

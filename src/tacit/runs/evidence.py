@@ -48,6 +48,7 @@ from tacit.version import __version__
 
 AUDIT = "audit.json"  # in a run's folder, next to the page that `tacit audit RUN` writes
 _TESTED = ("adversary", "protection", "proved", "curve", "watched", "refuted")  # of a finding
+_COUNTED = re.compile(r"\b\d[\d,]* ((planted )?(records?|owners?)|rows?|federations)\b")  # in words about a protection
 # Of each event the fields that are always shown: nothing in them depends on who took part, or on private records.
 SHOWN: Mapping[str, frozenset[str]] = {
     name: allowed_fields(fields)
@@ -237,6 +238,7 @@ def _finding(found: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "attack": found["attack"].partition(";")[0],
         **{name: found[name] for name in _TESTED},
+        "protection": _COUNTED.sub(r"some \1", found["protection"]),
         "audited": bound and {name: bound[name] for name in ("epsilon", "delta", "confidence")},
         "broken": len(found["broken"]),
     }

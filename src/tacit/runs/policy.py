@@ -67,12 +67,19 @@ def checked(policy: Policy | None, settings: Settings, seat: Seat, folder: Path,
         raise ConfigError("--id: a policy is of one client: start one process for each")
     _check_names(policy, settings)
     _check_code(policy, settings)
-    if policy.approve == "ask" and plan_digest(settings, seat) not in approved(folder_of(policy, folder)):
+    check_approved(policy, settings, seat, folder, again)
+    if policy.lifetime is not None:
+        read(folder_of(policy, folder))
+
+
+def check_approved(policy: Policy | None, settings: Settings, seat: Seat, folder: Path, again: str) -> None:
+    """ConfigError if the operator is to be asked, and did not approve this plan with this code."""
+    if policy is None or policy.approve != "ask":
+        return
+    if plan_digest(settings, seat) not in approved(folder_of(policy, folder)):
         raise ConfigError(
             f"policy.approve: this plan, with this code, was not approved at this site: tacit approve {again}"
         )
-    if policy.lifetime is not None:
-        read(folder_of(policy, folder))
 
 
 def check_uncounted(policy: Policy | None, settings: Settings, what: str) -> None:

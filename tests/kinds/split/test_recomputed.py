@@ -9,7 +9,7 @@ import pytest
 import tacit
 from tacit.runs.evidence import make
 from tacit.runs.verification import verified
-from tests.runs.packs import KEY, change_json, events_with, signed_anew
+from tests.runs.packs import KEY, change_json, events_with, signed_anew, unpacked
 
 pytest.importorskip("torch")
 
@@ -74,6 +74,18 @@ def test_every_epsilon_of_an_honest_pack_is_computed_again(embedded, noised):
         checks = verified(pack, public=KEY.public).checks
         assert {each.verdict for each in checks} == {"holds"}
         assert "epsilon of each epoch" in {each.what for each in checks}
+
+
+@pytest.mark.parametrize(("factor", "bits"), [(1, 16), (0.5, 8)])
+def test_the_number_of_bits_that_nothing_else_tells_is_said(embedded, factor, bits):
+    """The epsilon of a visit is that of so many bits: halved, it is that of half as many."""
+    data = json.loads(unpacked(embedded)["ledgers.json"])
+    (line,) = next(each for each in data["ledgers"] if each["covers"] == ["records of follower-1"])["lines"]
+    said = signed_anew(embedded, ledger_of("records of follower-1", epsilon=line["epsilon"] * factor))
+    texts = {each.what: each.text for each in verified(said, public=KEY.public).checks}
+    noise = texts["noise of the ledger of records of follower-1"]
+    assert noise == f"it is that of the file, if a record has {bits} bits at the cut"
+    assert texts["noise of the ledger of labels of leader"] == "it is that of the file"
 
 
 def ledger_of(what, **changes):

@@ -85,8 +85,20 @@ def _noise(settings: Settings, data: Mapping[str, Any]) -> Check:
     """Every line of a ledger against the noise of the file."""
     head = _head(data)
     wrong = [line for line in data["lines"] if not _fits(settings, head, line)]
-    text = f"{wrong[0]} is not the noise of this file" if wrong else "it is that of the file"
+    text = f"{wrong[0]} is not the noise of this file" if wrong else f"it is that of the file{_crossed(settings, data)}"
     return check(f"noise of the ledger of {data['covers'][0]}", not wrong, text)
+
+
+def _crossed(settings: Settings, data: Mapping[str, Any]) -> str:
+    """What of it the file does not say: how many bits, or vectors, of a record cross in one visit."""
+    embedding = settings.embedding
+    if _head(data) == _LABELS or embedding is None or not embedding.eps:
+        return ""
+    one_hot = embedding.domain == "one_hot"
+    once = embedding.eps / (1 if one_hot else 2)
+    found = sorted({round(number(line["epsilon"]) / once) for line in data["lines"] if line["kind"] == "pure"})
+    what = "one-hot vectors" if one_hot else "bits"
+    return f", if a record has {' or '.join(map(str, found))} {what} at the cut" if found else ""
 
 
 def _fits(settings: Settings, head: str, line: Mapping[str, Any]) -> bool:
