@@ -117,6 +117,33 @@ def test_a_file_that_is_there_twice_is_refused(tmp_path):
         read_pack(zipped(tmp_path, ("a.json", b"{}"), ("a.json", b"[]")))
 
 
+def _commented(data):
+    with zipfile.ZipFile(buffer := io.BytesIO(data), "a") as archive:
+        archive.comment = b"more"
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [lambda data: b"more" + data, lambda data: data + b"more", _commented],
+    ids=["before", "after", "comment"],
+)
+def test_bytes_around_the_files_are_refused(made, changed):
+    made.write_bytes(changed(made.read_bytes()))
+    with pytest.raises(BadPack, match="bytes that belong to no file of the pack"):
+        read_pack(made)
+
+
+def test_bytes_between_the_files_are_refused(tmp_path):
+    with zipfile.ZipFile(path := tmp_path / "pack.zip", "w") as archive:
+        for name in ("one.json", "two.json"):
+            info = zipfile.ZipInfo(name)
+            info.extra = b"\x99\x99\x04\x00more"
+            archive.writestr(info, b"{}")
+    with pytest.raises(BadPack, match="bytes that belong to no file of the pack"):
+        read_pack(path)
+
+
 def test_too_many_files_are_refused(tmp_path):
     with pytest.raises(BadPack, match="at most 32"):
         read_pack(zipped(tmp_path, *((f"f{number}.json", b"") for number in range(33))))

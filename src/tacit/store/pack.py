@@ -35,6 +35,7 @@ _LARGEST_PACK = 128 << 20  # packed, and unpacked
 _CONTEXT = b"tacit evidence 1"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}\.(json|jsonl|yaml|html|pem|sig)", re.ASCII)
 _TIME = (1980, 1, 1, 0, 0, 0)  # the same files make the same bytes
+_HEADER, _ENTRY, _END = 30, 46, 22  # bytes of a zip file beside names and data: of a file, its entry, and at the end
 
 
 class BadPack(ValueError):
@@ -125,6 +126,8 @@ def _inflated(path: Path) -> dict[str, bytes]:
                 if len(data) > left:
                     raise BadPack(f"{path}: {entry.filename} is too large")
                 found[entry.filename] = data
+            if not _nothing_else(archive, path.stat().st_size):
+                raise BadPack(f"{path}: it holds bytes that belong to no file of the pack")
             return found
     except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, ValueError) as error:
         if isinstance(error, BadPack):
@@ -132,6 +135,17 @@ def _inflated(path: Path) -> dict[str, bytes]:
         raise BadPack(f"{path}: this is no pack of tacit evidence: {error}") from None
     except Exception as error:  # zlib.error is none of these
         raise BadPack(f"{path}: this pack is damaged: {error}") from None
+
+
+def _nothing_else(archive: zipfile.ZipFile, size: int) -> bool:
+    """Whether a zip file is its files one after the other, and their entries: nobody signs what is around them."""
+    end = 0
+    for entry in sorted(archive.infolist(), key=lambda entry: entry.header_offset):
+        if entry.header_offset != end:
+            return False
+        end += _HEADER + len(entry.filename) + entry.compress_size
+    entries = sum(_ENTRY + len(entry.filename) for entry in archive.infolist())
+    return end == archive.start_dir and size == end + entries + _END
 
 
 def _manifest(data: bytes) -> dict[str, Any]:
