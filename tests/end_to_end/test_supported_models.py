@@ -9,6 +9,7 @@ from tests.training.definition import check
 from tests.training.supported import BEGIN, DOCS, END, Case, cases
 
 CASES = cases()
+LIBRARIES = ("transformers", "peft")
 
 
 def case(number: int) -> Case:
@@ -21,8 +22,19 @@ def case(number: int) -> Case:
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 @pytest.mark.filterwarnings("ignore:Unsupported layer type:UserWarning")  # of peft, for the LayerNorm that it tunes
-@pytest.mark.parametrize("memory", [1 << 29, 1 << 10])
-@pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{each.group} {each.name}" for each in CASES])
+@pytest.mark.parametrize(
+    ("number", "memory"),
+    [
+        pytest.param(
+            number,
+            memory,
+            marks=[pytest.mark.slow] * (each.group in LIBRARIES and memory < 1 << 20),
+            id=f"{each.group} {each.name}-{memory}",
+        )
+        for number, each in enumerate(CASES)
+        for memory in (1 << 29, 1 << 10)
+    ],
+)
 def test_clipped_sums_are_those_of_a_loop_over_records(number, memory):
     torch.manual_seed(0)
     found = case(number)

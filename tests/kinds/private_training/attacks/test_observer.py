@@ -197,9 +197,11 @@ HONEST = {
     "filled up, adaptive": ("reading", {"truncate": 120, "adapt": ADAPT}),
     "shuffled": ("linear", {"sampling": "shuffled", "noise_multiplier": 3.0}),
 }
+LONG = {"one number", "scan and shared positions", "rows and recognised layers", "bfloat16", "layer by layer, secure"}
+LONG |= {"decay", "filled up, adaptive", "filled up in pieces, fallback, secure"}
 
 
-@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("name", [pytest.param(each, marks=[pytest.mark.slow] * (each in LONG)) for each in HONEST])
 def test_an_honest_training_is_consistent(name):
     model, changed = HONEST[name]
     plan, subject = replace(PLAN, **changed), training(model)
