@@ -155,6 +155,7 @@ def test_companies_of_both_releases_do_not_begin_to_grow_trees(here, older, old)
     kill(bank)
 
 
+@pytest.mark.slow  # 6 s or more
 def test_a_coordinator_is_updated_while_clients_of_this_release_wait_for_it(here, older):
     """They said hello as 0.2 does, because it did. To the one that takes its place they say what they are."""
     file = fleet(here, rounds=6, clients=3, train={"epochs": 5})

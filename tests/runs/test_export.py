@@ -302,6 +302,7 @@ def test_more_figures_than_a_store_takes_at_once(tmp_path, store):
     assert [m.step for m in client.get_metric_history(number, "survivors")] == list(range(1, 151))
 
 
+@pytest.mark.slow  # 6 s or more
 def test_nobody_is_told_of_an_export(tmp_path):
     """No name is looked up and no connection made: in a process of its own, without the marks of a test."""
     path = written(tmp_path, [STARTED, finished(0), DONE])
