@@ -136,10 +136,9 @@ def _imports(path: Path) -> Iterator[str]:
 def _check_compiled(path: Path) -> None:
     """ConfigError if Python would run a compiled file in the place of this source, and it is of another one."""
     compiled = Path(cache_from_source(path))
-    try:
-        data, stat = compiled.read_bytes(), path.stat()
-    except OSError:
+    if not os.path.exists(compiled):
         return
+    data, stat = _read(compiled), path.stat()
     time, size = (int(number) & 0xFFFFFFFF for number in (stat.st_mtime, stat.st_size))
     due = {0: time.to_bytes(4, "little") + size.to_bytes(4, "little"), 3: source_hash(_read(path))}
     if data[:4] != MAGIC_NUMBER or data[8:_HEADER] != due.get(int.from_bytes(data[4:8], "little"), data[8:_HEADER]):

@@ -204,26 +204,23 @@ def test_a_passive_answers_what_its_file_says_and_no_more(here, monkeypatch, obj
     assert served == [plan]
 
 
+def run_with_files_that_differ(**files):
+    """Each party by a file of its own, past the handshake that would compare them."""
+    return run_parties({name: LOCKSTEP.party(own, name, Place(None, Nowhere())) for name, own in files.items()})
+
+
 def test_a_passive_refuses_deeper_trees_than_its_file_has_if_it_sees_nodes(here):
     own = of_tables(here, privacy={"partition": "shown", "least": 2})
     deeper = own.model_copy(update={"train": own.train.model_copy(update={"depth": 4})})
-    made = {
-        "bank": LOCKSTEP.party(deeper, "bank", Place(None, Nowhere())),
-        "shop0": LOCKSTEP.party(own, "shop0", Place(None, Nowhere())),
-    }
     with pytest.raises(PeerError, match="nodes of a tree were asked for: 4 were agreed on"):
-        run_parties(made)
+        run_with_files_that_differ(bank=deeper, shop0=own)
 
 
 def test_a_passive_refuses_smaller_nodes_than_its_file_allows(here):
     settings = of_tables(here, train={"trees": 10}, privacy={"partition": "shown"})
     larger = settings.model_copy(update={"privacy": settings.privacy.model_copy(update={"least": 30})})
-    made = {
-        "bank": LOCKSTEP.party(settings, "bank", Place(None, Nowhere())),
-        "shop0": LOCKSTEP.party(larger, "shop0", Place(None, Nowhere())),
-    }
     with pytest.raises(PeerError, match="opens no node below 30"):
-        run_parties(made)
+        run_with_files_that_differ(bank=settings, shop0=larger)
 
 
 def test_every_party_tells_of_each_round(here):
