@@ -10,14 +10,35 @@ from typing import Any
 
 import yaml
 
+import tacit
 from tacit.crypto.signing import SigningKey
 from tacit.kind import kind_of
 from tacit.report.statement import Facts, statement
-from tacit.runs.evidence import read_settings
+from tacit.runs.evidence import make, read_settings
+from tacit.runs.verification import verified
 from tacit.store import chain
 from tacit.store.pack import MANIFEST, SIGNATURE, write_pack
 
 KEY = SigningKey(bytes(range(32)))
+PRIVATE = {
+    "kind": "private_training",
+    "name": "training",
+    "task": "digits",
+    "privacy": {"noise_multiplier": 2.0},
+    "train": {"epochs": 2, "batch": 256},
+}
+
+
+def packed(settings: Mapping[str, Any], folder: Path) -> Path:
+    """Of a run with these settings, signed with `KEY`."""
+    run = tacit.run(settings, runs=folder).directory
+    make(run, run / "pack.zip", KEY)
+    return run / "pack.zip"
+
+
+def wrong(pack: Path, public: bytes = KEY.public) -> dict[str, str]:
+    """What does not hold."""
+    return {each.what: each.text for each in verified(pack, public=public).checks if each.verdict == "does not hold"}
 
 
 def unpacked(pack: Path) -> dict[str, bytes]:

@@ -21,13 +21,16 @@ from tacit.store.pack import BadPack
 from tacit.store.shown_events import follow_chain
 from tests.runs.packs import (
     KEY,
+    PRIVATE,
     change_json,
     events_with,
     events_without,
+    packed,
     repacked,
     signed_anew,
     stated_anew,
     unpacked,
+    wrong,
 )
 
 LOCAL = {
@@ -38,24 +41,9 @@ LOCAL = {
     "clients": 5,
     "encrypt": {"encrypt_type": "DP_ENCRYPT", "dp_eps": 5.0},
 }
-PRIVATE = {
-    "kind": "private_training",
-    "name": "training",
-    "task": "digits",
-    "privacy": {"noise_multiplier": 2.0},
-    "train": {"epochs": 2, "batch": 256},
-}
-
-
 BOMB = b"task_options:\n  a0: &a0 [1]\n" + b"".join(
     b"  a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 12)
 )
-
-
-def packed(settings, folder):
-    run = tacit.run(settings, runs=folder).directory
-    make(run, run / "pack.zip", KEY)
-    return run / "pack.zip"
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +55,6 @@ def local(tmp_path_factory):
 def private(tmp_path_factory):
     pytest.importorskip("torch")
     return packed(PRIVATE, tmp_path_factory.mktemp("private"))
-
-
-def wrong(pack, public=KEY.public):
-    """What does not hold."""
-    return {each.what: each.text for each in verified(pack, public=public).checks if each.verdict == "does not hold"}
 
 
 def test_an_honest_pack_holds(local, private):
@@ -547,101 +530,6 @@ def test_an_audit_whose_verdict_is_not_that_of_its_bounds_is_found(whole, change
     pack, _, key = whole
     forged = signed_anew(pack, lambda files, about: change_json(files, "audit.json", change), key)
     assert "audit" in wrong(forged, key.public)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"monitor": {"method": "rdp"}},
-        {"noise": {"kind": "adaptive", "decay": "Time", "rate": 0.1}},
-        {"noise": {"kind": "laplace"}, "privacy": {"noise_multiplier": 30.0}},
-        {"privacy": {"epsilon": 3.0, "sampling": "shuffled"}},
-        {"train": {"epochs": 2, "batch": 300, "truncate": 500}},
-        {"monitor": {"budget": 0.5, "every": 1}},
-        {
-            "task": "tests.kinds.private_training.owned_digits:make_training",
-            "privacy": {"epsilon": 3.0, "unit": "owner", "owner": "writer", "records_per_owner": 4},
-            "train": {"epochs": 1, "batch": 64},
-        },
-    ],
-    ids=["rdp", "adaptive", "laplace", "shuffled", "truncated", "stopped", "owners"],
-)
-def test_honest_trainings_of_each_sort_hold(tmp_path, settings):
-    pytest.importorskip("torch")
-    assert not wrong(packed({**PRIVATE, **settings}, tmp_path))
-
-
-@pytest.fixture(scope="module")
-def promised(tmp_path_factory):
-    """Of a training whose noise was found for an epsilon."""
-    pytest.importorskip("torch")
-    return packed({**PRIVATE, "privacy": {"epsilon": 3.0}}, tmp_path_factory.mktemp("promised"))
-
-
-def test_a_training_within_its_epsilon_holds(promised):
-    assert {each.verdict for each in verified(promised, public=KEY.public).checks} == {"holds"}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "found"),
-    [
-        (b"epsilon: 3.0", b"epsilon: 1.0", {"epsilon of the file", "noise of the ledger"}),
-        (b"epsilon: 3.0", b"epsilon: 30.0", {"noise of the ledger"}),
-        (b"batch: 256", b"batch: 16", {"noise of the ledger"}),
-        (b"epochs: 2", b"epochs: 1", {"epochs of the file", "noise of the ledger"}),
-        (b"epochs: 2", b"epochs: 9", {"noise of the ledger"}),
-        (b"kind: gaussian", b"kind: laplace", {"noise of the ledger"}),
-    ],
-)
-def test_a_file_that_promises_something_else_than_the_training_is_found(promised, old, new, found):
-    def change(files, about):
-        assert files["config.yaml"].count(old) == 1
-        files["config.yaml"] = files["config.yaml"].replace(old, new)
-        stated_anew(files, about)
-
-    assert found <= wrong(signed_anew(promised, change)).keys()
-
-
-def of_lines(**factors):
-    """The events of the ledger with other values, and the epsilons of the ledger and of each epoch that they lead to:
-    all of it follows from itself."""
-
-    def change(files, about):
-        from tacit.dp.accounting import Ledger
-
-        own = json.loads(files["ledgers.json"])["ledgers"][0]
-        for name, factor in factors.items():
-            own["lines"][0][name] = type(own["lines"][0][name])(own["lines"][0][name] * factor)
-        steps = own["lines"][0]["count"]
-
-        def price(count):
-            line = {**own["lines"][0], "count": count}
-            bare = {**{key: own[key] for key in ("version", "unit", "relation")}, "budget": None, "lines": [line]}
-            return Ledger.from_json(bare).epsilon(own["delta"])
-
-        def other(number, shown):
-            if shown.get("event") == "EpochFinished":
-                shown["epsilon"] = price(steps // 2 * (shown["epoch"] + 1))
-
-        own["epsilon"] = price(steps)
-        change_json(files, "ledgers.json", lambda data: data.update(ledgers=[own]))
-        events_with(files, about, other)
-        stated_anew(files, about)
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "found"),
-    [
-        (of_lines(noise_multiplier=4), {"noise of the ledger"}),
-        (of_lines(sampling_probability=0.1), {"noise of the ledger"}),
-        (of_lines(count=0.5), {"steps of the epochs"}),
-    ],
-    ids=["noise", "sample", "steps"],
-)
-def test_a_training_with_other_events_than_its_file_leads_to_is_found(promised, change, found):
-    assert found <= wrong(signed_anew(promised, change)).keys()
 
 
 @pytest.mark.parametrize("value", [[], None, "0.3.0"])

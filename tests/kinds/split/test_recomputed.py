@@ -6,10 +6,8 @@ import json
 
 import pytest
 
-import tacit
-from tacit.runs.evidence import make
 from tacit.runs.verification import verified
-from tests.runs.packs import KEY, change_json, events_with, signed_anew, unpacked
+from tests.runs.packs import KEY, change_json, events_with, packed, signed_anew, unpacked, wrong
 
 pytest.importorskip("torch")
 
@@ -32,26 +30,14 @@ EMBEDDED = {"embedding_dp": {"eps": 5}, "label_dp": {"eps": 3}}
 NOISED = {"gradients": {"protection": "noised", "epsilon": 5.0}, "label_dp": {"eps": 3}}
 
 
-def packed(folder, settings):
-    run = tacit.run(settings, runs=folder).directory
-    make(run, run / "pack.zip", KEY)
-    return run / "pack.zip"
-
-
-def wrong(pack):
-    return {
-        each.what: each.text for each in verified(pack, public=KEY.public).checks if each.verdict == "does not hold"
-    }
-
-
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory):
-    return packed(tmp_path_factory.mktemp("embedded"), {**DEAL, **EMBEDDED})
+    return packed({**DEAL, **EMBEDDED}, tmp_path_factory.mktemp("embedded"))
 
 
 @pytest.fixture(scope="module")
 def noised(tmp_path_factory):
-    return packed(tmp_path_factory.mktemp("noised"), {**DEAL, **NOISED})
+    return packed({**DEAL, **NOISED}, tmp_path_factory.mktemp("noised"))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +52,7 @@ def noised(tmp_path_factory):
     ids=["clear", "bits", "both", "steps", "U"],
 )
 def test_honest_packs_hold_and_nothing_is_left_unchecked(tmp_path, settings):
-    assert {each.verdict for each in verified(packed(tmp_path, settings), public=KEY.public).checks} == {"holds"}
+    assert {each.verdict for each in verified(packed(settings, tmp_path), public=KEY.public).checks} == {"holds"}
 
 
 def test_every_epsilon_of_an_honest_pack_is_computed_again(embedded, noised):
